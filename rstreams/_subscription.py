@@ -1,0 +1,42 @@
+"""The two ends of a subscription's life that every publisher shares: the argument check and the dead subscription."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+
+R = TypeVar("R")
+
+
+class EndedSubscription:
+    """The subscription of a stage that has none (yet, or any more): every call does nothing."""
+
+    __slots__ = ()
+
+    def request(self, n: int) -> None:
+        """Do nothing: there is nothing to come (3.6)."""
+
+    def cancel(self) -> None:
+        """Do nothing (3.7)."""
+
+    def hold(self) -> Hold:
+        """Return a hold that does nothing."""
+        return NO_HOLD
+
+
+ENDED = EndedSubscription()
+
+
+def require_subscriber(subscriber: object) -> None:
+    """Raise `TypeError` for a subscriber that is None (1.9)."""
+    if subscriber is None:
+        msg = "subscribe() takes a Subscriber, not None (Reactive Streams rule 1.9)"
+        raise TypeError(msg)
+
+
+def subscribe_failed(subscriber: Subscriber[R], error: BaseException) -> None:
+    """Tell a subscriber that its subscription could not be made: `on_subscribe`, then `on_error` (1.4, 1.9)."""
+    subscriber.on_subscribe(ENDED)
+    subscriber.on_error(error)

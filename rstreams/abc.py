@@ -1,0 +1,149 @@
+"""The Reactive Streams interfaces: publisher, subscriber, subscription, processor and the scheduler stages run on.
+
+The four interfaces are those of the Reactive Streams specification 1.0.4 for the JVM, written as protocols so
+that any object with the right methods takes part. Two things are added, both needed because a signal may be an
+AMQP frame: a subscription can be asked to *hold* the item it is delivering (its acknowledgement then waits for
+the hold), and stages that need time or tasks see them through a small `Scheduler`.
+
+Signals are plain calls that never block and are never awaited. All objects of one pipeline belong to one trio
+run and its thread; other threads go through `rstreams.blocking` or the portal (Reactive Streams 3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar, runtime_checkable
+
+__all__ = [
+    "Cancellable",
+    "Hold",
+    "Processor",
+    "Publisher",
+    "Scheduler",
+    "Subscriber",
+    "Subscription",
+]
+
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@runtime_checkable
+class Hold(Protocol):
+    """A claim on one item: it is not settled before every hold on it has been released.
+
+    Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
+    same item the worst outcome wins: failed, then released, then done.
+
+    Context: any task of the run the subscription belongs to; never blocks, never raises.
+    Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
+    """
+
+    def done(self) -> None:
+        """Say that the item has been processed (accepted)."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the item failed (modified, delivery-failed)."""
+        ...
+
+    def release(self) -> None:
+        """Give the item back unprocessed (released): another consumer may have it."""
+        ...
+
+
+@runtime_checkable
+class Subscription(Protocol):
+    """The link between one publisher and one subscriber: demand goes up through it."""
+
+    def request(self, n: int) -> None:
+        """Ask for `n` more items; demand adds up and saturates at 2^63-1, which means unbounded.
+
+        Errors: `n < 1` ends the subscription with `on_error(DemandError)` (3.9); nothing is raised.
+        Context: may be called inside `on_next`, where it never recurses (3.3).
+        Spec: Reactive Streams 3.1-3.4, 3.8, 3.9, 3.17.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """End the subscription: no signal reaches the subscriber after this call.
+
+        Calling it again, or after the end, does nothing.
+        Spec: Reactive Streams 3.5-3.7, 3.12, 3.13.
+        """
+        ...
+
+    def hold(self) -> Hold:
+        """Take a hold on the item being delivered; only valid inside the subscriber's `on_next`.
+
+        A stage that keeps an item past the return of `on_next` takes a hold and releases it when it is through
+        with the item. A source whose items need no acknowledgement answers with a hold that does nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class Subscriber(Protocol[T_contra]):
+    """The receiving side: `on_subscribe on_next* (on_error | on_complete)?`."""
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription, before any other signal (1.9); request from it to start the flow."""
+        ...
+
+    def on_next(self, item: T_contra) -> None:
+        """Receive one item; never called more often than items were requested (1.1)."""
+        ...
+
+    def on_error(self, error: BaseException) -> None:
+        """Receive the failure that ended the stream; no signal follows (1.4, 1.7)."""
+        ...
+
+    def on_complete(self) -> None:
+        """Receive the successful end of the stream; no signal follows (1.5, 1.7)."""
+        ...
+
+
+@runtime_checkable
+class Publisher(Protocol[T_co]):
+    """A source of items, sent to each subscriber as fast as that subscriber requests them."""
+
+    def subscribe(self, subscriber: Subscriber[T_co]) -> None:
+        """Start a new subscription for `subscriber`.
+
+        Errors: `TypeError` if `subscriber` is None (1.9); every other failure reaches it as `on_error`, after
+        `on_subscribe`.
+        Spec: Reactive Streams 1.9-1.11.
+        """
+        ...
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Processor(Subscriber[T], Publisher[R], Protocol[T, R]):
+    """A stage that is both: a subscriber of `T` and a publisher of `R` (2.1-2.13 and 1.1-1.11 at once)."""
+
+
+class Cancellable(Protocol):
+    """Something started by a `Scheduler` that can be stopped."""
+
+    def cancel(self) -> None:
+        """Stop it; does nothing once it has ended. The task sees the cancellation at its next checkpoint."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Time and tasks, as a stage sees them; bound when a stage is subscribed, from the scope that subscribes it."""
+
+    def now(self) -> float:
+        """Return the scheduler's clock, in seconds from an arbitrary start; virtual under a virtual clock."""
+        ...
+
+    def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
+        """Run `function` as a task of the scope; it must handle its own errors: one that leaves it ends the scope."""
+        ...
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
+        """Call `function` after `delay_s` seconds (0: at the scope's next turn), unless cancelled before."""
+        ...

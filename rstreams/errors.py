@@ -1,0 +1,276 @@
+"""Every exception rstreams raises or signals, and the one table between AMQP error conditions and them.
+
+An error from the peer is never rebuilt by class name: its condition, description and info travel, and the type
+here only says what was closed: a link, a session or the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Literal
+
+__all__ = [
+    "CONDITION_TYPES",
+    "AuthenticationFailed",
+    "BufferOverflow",
+    "Condition",
+    "ConfigError",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "DeliveryFailed",
+    "DemandError",
+    "IdleTimeout",
+    "LinkDetached",
+    "LocalProtocolError",
+    "PeerClosed",
+    "ProtocolError",
+    "PublisherFailed",
+    "RStreamsError",
+    "RemoteProtocolError",
+    "SessionEnded",
+    "SpecViolation",
+    "StreamTimeout",
+    "TransportError",
+    "condition_of",
+    "error_for",
+]
+
+
+class Condition(StrEnum):
+    """The 28 error conditions of AMQP 1.0 (sections 2.8.15-2.8.18 and 4.5.8)."""
+
+    INTERNAL_ERROR = "amqp:internal-error"
+    NOT_FOUND = "amqp:not-found"
+    UNAUTHORIZED_ACCESS = "amqp:unauthorized-access"
+    DECODE_ERROR = "amqp:decode-error"
+    RESOURCE_LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
+    NOT_ALLOWED = "amqp:not-allowed"
+    INVALID_FIELD = "amqp:invalid-field"
+    NOT_IMPLEMENTED = "amqp:not-implemented"
+    RESOURCE_LOCKED = "amqp:resource-locked"
+    PRECONDITION_FAILED = "amqp:precondition-failed"
+    RESOURCE_DELETED = "amqp:resource-deleted"
+    ILLEGAL_STATE = "amqp:illegal-state"
+    FRAME_SIZE_TOO_SMALL = "amqp:frame-size-too-small"
+    CONNECTION_FORCED = "amqp:connection:forced"
+    CONNECTION_FRAMING_ERROR = "amqp:connection:framing-error"
+    CONNECTION_REDIRECT = "amqp:connection:redirect"
+    SESSION_WINDOW_VIOLATION = "amqp:session:window-violation"
+    SESSION_ERRANT_LINK = "amqp:session:errant-link"
+    SESSION_HANDLE_IN_USE = "amqp:session:handle-in-use"
+    SESSION_UNATTACHED_HANDLE = "amqp:session:unattached-handle"
+    LINK_DETACH_FORCED = "amqp:link:detach-forced"
+    LINK_TRANSFER_LIMIT_EXCEEDED = "amqp:link:transfer-limit-exceeded"
+    LINK_MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
+    LINK_REDIRECT = "amqp:link:redirect"
+    LINK_STOLEN = "amqp:link:stolen"
+    TRANSACTION_UNKNOWN_ID = "amqp:transaction:unknown-id"
+    TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
+    TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
+
+
+class RStreamsError(Exception):
+    """The base of every exception of this library.
+
+    Attributes:
+        outcome_unknown: Items sent whose outcome the peer had not told when this error ended their link: they may
+            or may not have arrived. Never counted as success.
+    """
+
+    outcome_unknown: int = 0
+
+
+class ConfigError(RStreamsError, ValueError):
+    """An option has a value that cannot work; the message names the option, the value and what is allowed."""
+
+
+class BufferOverflow(RStreamsError):
+    """A bounded buffer was offered more items than it may hold."""
+
+
+class StreamTimeout(RStreamsError):
+    """A stream did not signal within the time it was given."""
+
+
+class SpecViolation(RStreamsError):
+    """A publisher or subscriber broke a rule of the Reactive Streams specification.
+
+    Attributes:
+        rule: The number of the rule, such as "3.9".
+    """
+
+    def __init__(self, rule: str, message: str) -> None:
+        """Name the broken rule."""
+        super().__init__(f"Reactive Streams rule {rule}: {message}")
+        self.rule = rule
+
+
+class DemandError(SpecViolation):
+    """`request(n)` was called with an `n` that is not a positive integer (rule 3.9)."""
+
+    def __init__(self, n: object) -> None:
+        """Say which demand was asked for."""
+        super().__init__("3.9", f"request(n) takes a positive integer number of items, not {n!r}")
+
+
+class ProtocolError(RStreamsError):
+    """One side broke AMQP 1.0.
+
+    Attributes:
+        condition: The AMQP error condition that describes it.
+    """
+
+    def __init__(self, condition: str, message: str) -> None:
+        """Describe the breach by condition and text."""
+        super().__init__(f"{message} ({condition})")
+        self.condition = condition
+        self.description = message
+
+
+class LocalProtocolError(ProtocolError):
+    """This side asked for something AMQP does not allow in the state it is in; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something AMQP does not allow; its link or connection is closed with the condition."""
+
+
+class PeerClosed(RStreamsError):
+    """The peer closed a link, a session or the connection.
+
+    Attributes:
+        condition: The peer's error condition, such as "amqp:not-found"; one of `Condition` or the peer's own.
+        description: The peer's text; may be empty.
+        info: The peer's info map; may be empty.
+    """
+
+    def __init__(self, condition: str, description: str = "", info: Mapping[str, Any] | None = None) -> None:
+        """Carry what the peer said, unchanged."""
+        super().__init__(f"{description} ({condition})" if description else condition)
+        self.condition = condition
+        self.description = description
+        self.info: Mapping[str, Any] = MappingProxyType(dict(info or {}))
+
+
+class LinkDetached(PeerClosed):
+    """The peer detached a link: the address does not exist, is not allowed, or was taken away."""
+
+
+class PublisherFailed(LinkDetached):
+    """The publisher at the other end of the link signalled `on_error`."""
+
+
+class SessionEnded(PeerClosed):
+    """The peer ended a session, and with it every link in it."""
+
+
+class ConnectionClosed(PeerClosed):
+    """The peer closed the connection with an error condition."""
+
+
+class TransportError(RStreamsError):
+    """The network connection failed."""
+
+
+class ConnectFailed(TransportError):
+    """No AMQP connection could be opened: nothing listens, or what listens does not speak AMQP 1.0."""
+
+
+class ConnectionLost(TransportError):
+    """An open connection ended without the peer closing it."""
+
+
+class IdleTimeout(ConnectionLost):
+    """The peer was silent for longer than the idle time-out."""
+
+
+class AuthenticationFailed(TransportError):
+    """The peer refused the credentials, or offers no mechanism this side may use."""
+
+
+class DeliveryFailed(RStreamsError):
+    """The receiver settled an item with another outcome than accepted.
+
+    Attributes:
+        outcome: "rejected", "released" or "modified".
+        condition: The receiver's error condition if it rejected the item with one, else None.
+        description: The receiver's text; may be empty.
+        accepted: Items of the same `publish` that had been accepted when this was noticed.
+    """
+
+    def __init__(
+        self,
+        outcome: Literal["rejected", "released", "modified"],
+        condition: str | None = None,
+        description: str = "",
+        *,
+        accepted: int = 0,
+    ) -> None:
+        """Carry the receiver's outcome."""
+        told = ": ".join(part for part in (condition, description) if part)
+        super().__init__(f"the receiver {outcome} an item" + (f" ({told})" if told else ""))
+        self.outcome = outcome
+        self.condition = condition
+        self.description = description
+        self.accepted = accepted
+
+
+Scope = Literal["link", "session", "connection"]
+
+_SCOPE_TYPES: Mapping[Scope, type[PeerClosed]] = MappingProxyType(
+    {"link": LinkDetached, "session": SessionEnded, "connection": ConnectionClosed}
+)
+
+
+def _type_of(condition: Condition) -> type[PeerClosed]:
+    if condition is Condition.INTERNAL_ERROR:
+        return PublisherFailed
+    kind = condition.split(":")[1]
+    return {"connection": ConnectionClosed, "session": SessionEnded}.get(kind, LinkDetached)
+
+
+CONDITION_TYPES: Mapping[str, type[PeerClosed]] = MappingProxyType({c.value: _type_of(c) for c in Condition})
+"""The exception type of each AMQP condition, where the condition itself says what it closes."""
+
+_LOCAL_CONDITIONS: tuple[tuple[type[BaseException], Condition], ...] = (
+    (SpecViolation, Condition.NOT_ALLOWED),
+    (BufferOverflow, Condition.RESOURCE_LIMIT_EXCEEDED),
+    (ConfigError, Condition.INVALID_FIELD),
+    (AuthenticationFailed, Condition.UNAUTHORIZED_ACCESS),
+)
+
+
+def error_for(
+    condition: str, description: str = "", info: Mapping[str, Any] | None = None, *, scope: Scope = "link"
+) -> PeerClosed:
+    """Return the exception for an error condition the peer closed a link, session or connection with.
+
+    A condition on a link that is `amqp:internal-error` or not one of AMQP's own is the peer's publisher failing.
+    What was closed decides over the condition's own family: `amqp:not-found` that ends a session is `SessionEnded`.
+    """
+    kind = _SCOPE_TYPES[scope]
+    if scope == "link":
+        kind = CONDITION_TYPES.get(condition, PublisherFailed)
+        if not issubclass(kind, LinkDetached):
+            kind = LinkDetached
+    return kind(condition, description, info)
+
+
+def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
+    """Return the condition, description and info that tell the peer of `error`.
+
+    Conditions that came from a peer, and protocol errors, travel unchanged. Of any other exception only the fact
+    travels, as `amqp:internal-error` with a plain text, unless `expose` allows its type and text out.
+    """
+    if isinstance(error, PeerClosed):
+        return error.condition, error.description, error.info
+    if isinstance(error, ProtocolError):
+        return error.condition, error.description, {}
+    for kind, condition in _LOCAL_CONDITIONS:
+        if isinstance(error, kind):
+            return condition.value, str(error), {}
+    text = f"{type(error).__name__}: {error}" if expose else "the publisher failed"
+    return Condition.INTERNAL_ERROR.value, text, {}

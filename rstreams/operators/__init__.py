@@ -1,0 +1,1 @@
+"""Operators, one a file: functions from publisher to publisher that take part in demand and holds."""

@@ -1,0 +1,65 @@
+"""take: the first `count` items, and not one more drawn from the source."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def take(source: Publisher[T], count: int) -> Publisher[T]:
+    """Emit the first `count` items of `source`, then complete.
+
+        --1--2--3--4--5-->
+             take(3)
+        --1--2--3|
+
+    Args:
+        source: Where the items come from.
+        count: How many items to let through; 0 completes at once and requests nothing.
+
+    Demand: Requested demand goes up, but never more than `count` items in all, so that a link is never granted
+        credit for a delivery that would be thrown away.
+    Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
+    Cancels: The source, after the last item has been handled downstream.
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+    """
+    if count < 0:
+        msg = f"take(count={count!r}): count must be 0 or more items"
+        raise ConfigError(msg)
+    return Lifted(source, lambda downstream: _Take(downstream, count))
+
+
+class _Take(Stage[T, T]):
+    __slots__ = ("_to_emit", "_to_request")
+
+    def __init__(self, downstream: Subscriber[T], count: int) -> None:
+        super().__init__(downstream)
+        self._to_emit = count
+        self._to_request = count
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        super().on_subscribe(subscription)
+        if self._to_emit == 0:
+            self._complete()
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        self._to_emit -= 1
+        self._downstream.on_next(item)
+        # Only now: the item is handled, so a link may accept it before it sees the cancel.
+        if self._to_emit == 0:
+            self._complete()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        granted = min(n, self._to_request)
+        self._to_request -= granted
+        if granted:
+            self._upstream.request(granted)
