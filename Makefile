@@ -39,7 +39,7 @@ check: ## format, lint, types, layers and the quick tests
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(MAKE) test-quick
 
 format: ## write the code the way `make check` wants it

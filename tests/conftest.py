@@ -1,0 +1,13 @@
+"""Settings that hold for all tests."""
+
+import os
+import sys
+
+from hypothesis import settings
+
+# Two cores are shared with other work: how long one example takes says nothing. In CI hypothesis also stops being random.
+settings.register_profile("rstreams", deadline=None)
+settings.load_profile("rstreams")
+
+# Spark's workers would otherwise take whatever python3 stands first on the PATH.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,109 @@
+"""What the wheels of both distributions hold, and what they do where nothing else of this checkout is to be seen."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = {"rstreams": ROOT, "rstreams_spark": ROOT / "adapters" / "spark"}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command away from the checkout and return what it printed."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both wheels, each built from its source distribution, so that those are seen to be complete too."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for project in PROJECTS.values():
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, project, cwd=folder)
+    return {name: next(folder.glob(f"{name}-*.whl")) for name in PROJECTS}
+
+
+@pytest.fixture(scope="module")
+def python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """An interpreter with the two wheels and, of everything else, what this one has."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=False)
+    binaries = folder / "venv" / "bin"
+    pip = (sys.executable, "-m", "pip", "--python", binaries / "python")
+    run(*pip, "install", "--quiet", "--no-index", "--no-deps", *wheels.values(), cwd=folder)
+    # On the path and not scanned for .pth files, so the editable installs of this checkout stay out of sight.
+    purelib = run(binaries / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
+    (Path(purelib.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return lambda program, *arguments: run(binaries / program, *arguments, cwd=folder)
+
+
+def names_in(wheel: Path) -> set[str]:
+    return {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def modules_of(source: Path, *packages: str) -> set[str]:
+    """The tracked files of the packages, named as a wheel names them."""
+    found = {path for package in packages for path in (source / package).rglob("*") if path.is_file()}
+    return {str(path.relative_to(source)) for path in found if "__pycache__" not in path.parts}
+
+
+def test_the_core_wheel_holds_the_package_and_nothing_else(wheels: dict[str, Path]) -> None:
+    names = names_in(wheels["rstreams"])
+    assert names == modules_of(ROOT, "rstreams")
+    assert "rstreams/py.typed" in names
+
+
+def test_the_adapter_wheel_holds_its_two_packages_and_nothing_else(wheels: dict[str, Path]) -> None:
+    names = names_in(wheels["rstreams_spark"])
+    assert names == modules_of(ROOT / "adapters" / "spark" / "src", "rstreams_spark", "pyspark_rstreams")
+    assert "rstreams_spark/py.typed" in names
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_wheel_carries_the_licence(wheels: dict[str, Path], name: str) -> None:
+    with ZipFile(wheels[name]) as wheel:
+        licence = next(entry for entry in wheel.namelist() if entry.endswith(".dist-info/licenses/LICENSE"))
+        assert b"Apache License" in wheel.read(licence)
+
+
+def test_the_core_does_not_ask_for_spark(wheels: dict[str, Path]) -> None:
+    with ZipFile(wheels["rstreams"]) as wheel:
+        metadata = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        assert "pyspark" not in wheel.read(metadata).decode()
+
+
+def test_installed_it_runs_from_its_wheel(python: Callable[..., str]) -> None:
+    location = python("python", "-c", "import rstreams; print(rstreams.__file__)")
+    assert "site-packages" in location
+    assert str(ROOT) not in location
+
+
+def test_the_command_tells_its_version(python: Callable[..., str]) -> None:
+    version = python("python", "-c", "import rstreams; print(rstreams.__version__)").strip()
+    assert version in python("rstreams", "--version")
+
+
+def imported_by(python: Callable[..., str], module: str) -> set[str]:
+    """The top-level modules that importing `module` brings along."""
+    names = python("python", "-c", f"import {module}, sys; print(*{{name.split('.')[0] for name in sys.modules}})")
+    return set(names.split())
+
+
+def test_importing_the_core_leaves_spark_alone(python: Callable[..., str]) -> None:
+    assert not imported_by(python, "rstreams") & {"pyspark", "pyarrow", "rstreams_spark"}
+
+
+def test_what_spark_imports_to_register_is_light(python: Callable[..., str]) -> None:
+    # Spark imports every pyspark_* module at the first look-up of any data source.
+    assert not imported_by(python, "pyspark_rstreams") & {"trio", "pyarrow", "proton", "rstreams"}
