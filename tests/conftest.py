@@ -5,7 +5,7 @@ import sys
 
 from hypothesis import settings
 
-# Two cores are shared with other work: how long one example takes says nothing. In CI hypothesis also stops being random.
+# How long one example takes says nothing on a machine that also does other work.
 settings.register_profile("rstreams", deadline=None)
 settings.load_profile("rstreams")
 
