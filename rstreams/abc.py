@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 __all__ = [
     "Cancellable",
+    "Event",
     "Hold",
     "Processor",
     "Publisher",
@@ -117,12 +118,8 @@ class Publisher(Protocol[T_co]):
         ...
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Processor(Subscriber[T], Publisher[R], Protocol[T, R]):
-    """A stage that is both: a subscriber of `T` and a publisher of `R` (2.1-2.13 and 1.1-1.11 at once)."""
+class Processor(Subscriber[T_contra], Publisher[T_co], Protocol[T_contra, T_co]):
+    """A stage that is both: a subscriber of `T_contra` and a publisher of `T_co` (bound by the rules of both)."""
 
 
 class Cancellable(Protocol):
@@ -133,11 +130,27 @@ class Cancellable(Protocol):
         ...
 
 
+class Event(Protocol):
+    """Something that happens once, and that tasks can wait for."""
+
+    def set(self) -> None:
+        """Let it happen: all who wait go on, and nobody waits any more."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        ...
+
+
 class Scheduler(Protocol):
     """Time and tasks, as a stage sees them; bound when a stage is subscribed, from the scope that subscribes it."""
 
     def now(self) -> float:
         """Return the scheduler's clock, in seconds from an arbitrary start; virtual under a virtual clock."""
+        ...
+
+    def event(self) -> Event:
+        """Return a new event, for a task of this scheduler to wait for."""
         ...
 
     def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
