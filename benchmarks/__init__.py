@@ -1,0 +1,1 @@
+"""Measurements against others, each run as `python -m benchmarks.NAME`."""

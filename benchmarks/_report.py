@@ -1,0 +1,98 @@
+"""The form every benchmark reports in: one table for people, the same rows as JSON for machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+__all__ = ["Row", "bigger_is_better", "interleaved", "report", "smaller_is_better"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case measured against one peer.
+
+    Attributes:
+        case: What was measured, such as "map_filter_scan" or "1KB/at_least_once/single".
+        ours: Our figure, in `unit`.
+        peer: The peer's figure, in `unit`; for a case with a bound, the bound.
+        peer_name: Who the peer is, such as "reactivex" or "container".
+        unit: The unit of both figures.
+        ratio: How many times better ours is; 1 is as good, and bigger is better whatever the unit.
+        n: Items each of the two handled in one run.
+    """
+
+    case: str
+    ours: float
+    peer: float
+    peer_name: str
+    unit: str
+    ratio: float
+    n: int
+
+
+def bigger_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str = "items/s") -> Row:
+    """Return the row of a figure of which more is better, such as items per second."""
+    return Row(case, ours, peer, peer_name, unit, ours / peer, n)
+
+
+def smaller_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str) -> Row:
+    """Return the row of a figure of which less is better, such as memory; none at all counts as one unit."""
+    return Row(case, ours, peer, peer_name, unit, peer / max(ours, 1.0), n)
+
+
+def interleaved(runs: int, candidates: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Run every candidate `runs` times, taking turns, and return the median figure of each.
+
+    Turns, because a busy machine is busy for seconds on end: what one candidate suffers, its peers suffer too.
+    """
+    figures: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(runs):
+        for name, measure in candidates.items():
+            figures[name].append(measure())
+    return {name: median(measured) for name, measured in figures.items()}
+
+
+def report(title: str, measure: Callable[[], Sequence[Row]], arguments: Sequence[str] | None = None) -> None:
+    """Be the `main` of a benchmark: read `--json FILE`, measure, print the table, write the file.
+
+    Args:
+        title: The line above the table.
+        measure: Does the work.
+        arguments: The command line's arguments; by default the program's own.
+    """
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE as JSON")
+    file: Path | None = parser.parse_args(arguments).json
+    rows = measure()
+    print(table(title, rows), flush=True)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+
+
+def table(title: str, rows: Sequence[Row]) -> str:
+    """Return the rows as text, in columns as wide as they need."""
+    head = ["case", "n", "ours", "peer", "peer_name", "unit", "ratio"]
+    cells = [
+        [row.case, f"{row.n:,}", _figure(row.ours), _figure(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x"]
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
+    text_columns = {0, 4, 5}
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column in text_columns else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in [head, ["-" * width for width in widths], *cells]
+    ]
+    return "\n".join([title, "", *lines])
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
