@@ -22,8 +22,10 @@ have_apt() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
 
 apt_install() {
     say "apt-get install $*"
-    apt-get update -qq >&2 &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+    {
+        apt-get update &&
+            DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+    } </dev/null >build/apt.log 2>&1 || { tail -5 build/apt.log >&2 && return 1; }
 }
 
 # --------------------------------------------------------------------------------------------------------------- Python
