@@ -1,0 +1,238 @@
+"""Python values to AMQP: what cannot be carried is told by type and value, and nothing is cut or guessed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from rstreams._codec.types import EPOCH, MAX_DEPTH, MILLISECOND, Described, Symbol
+from rstreams.errors import ConfigError
+
+_U8: Final = struct.Struct(">BB")
+_U32: Final = struct.Struct(">BI")
+_I8: Final = struct.Struct(">Bb")
+_I64: Final = struct.Struct(">Bq")
+_U64: Final = struct.Struct(">BQ")
+_F64: Final = struct.Struct(">Bd")
+_COMPOUND8: Final = struct.Struct(">BBB")
+_COMPOUND32: Final = struct.Struct(">BII")
+
+NULL: Final = b"\x40"
+
+_ALLOWED: Final = (
+    "None, bool, int of 64 bits, float, Decimal, str, Symbol, bytes, datetime with a time zone, UUID, list, tuple, "
+    "mapping and Described"
+)
+
+
+def encode_value(value: object, depth: int = 0) -> bytes:
+    """Return `value` encoded as AMQP.
+
+    Args:
+        value: None, bool, int, float, Decimal, str, Symbol, bytes, bytearray, memoryview, datetime, UUID, Described, or
+            a list, tuple or mapping of those. A datetime is sent in UTC, cut to milliseconds.
+        depth: How many compounds `value` stands in.
+
+    Errors: `ConfigError` naming the type or value that AMQP cannot carry.
+    Spec: AMQP 1.0 part 1.
+    """
+    encode = _ENCODERS.get(type(value))
+    if encode is None:
+        encode = _encoder_for(value)
+    return encode(value, depth)
+
+
+def encode_sized(code8: int, code32: int, content: bytes | bytearray, what: str) -> bytes:
+    """Return `content` behind its constructor and length, in the short form where that will do."""
+    size = len(content)
+    if size < 256:
+        return _U8.pack(code8, size) + content
+    try:
+        return _U32.pack(code32, size) + content
+    except struct.error:
+        msg = f"a {what} of {size} bytes cannot be sent: AMQP carries at most {2**32 - 1} bytes in one"
+        raise ConfigError(msg) from None
+
+
+def encode_fields(fields: Sequence[bytes]) -> bytes:
+    """Return a list of values that are encoded already."""
+    return _encode_compound(0xC0, 0xD0, fields) if fields else b"\x45"
+
+
+def encode_string(text: str) -> bytes:
+    """Return `text` as an AMQP string (1.6.20)."""
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        msg = f"the string {_shown(text)} cannot be sent: {error.reason}"
+        raise ConfigError(msg) from None
+    return encode_sized(0xA1, 0xB1, content, "string")
+
+
+def encode_symbol(text: str) -> bytes:
+    """Return `text` as an AMQP symbol (1.6.21)."""
+    try:
+        content = text.encode("ascii")
+    except UnicodeEncodeError:
+        msg = f"the symbol {_shown(text)} cannot be sent: symbols are ASCII"
+        raise ConfigError(msg) from None
+    return encode_sized(0xA3, 0xB3, content, "symbol")
+
+
+def encode_ulong(value: int) -> bytes:
+    """Return a number below 2^64 as an AMQP ulong (1.6.6)."""
+    return _U8.pack(0x53, value) if 0 < value < 256 else b"\x44" if value == 0 else _U64.pack(0x80, value)
+
+
+def encode_uint(value: int) -> bytes:
+    """Return a number below 2^32 as an AMQP uint (1.6.5)."""
+    return _U8.pack(0x52, value) if 0 < value < 256 else b"\x43" if value == 0 else _U32.pack(0x70, value)
+
+
+def encode_timestamp(moment: datetime) -> bytes:
+    """Return `moment` as an AMQP timestamp: UTC, cut to milliseconds (1.6.17)."""
+    if moment.utcoffset() is None:
+        msg = f"the datetime {moment!r} cannot be sent: it has no time zone; use datetime.now(UTC) or .astimezone()"
+        raise ConfigError(msg)
+    return _I64.pack(0x83, (moment - EPOCH) // MILLISECOND)
+
+
+def encode_map(items: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return a map whose keys and values are encoded already."""
+    return _encode_compound(0xC1, 0xD1, [part for pair in items for part in pair])
+
+
+def _encode_compound(code8: int, code32: int, parts: Sequence[bytes]) -> bytes:
+    content = b"".join(parts)
+    size, count = len(content), len(parts)
+    if size < 255 and count < 256:  # a size counts the count that follows it
+        return _COMPOUND8.pack(code8, size + 1, count) + content
+    try:
+        return _COMPOUND32.pack(code32, size + 4, count) + content
+    except struct.error:
+        msg = f"a list or map of {size} bytes cannot be sent: AMQP carries at most {2**32 - 5} bytes in one"
+        raise ConfigError(msg) from None
+
+
+def _encode_null(_value: None, _depth: int) -> bytes:
+    return NULL
+
+
+def _encode_bool(value: bool, _depth: int) -> bytes:  # noqa: FBT001 - it is the value
+    return b"\x41" if value else b"\x42"
+
+
+def _encode_int(value: int, _depth: int) -> bytes:
+    if -128 <= value < 128:
+        return _I8.pack(0x55, value)
+    if -(2**63) <= value < 2**63:
+        return _I64.pack(0x81, value)
+    if 0 <= value < 2**64:
+        return _U64.pack(0x80, value)
+    msg = f"the int {_shown(value)} cannot be sent: AMQP integers have 64 bits, from -2^63 to 2^64-1"
+    raise ConfigError(msg)
+
+
+def _encode_float(value: float, _depth: int) -> bytes:
+    return _F64.pack(0x82, value)
+
+
+def _encode_decimal(value: Decimal, _depth: int) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if exponent == "F":
+        bits = 0x78 << 120
+    elif isinstance(exponent, str):
+        bits = 0x7C << 120
+    elif len(digits) <= 34 and -6176 <= exponent <= 6111:
+        bits = (exponent + 6176) << 113 | int("".join(map(str, digits)))
+    else:
+        msg = f"the Decimal {_shown(value)} cannot be sent: AMQP carries 34 digits and exponents from -6176 to 6111"
+        raise ConfigError(msg)
+    return b"\x94" + (sign << 127 | bits).to_bytes(16)
+
+
+def _encode_str(value: str, _depth: int) -> bytes:
+    return encode_string(value)
+
+
+def _encode_symbol(value: Symbol, _depth: int) -> bytes:
+    return encode_symbol(value)
+
+
+def _encode_binary(value: bytes | bytearray, _depth: int) -> bytes:
+    return encode_sized(0xA0, 0xB0, value, "binary")
+
+
+def _encode_memoryview(value: memoryview, _depth: int) -> bytes:
+    return encode_sized(0xA0, 0xB0, value.tobytes(), "binary")
+
+
+def _encode_datetime(value: datetime, _depth: int) -> bytes:
+    return encode_timestamp(value)
+
+
+def _encode_uuid(value: UUID, _depth: int) -> bytes:
+    return b"\x98" + value.bytes
+
+
+def _encode_list(value: Sequence[Any], depth: int) -> bytes:
+    inside = _deeper(depth)
+    return encode_fields([encode_value(item, inside) for item in value])
+
+
+def _encode_mapping(value: Mapping[Any, Any], depth: int) -> bytes:
+    inside = _deeper(depth)
+    return encode_map((encode_value(key, inside), encode_value(item, inside)) for key, item in value.items())
+
+
+def _encode_described(value: Described, depth: int) -> bytes:
+    inside = _deeper(depth)
+    return b"\x00" + encode_value(value.descriptor, inside) + encode_value(value.value, inside)
+
+
+def _deeper(depth: int) -> int:
+    if depth == MAX_DEPTH:
+        msg = f"a value nested more than {MAX_DEPTH} deep cannot be sent (does it contain itself?)"
+        raise ConfigError(msg)
+    return depth + 1
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) else hex(value)  # repr() refuses an int of thousands of digits
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_ENCODERS: Final[dict[type, Callable[[Any, int], bytes]]] = {
+    type(None): _encode_null,
+    bool: _encode_bool,
+    int: _encode_int,
+    float: _encode_float,
+    str: _encode_str,
+    bytes: _encode_binary,
+    list: _encode_list,
+    dict: _encode_mapping,
+    tuple: _encode_list,
+    Symbol: _encode_symbol,
+    datetime: _encode_datetime,
+    UUID: _encode_uuid,
+    Decimal: _encode_decimal,
+    Described: _encode_described,
+    bytearray: _encode_binary,
+    memoryview: _encode_memoryview,
+    Mapping: _encode_mapping,
+}
+
+
+def _encoder_for(value: object) -> Callable[[Any, int], bytes]:
+    """Return the encoder of the AMQP type that `value`'s class derives from: an IntEnum is an int."""
+    if isinstance(value, Symbol):
+        return _encode_symbol
+    for kind, encode in _ENCODERS.items():
+        if isinstance(value, kind):
+            return encode
+    msg = f"a value of type {type(value).__qualname__} cannot be sent: AMQP carries {_ALLOWED}"
+    raise ConfigError(msg)
