@@ -1,0 +1,124 @@
+"""Credit: the one place where demand, counted in items, meets credit, counted in deliveries.
+
+Theory of operation. The receiver's ledger knows what its subscriber asked for and what is on its hands; the credit on
+the wire is the engine's number and is handed in. The grant rule (one delivery carries one item here):
+
+    D  demand      items asked for and not yet handed to the subscriber
+    B  buffered    items received and not yet handed over
+    U  unsettled   items handed over and not yet settled
+    W  window      the most this link may have on its hands
+    C  credit      deliveries the sender may still send
+
+    C <= min(D - B, W - B - U)        so  buffered + unsettled + granted <= W, always
+
+It never reads ahead of demand: whoever wants read-ahead requests it. To save flow frames credit is topped up when it
+has fallen to half the window, and at once when there is none and the rule allows one.
+
+The sender's ledger keeps apart what cannot be taken back (what its publisher was asked for) from what can (credit):
+
+    owed = requested from the publisher - received from it
+    held = received from it, with no credit yet to send it on
+
+New credit c asks the publisher only for max(0, c - owed - held), so what is still owed after a drain or a withdrawal
+takes the next credit first.
+
+Spec: AMQP 1.0 section 2.6.7 (flow control); Reactive Streams 1.1, 3.8, 3.17.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rstreams._demand import add_demand, take_demand
+from rstreams.errors import ConfigError
+
+MAX_CREDIT: Final = 2**31 - 1
+"""The most link credit the engine can hold: it is a C int."""
+
+
+class CreditLedger:
+    """The receiver's side of a link's credit: when to grant how much.
+
+    Attributes:
+        demand: Items asked for and not yet handed over; saturates at unbounded.
+        buffered: Items received and not yet handed over.
+        unsettled: Items handed over and not yet settled.
+        window: The most items buffered, unsettled and granted together.
+    """
+
+    __slots__ = ("buffered", "demand", "unsettled", "window")
+
+    def __init__(self, window: int) -> None:
+        """Start with no demand.
+
+        Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
+        """
+        if not 1 <= window <= MAX_CREDIT:
+            msg = f"window={window!r}: the window must be 1 to {MAX_CREDIT} items"
+            raise ConfigError(msg)
+        self.window = window
+        self.demand = 0
+        self.buffered = 0
+        self.unsettled = 0
+
+    def request(self, items: int) -> None:
+        """Count `items` more demand."""
+        self.demand = add_demand(self.demand, items)
+
+    def receive(self, items: int) -> None:
+        """Count `items` received; the engine has taken them off the credit."""
+        self.buffered += items
+
+    def deliver(self) -> None:
+        """Count one item handed to the subscriber; it is unsettled from now on."""
+        self.demand = take_demand(self.demand, 1)
+        self.buffered -= 1
+        self.unsettled += 1
+
+    def settle(self, items: int) -> None:
+        """Count `items` of those handed over as settled."""
+        self.unsettled -= items
+
+    def give_back(self, items: int) -> None:
+        """Count `items` of those buffered as given back, unseen by the subscriber."""
+        self.buffered -= items
+
+    def grant(self, credit: int) -> int:
+        """Return how many deliveries to grant on top of `credit`, the engine's own number; often 0."""
+        most = min(self.demand, self.window - self.unsettled) - self.buffered
+        if most <= credit or credit > self.window // 2:
+            return 0
+        return most - credit
+
+
+class SenderLedger:
+    """The sender's side of a link's credit: when to ask the publisher for how much.
+
+    Attributes:
+        owed: Items requested from the publisher that it has not sent yet.
+        held: Items it has sent that wait for credit.
+    """
+
+    __slots__ = ("held", "owed")
+
+    def __init__(self) -> None:
+        """Start with nothing requested."""
+        self.owed = 0
+        self.held = 0
+
+    def request(self, credit: int, most: int) -> int:
+        """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed."""
+        wanted = min(credit - self.owed - self.held, most)
+        if wanted <= 0:
+            return 0
+        self.owed += wanted
+        return wanted
+
+    def receive(self) -> None:
+        """Count one item the publisher sent: no longer owed, held until it can be sent on."""
+        self.owed -= 1
+        self.held += 1
+
+    def send(self, items: int) -> None:
+        """Count `items` of those held as sent."""
+        self.held -= items

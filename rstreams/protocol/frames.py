@@ -1,0 +1,117 @@
+"""The performatives of a link, without the engine's numbers.
+
+Handles, delivery-counts, delivery-ids and session windows are the engine's (or the local driver's) alone. What is
+left is what one side tells the other: a frame here is a noun, and stands for a whole run of deliveries where AMQP
+would send one frame each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from rstreams.errors import RStreamsError
+from rstreams.protocol.delivery import Outcome
+
+_NO_INFO: Mapping[str, Any] = MappingProxyType({})
+
+
+class Role(Enum):
+    """Which end of a link this side is (AMQP 1.0 section 2.8.1)."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+
+
+class Settlement(Enum):
+    """How deliveries on a link are settled (AMQP 1.0 section 2.8.2, snd-settle-mode)."""
+
+    AT_MOST_ONCE = "at_most_once"
+    """Sent settled: no acknowledgement, what is under way when the link dies is lost."""
+    AT_LEAST_ONCE = "at_least_once"
+    """Settled by the receiver's disposition, when every hold on the item has been released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """One side's half of attaching a link (section 2.7.3).
+
+    A source or target is an address, or None for a null terminus. A reply whose own terminus is null is a refusal: a
+    detach with the reason follows.
+    """
+
+    name: str
+    role: Role
+    source: str | None
+    target: str | None
+    settlement: Settlement = Settlement.AT_LEAST_ONCE
+
+    @property
+    def refuses(self) -> bool:
+        """Whether this is a reply that refuses the link (section 2.6.3)."""
+        return (self.source if self.role is Role.SENDER else self.target) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The credit there is now, in deliveries (section 2.7.4).
+
+    From the receiver: what the sender may send from here on; with `drain`, use it up now. From the sender in answer
+    to a drain: what is left of it, which is 0.
+    """
+
+    credit: int
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A run of deliveries, each one encoded message (section 2.7.5).
+
+    Attributes:
+        deliveries: How this side's driver knows each of them: the sender's tags, the receiver's handles.
+        payloads: The encoded messages, in the same order.
+        settled: Sent settled: no disposition will come for them.
+    """
+
+    deliveries: Sequence[Hashable]
+    payloads: Sequence[bytes]
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """The outcome of a run of deliveries, which it settles (section 2.7.6)."""
+
+    deliveries: Sequence[Hashable]
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """One side's half of ending a link (section 2.7.7).
+
+    Attributes:
+        closed: True ends the subscription; False leaves it, to be attached again.
+        condition: Why, if it is an error; None is a successful end.
+        description: Text for people.
+        info: The sender's own map.
+    """
+
+    closed: bool = True
+    condition: str | None = None
+    description: str = ""
+    info: Mapping[str, Any] = field(default=_NO_INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session or the connection under the link is gone; no frame, but the last thing a link hears."""
+
+    error: RStreamsError
+
+
+Frame: TypeAlias = Attach | Flow | Transfer | Disposition | Detach

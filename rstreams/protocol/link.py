@@ -1,0 +1,148 @@
+"""One AMQP link: its role, its state, and the check of every frame against the table in `states`.
+
+The link itself decides nothing. Frames from its endpoint (`signals`) are checked and go to the driver; frames from the
+driver are checked and go to the endpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rstreams.errors import Condition, LocalProtocolError, RemoteProtocolError
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import (
+    Attach,
+    Detach,
+    Disposition,
+    Flow,
+    Frame,
+    Lost,
+    Role,
+    Transfer,
+)
+from rstreams.protocol.states import TRANSITIONS, Event, State
+
+
+class Endpoint(Protocol):
+    """Who acts on a link's frames: the receiving or the sending end in `signals`."""
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer attached, or answered our attach; `frame.refuses` if its detach is on the way."""
+        ...
+
+    def on_flow(self, frame: Flow) -> None:
+        """The peer granted, withdrew or drained credit."""
+        ...
+
+    def on_transfer(self, frame: Transfer) -> None:
+        """A run of deliveries came."""
+        ...
+
+    def on_disposition(self, frame: Disposition) -> None:
+        """A run of deliveries got its outcome."""
+        ...
+
+    def on_detach(self, frame: Detach) -> None:
+        """The peer detached."""
+        ...
+
+    def on_lost(self, frame: Lost) -> None:
+        """What carried the link is gone."""
+        ...
+
+    def work(self) -> None:
+        """Do what has become possible: called after a wake-up and after every run of received frames."""
+        ...
+
+
+_SEND_EVENTS: dict[type[Frame], Event] = {
+    Flow: Event.SEND_FLOW,
+    Transfer: Event.SEND_TRANSFER,
+    Disposition: Event.SEND_DISPOSITION,
+    Detach: Event.SEND_DETACH,
+}
+
+_ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
+
+
+class Link:
+    """One end of a link between two containers.
+
+    Attributes:
+        name: The link's name, unique between the two containers and the role.
+        role: Which end this is.
+        state: Where in its life the link is; see `states`.
+    """
+
+    __slots__ = ("_driver", "_endpoint", "name", "role", "state")
+
+    def __init__(self, name: str, role: Role, driver: Driver, endpoint: Endpoint) -> None:
+        """Make an unattached link."""
+        self.name = name
+        self.role = role
+        self.state = State.UNATTACHED
+        self._driver = driver
+        self._endpoint = endpoint
+
+    @property
+    def driver(self) -> Driver:
+        """What carries the link, and knows its numbers."""
+        return self._driver
+
+    def send(self, frame: Frame) -> None:
+        """Send `frame`, if the state allows it.
+
+        Errors: `LocalProtocolError` if not; nothing is sent then.
+        """
+        if isinstance(frame, Attach):
+            refuses = frame.refuses and self.state is State.ATTACH_RECEIVED
+            event = Event.SEND_REFUSAL if refuses else Event.SEND_ATTACH
+        else:
+            event = _SEND_EVENTS[type(frame)]
+        after = TRANSITIONS[self.state].get(event)
+        if after is None or _ONLY_FROM.get(type(frame), self.role) is not self.role:
+            msg = f"link {self.name!r}: a {self.role.value} in state {self.state.name} cannot {event.name}"
+            raise LocalProtocolError(Condition.ILLEGAL_STATE.value, msg)
+        self.state = after
+        self._driver.send(frame)
+
+    def receive(self, frame: Frame) -> None:
+        """Act on a frame of the peer.
+
+        Errors: `RemoteProtocolError` if the peer may not send it now; the driver closes the link with the condition.
+        """
+        endpoint = self._endpoint
+        match frame:
+            case Transfer():
+                self._enter(Event.RECEIVE_TRANSFER, frame)
+                endpoint.on_transfer(frame)
+            case Disposition():
+                self._enter(Event.RECEIVE_DISPOSITION, frame)
+                endpoint.on_disposition(frame)
+            case Flow():
+                self._enter(Event.RECEIVE_FLOW, frame)
+                endpoint.on_flow(frame)
+            case Attach():
+                refused = frame.refuses and self.state is not State.UNATTACHED
+                self._enter(Event.RECEIVE_REFUSAL if refused else Event.RECEIVE_ATTACH, frame)
+                endpoint.on_attach(frame)
+            case Detach():
+                self._enter(Event.RECEIVE_DETACH, frame)
+                endpoint.on_detach(frame)
+
+    def lose(self, lost: Lost) -> None:
+        """Tell the endpoint that the link is gone; only the first time, and not after both sides detached."""
+        if self.state is not State.DETACHED:
+            self.state = State.DETACHED
+            self._endpoint.on_lost(lost)
+
+    def work(self) -> None:
+        """Let the endpoint do what has become possible."""
+        self._endpoint.work()
+
+    def _enter(self, event: Event, frame: Frame) -> None:
+        after = TRANSITIONS[self.state].get(event)
+        if after is None or _ONLY_FROM.get(type(frame)) is self.role:
+            msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
+            raise RemoteProtocolError(Condition.ILLEGAL_STATE.value, msg)
+        self.state = after

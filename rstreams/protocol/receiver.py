@@ -1,0 +1,367 @@
+"""The receiving end of a link: a subscription whose request is flow and whose items are transfers.
+
+A call from user code only notes what is wanted and wakes the driver; `work()`, which the driver calls then and after every
+run of frames, does it. So no signal waits for the network and none recurses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from rstreams._demand import demand_error
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError, error_for
+from rstreams.protocol.credit import CreditLedger
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, Outcome
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.link import Link
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+
+class LinkSubscription(Generic[T]):
+    """The subscription a link's subscriber holds, and the endpoint its link calls.
+
+    Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
+    Errors: A refusal, or a detach with a condition, is `on_error(LinkDetached)`; a lost connection is `on_error` with
+        its cause; a message that `decode` refuses is `on_error` with what it raised. A subscriber that raises loses
+        its subscription. The item in hand is given back as failed in the last two.
+    Cancels: Silent at once; then credit is withdrawn, what was not handed over is released, and when all that is held
+        has been settled the link is detached (closed).
+    Context: Any task of the connection's trio run; no call blocks.
+    Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
+    """
+
+    def __init__(
+        self,
+        subscriber: Subscriber[T],
+        *,
+        decode: Callable[[bytes], T],
+        window: int,
+        on_raised: Callable[[BaseException], None],
+    ) -> None:
+        """Prepare the subscription; `bind` gives it its link.
+
+        Args:
+            subscriber: Who gets the signals.
+            decode: Makes an item of an encoded message.
+            window: The most items granted, buffered and unsettled together.
+            on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
+        """
+        self.ledger = CreditLedger(window)
+        self._subscriber = subscriber
+        self._decode = decode
+        self._on_raised = on_raised
+        self._link: Link | None = None
+        self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
+        self._accepted: list[Hashable] = []
+        self._given_back: list[tuple[Outcome, Hashable]] = []
+        self._started = False  # on_subscribe has been signalled
+        self._silent = False  # no signal reaches the subscriber any more
+        self._ended = False  # the publisher has said its last: completion, or `_error`
+        self._error: BaseException | None = None
+        self._goodbye = Detach()
+        self._emitting = False
+        self._current: Hashable = None
+        self._shared: SharedHold | None = None
+        self._on_drained: list[Callable[[], None]] = []
+        self._draining = False
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link this subscription lives on."""
+        self._link = Link(name, Role.RECEIVER, driver, self)
+        return self._link
+
+    def start(self) -> None:
+        """Signal `on_subscribe`: the link is attached, or it never will be."""
+        if not self._started:
+            self._started = True
+            self._signal(lambda: self._subscriber.on_subscribe(self))
+
+    # the subscriber calls these
+
+    def request(self, n: int) -> None:
+        """Ask for `n` more items; see `rstreams.abc.Subscription.request`."""
+        if self._silent:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self._fail(error)
+            return
+        self.ledger.request(n)
+        self._wake()
+
+    def cancel(self) -> None:
+        """End the subscription; the detach follows when what is held has been settled."""
+        if not self._silent:
+            self._silent = True
+            self._wake()
+
+    def hold(self) -> Hold:
+        """Take a hold on the item in `on_next`: its disposition waits for it."""
+        if self._current is None:
+            return NO_HOLD
+        if self._shared is None:
+            self._shared = SharedHold((DeliveryHold(self, self._current),))
+        return self._shared.hold()
+
+    def drain(self, on_drained: Callable[[], None]) -> None:
+        """Have the sender use up its credit now with what it has.
+
+        Args:
+            on_drained: Called like a signal when all that was there has been handed over; never after the end.
+
+        Credit: What the sender gives back returns to unmet demand, and is granted again after `on_drained`.
+        Spec: AMQP 1.0 section 2.6.7 (drain).
+        """
+        if not self._silent:
+            self._on_drained.append(on_drained)
+            self._wake()
+
+    def settle(self, delivery: Hashable, outcome: Outcome) -> None:
+        """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
+        if outcome is ACCEPTED:
+            self._accepted.append(delivery)
+        else:
+            self._given_back.append((outcome, delivery))
+        self._wake()
+
+    # the link calls these
+
+    def on_attach(self, frame: Attach) -> None:
+        """The publisher's answer: the subscription begins, unless it is a refusal."""
+        if not frame.refuses and self._state is State.ATTACHED:
+            self.start()
+
+    def on_transfer(self, frame: Transfer) -> None:
+        """Items: handed over as far as there is demand, buffered within the window otherwise."""
+        if self._state is not State.ATTACHED:
+            return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
+        deliveries: Sequence[Hashable] = frame.deliveries
+        if frame.settled:
+            deliveries = [None] * len(frame.payloads)
+        self.ledger.receive(len(frame.payloads))
+        self._buffer.extend(zip(deliveries, frame.payloads, strict=True))
+        if not self._silent and self._driver.credit() < 0:
+            msg = f"link {self._link_name!r}: the sender sent more than its credit"
+            self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
+        self._emit()
+
+    def on_flow(self, frame: Flow) -> None:
+        """The sender's answer to a drain: `work` looks at the credit that is left."""
+
+    def on_disposition(self, frame: Disposition) -> None:
+        """Never comes to a receiver: the link refuses it."""
+
+    def on_detach(self, frame: Detach) -> None:
+        """The publisher's end: signalled after the buffer, answered when all is settled."""
+        error: BaseException | None = None
+        if frame.condition is not None:
+            error = error_for(frame.condition, frame.description, frame.info)
+        elif not frame.closed:
+            text = "the peer left the subscription without ending it"
+            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        self._end(error)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The link is gone: what was not handed over is with the peer, but for what came settled."""
+        kept = [entry for entry in self._buffer if entry[0] is None]
+        self.ledger.give_back(len(self._buffer) - len(kept))
+        self._buffer = deque(kept)
+        self._end(frame.error)
+        self.work()
+
+    def work(self) -> None:
+        """Hand over, settle, grant, end: whatever has become possible."""
+        if self._emitting:
+            return  # called from inside on_next; the emission goes on, and this after it
+        self._emit()
+        if self._ended and not self._buffer:
+            self._signal_end()
+        if self._silent:
+            self._release_buffer()
+        self._send_dispositions()
+        if self._state is State.ATTACHED:
+            self._send_flow()
+        if self._silent:
+            self._send_detach()
+
+    # what work is made of
+
+    @property
+    def _driver(self) -> Driver:
+        assert self._link is not None, "bind comes first"
+        return self._link.driver
+
+    @property
+    def _state(self) -> State:
+        return State.UNATTACHED if self._link is None else self._link.state
+
+    @property
+    def _link_name(self) -> str:
+        return "" if self._link is None else self._link.name
+
+    def _wake(self) -> None:
+        if self._state is State.DETACHED:
+            self.work()  # no driver any more; what is left is handing over what came settled
+        elif self._link is not None:
+            self._link.driver.wake()
+
+    def _emit(self) -> None:
+        buffer = self._buffer
+        if self._emitting or not buffer:
+            return
+        ledger, decode, on_next, accepted = (
+            self.ledger,
+            self._decode,
+            self._subscriber.on_next,
+            self._accepted,
+        )
+        self._emitting = True
+        try:
+            while buffer and ledger.demand and not self._silent:
+                delivery, payload = buffer.popleft()
+                ledger.deliver()
+                self._current = delivery
+                try:
+                    item = decode(payload)
+                except Exception as error:  # noqa: BLE001 - the caller's own decoder may raise anything
+                    self._settle_current(error)
+                    self._fail(error)
+                    break
+                try:
+                    on_next(item)
+                except BaseException as error:
+                    self._settle_current(error)
+                    self._raised(error)
+                    if not isinstance(error, Exception):
+                        raise
+                    break
+                if delivery is None:
+                    ledger.settle(1)
+                elif self._shared is None:
+                    accepted.append(delivery)
+                else:
+                    self._settle_current(None)
+        finally:
+            self._emitting = False
+            self._current = None
+
+    def _settle_current(self, error: BaseException | None) -> None:
+        """Let go of the item in hand, for good or because of `error`."""
+        shared, self._shared = self._shared, None
+        if self._current is None:
+            self.ledger.settle(1)
+        elif shared is None:
+            self._given_back.append((FAILED, self._current))
+        elif error is None:
+            shared.done()
+        else:
+            shared.fail(error)
+
+    def _release_buffer(self) -> None:
+        released = [(RELEASED, delivery) for delivery, _ in self._buffer if delivery is not None]
+        self.ledger.give_back(len(self._buffer))
+        self.ledger.unsettled += len(released)
+        self._buffer.clear()
+        self._given_back += released
+
+    def _send_dispositions(self) -> None:
+        """Send the outcomes that have gathered, a run of equal ones in one frame."""
+        accepted, given_back = self._accepted, self._given_back
+        if not accepted and not given_back:
+            return
+        self._accepted, self._given_back = [], []
+        self.ledger.settle(len(accepted) + len(given_back))
+        if self._state not in (State.ATTACHED, State.DETACH_RECEIVED):
+            return  # the link is gone, and with it the deliveries
+        if accepted:
+            self._send(Disposition(accepted, ACCEPTED))
+        for outcome, run in groupby(given_back, itemgetter(0)):
+            self._send(Disposition([delivery for _, delivery in run], outcome))
+
+    def _send_flow(self) -> None:
+        credit = self._driver.credit()
+        if self._silent:
+            if credit > 0:
+                self._send(Flow(0))
+            return
+        if self._on_drained:
+            self._work_drain(credit)
+            return
+        granted = self.ledger.grant(credit)
+        if granted:
+            self._send(Flow(credit + granted))
+
+    def _work_drain(self, credit: int) -> None:
+        if not self._draining:
+            credit += self.ledger.grant(credit)
+            self._draining = credit > 0
+            if self._draining:
+                self._send(Flow(credit, drain=True))
+                return
+        if credit <= 0 and not self._buffer:
+            self._draining = False
+            calls, self._on_drained = self._on_drained, []
+            for call in calls:
+                self._signal(call)
+            self._wake()
+
+    def _send_detach(self) -> None:
+        """Detach once every item handed over has been settled (law 5)."""
+        if self.ledger.unsettled == 0 and self._state in _CAN_DETACH:
+            self._send(self._goodbye)
+
+    def _send(self, frame: Flow | Disposition | Detach) -> None:
+        assert self._link is not None, "bind comes first"
+        self._link.send(frame)
+
+    # how it ends
+
+    def _end(self, error: BaseException | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._error = error
+
+    def _signal_end(self) -> None:
+        self.start()
+        if self._silent:
+            return
+        self._silent = True
+        error = self._error
+        if error is None:
+            self._signal(self._subscriber.on_complete)
+        else:
+            self._signal(lambda: self._subscriber.on_error(error))
+
+    def _fail(self, error: BaseException) -> None:
+        """End the subscription from this side; a peer that broke the protocol is told its condition."""
+        if self._silent:
+            return
+        self._silent = True
+        if isinstance(error, ProtocolError):
+            self._goodbye = Detach(condition=error.condition, description=error.description)
+        self._signal(lambda: self._subscriber.on_error(error))
+        self._wake()
+
+    def _raised(self, error: BaseException) -> None:
+        """A subscriber that raises has cancelled its subscription (2.13)."""
+        self._silent = True
+        self._on_raised(error)
+        self._wake()
+
+    def _signal(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the connection must live
+            self._raised(error)
+
+
+_CAN_DETACH = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)

@@ -1,0 +1,327 @@
+"""The sending end of a link: a subscriber whose `on_next` is a transfer and whose demand is the link's credit.
+
+Like the receiving end it acts in `work()`: what the local publisher sends inside a request gathers there and leaves as
+one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from rstreams._demand import SLICE
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import ENDED
+from rstreams.abc import Hold, Publisher, Subscription
+from rstreams.errors import Condition, DeliveryFailed, LinkDetached, RStreamsError, condition_of, error_for
+from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.delivery import Outcome
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.link import Link
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+_FIRST_GUESS_BYTES = 16 * 1024
+"""The size assumed of an item before one has been seen; guards the first request against huge items."""
+
+
+class LinkSubscriber(Generic[T]):
+    """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
+
+    Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
+        while the driver has room: neither this end nor the driver buffers without bound.
+    Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
+        encoded ends the stream in the same way.
+    Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
+        settled are given back to the publisher through their holds.
+    Context: Any task of the connection's trio run; no call blocks.
+    Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
+
+    Attributes:
+        accepted: Items the receiver has accepted; at most once: items sent.
+        outcome_unknown: Items sent and not settled when the link ended.
+        late: Outcomes that came for items no longer waited for.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        *,
+        encode: Callable[[T], bytes],
+        settlement: Settlement,
+        settle_before_detach: bool,
+        fail_on_refusal: bool,
+        expose_errors: bool,
+        on_finished: Callable[[BaseException | None], None],
+    ) -> None:
+        """Prepare the sending end; `bind` gives it its link.
+
+        Args:
+            publisher: What to send; subscribed when the link is attached.
+            encode: Makes an encoded message of an item.
+            settlement: At most once: sent settled. At least once: held until the receiver's disposition.
+            settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker (law 5).
+            fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
+            expose_errors: Whether the text of local exceptions goes to the peer.
+            on_finished: Called once, when the link has ended: with the error, or None if all went well.
+        """
+        self.accepted = 0
+        self.outcome_unknown = 0
+        self.late = 0
+        self.ledger = SenderLedger()
+        self._publisher = publisher
+        self._encode = encode
+        self._settled = settlement is Settlement.AT_MOST_ONCE
+        self._settle_before_detach = settle_before_detach
+        self._fail_on_refusal = fail_on_refusal
+        self._expose_errors = expose_errors
+        self._on_finished = on_finished
+        self._link: Link | None = None
+        self._subscription: Subscription = ENDED
+        self._payloads: list[bytes] = []  # held, with their holds beside them
+        self._holds: list[Hold] = []
+        self._unsettled: dict[Hashable, Hold] = {}
+        self._next_tag = 0
+        self._item_bytes = _FIRST_GUESS_BYTES
+        self._completed = False  # the publisher has said its last: completion, or `_error`
+        self._error: BaseException | None = None
+        self._working = False
+        self._drain = False
+        self._finished = False
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link this end lives on."""
+        self._link = Link(name, Role.SENDER, driver, self)
+        return self._link
+
+    @property
+    def unsettled(self) -> int:
+        """Deliveries sent whose outcome has not come."""
+        return len(self._unsettled)
+
+    def start(self) -> None:
+        """Subscribe to the publisher: the link is attached."""
+        try:
+            self._publisher.subscribe(self)
+        except Exception as error:  # noqa: BLE001 - a broken publisher must not take the connection down
+            self.on_error(error)
+
+    def abort(self) -> None:
+        """End the stream from this side without waiting for outcomes: the publisher is cancelled."""
+        self._settle_before_detach = False
+        self._stop(None)
+        self._wake()
+
+    # the publisher calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Keep the subscription; a second one is cancelled (2.5)."""
+        if self._subscription is not ENDED or self._completed or self._finished:
+            subscription.cancel()
+            return
+        self._subscription = subscription
+        self._wake()
+
+    def on_next(self, item: T) -> None:
+        """Encode the item and keep it until `work` sends it."""
+        if self._completed:
+            return
+        hold = NO_HOLD if self._settled else self._subscription.hold()
+        try:
+            payload = self._encode(item)
+        except Exception as error:  # noqa: BLE001 - the caller's own encoder may raise anything
+            hold.fail(error)
+            self._subscription.cancel()
+            self.on_error(error)
+            return
+        self.ledger.receive()
+        self._payloads.append(payload)
+        self._holds.append(hold)
+        if not self._working:
+            self._wake()
+
+    def on_error(self, error: BaseException) -> None:
+        """The publisher failed: a detach with the condition follows what it sent before."""
+        if not self._completed:
+            self._completed = True
+            self._error = error
+            self._wake()
+
+    def on_complete(self) -> None:
+        """The publisher is through: a detach without error follows what it sent before."""
+        if not self._completed:
+            self._completed = True
+            self._wake()
+
+    # the link calls these
+
+    def on_attach(self, frame: Attach) -> None:
+        """The receiver's answer: the stream begins, unless it is a refusal."""
+        if not frame.refuses and self._state is State.ATTACHED:
+            self.start()
+
+    def on_flow(self, frame: Flow) -> None:
+        """Credit has changed: `work` asks the driver for it."""
+        self._drain = frame.drain
+
+    def on_transfer(self, frame: Transfer) -> None:
+        """Never comes to a sender: the link refuses it."""
+
+    def on_disposition(self, frame: Disposition) -> None:
+        """Outcomes: each releases its item's hold."""
+        take = self._unsettled.pop
+        outcome = frame.outcome
+        accepted = outcome.kind == "accepted"
+        for tag in frame.deliveries:
+            hold = take(tag, None)
+            if hold is None:
+                self.late += 1
+            elif not accepted:
+                self._not_accepted(hold, outcome)
+            else:
+                self.accepted += 1
+                if hold is not NO_HOLD:
+                    hold.done()
+
+    def on_detach(self, frame: Detach) -> None:
+        """The receiver's cancel, its answer to our detach, or a refusal."""
+        error: BaseException | None = None
+        if frame.condition is not None:
+            error = error_for(frame.condition, frame.description, frame.info)
+        elif self._state is State.DETACH_RECEIVED and self._settle_before_detach:
+            text = "the peer detached the link before the stream was through"
+            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        if self._state is State.DETACH_RECEIVED:
+            self._send(Detach())
+        self._finish(error)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The link is gone: what is unsettled has an unknown outcome."""
+        self._finish(frame.error)
+
+    def work(self) -> None:
+        """Send, request, answer a drain, end: whatever has become possible."""
+        if self._working or self._state is not State.ATTACHED:
+            return
+        self._working = True
+        try:
+            self._send_transfers()
+            if self._drain:
+                self._answer_drain()
+            if self._completed:
+                self._send_detach()
+        finally:
+            self._working = False
+
+    # what work is made of
+
+    @property
+    def _driver(self) -> Driver:
+        assert self._link is not None, "bind comes first"
+        return self._link.driver
+
+    @property
+    def _state(self) -> State:
+        return State.UNATTACHED if self._link is None else self._link.state
+
+    def _wake(self) -> None:
+        if self._link is not None and self._state is not State.DETACHED:
+            self._link.driver.wake()
+
+    def _send_transfers(self) -> None:
+        """Send what is held and request what credit is left, until nothing moves or a slice is done."""
+        driver, left = self._driver, SLICE
+        while True:
+            left -= self._send_held(driver, left)
+            credit, room = driver.credit(), driver.room_bytes()
+            if self._completed or credit <= 0 or room <= 0:
+                return
+            if left <= 0:
+                driver.wake()
+                return
+            items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
+            if items:
+                self._subscription.request(items)
+            if not self._payloads:
+                return
+
+    def _send_held(self, driver: Driver, most: int) -> int:
+        """Send as much of what is held as credit allows; return how many items that was."""
+        count = min(len(self._payloads), max(driver.credit(), 0), most)
+        if count == 0:
+            return 0
+        payloads, self._payloads = self._payloads[:count], self._payloads[count:]
+        holds, self._holds = self._holds[:count], self._holds[count:]
+        tags = range(self._next_tag, self._next_tag + count)
+        self._next_tag += count
+        self.ledger.send(count)
+        self._item_bytes = max(1, sum(map(len, payloads)) // count)
+        if self._settled:
+            self.accepted += count
+        else:
+            self._unsettled.update(zip(tags, holds, strict=True))
+        self._send(Transfer(tags, payloads, self._settled))
+        return count
+
+    def _answer_drain(self) -> None:
+        """Give back the credit there is nothing for: what is still owed takes the next credit first (law 3)."""
+        if not self._payloads or self._driver.credit() <= 0:
+            self._drain = False
+            self._send(Flow(0, drain=True))
+
+    def _send_detach(self) -> None:
+        driver = self._driver
+        if self._payloads or driver.queued():
+            return
+        if self._settle_before_detach and self._unsettled:
+            return
+        error = self._error
+        if error is None or isinstance(error, DeliveryFailed):
+            self._send(Detach())
+        else:
+            condition, description, info = condition_of(error, expose=self._expose_errors)
+            self._send(Detach(True, condition, description, info))
+
+    def _send(self, frame: Transfer | Flow | Detach) -> None:
+        assert self._link is not None, "bind comes first"
+        self._link.send(frame)
+
+    # how it ends
+
+    def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
+        if outcome.kind == "released":
+            hold.release()
+        else:
+            hold.fail(outcome.as_error())
+        if self._fail_on_refusal:
+            self._stop(outcome.as_error(self.accepted))
+            self._wake()
+
+    def _stop(self, error: BaseException | None) -> None:
+        """Take no more from the publisher, give back what was not sent, and end with `error`."""
+        if not self._completed:
+            self._completed = True
+            self._error = error
+        self._subscription.cancel()
+        holds, self._holds = self._holds, []
+        self._payloads.clear()
+        self.ledger.send(len(holds))
+        for hold in holds:
+            hold.release()
+
+    def _finish(self, error: BaseException | None) -> None:
+        """The link has ended: give back what was not settled, and say how it went."""
+        if self._finished:
+            return
+        self._finished = True
+        failed = self._error or error
+        self._stop(failed)
+        unsettled, self._unsettled = self._unsettled, {}
+        self.outcome_unknown = len(unsettled)
+        for hold in unsettled.values():
+            hold.release()
+        if isinstance(failed, RStreamsError):
+            failed.outcome_unknown = len(unsettled)
+        self._on_finished(failed)
