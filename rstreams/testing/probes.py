@@ -16,7 +16,7 @@ outside `on_next`, raise `AssertionError`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import add_demand, demand_error
 from rstreams._subscription import require_subscriber
@@ -207,7 +207,7 @@ class ManualPublisher(Generic[T]):
         return self._subscriber
 
 
-_WORST_FIRST: tuple[Outcome, ...] = ("failed", "released", "done")
+_WORST_FIRST: Final[tuple[Outcome, ...]] = ("failed", "released", "done")
 
 
 class _Delivery:
@@ -231,7 +231,7 @@ class _Delivery:
         if error is not None and self._publisher.errors[self._index] is None:
             self._publisher.errors[self._index] = error
         if not self._claims:
-            worst = next(outcome for outcome in _WORST_FIRST if outcome in self._told)
+            worst: Outcome = next(told for told in _WORST_FIRST if told in self._told)
             self._publisher.outcomes[self._index] = worst
 
 

@@ -1,0 +1,23 @@
+"""Sources, one a file: functions that return a publisher with nothing upstream of it."""
+
+from rstreams.sources.defer import defer
+from rstreams.sources.empty import empty
+from rstreams.sources.fail import fail
+from rstreams.sources.from_async_iterable import from_async_iterable
+from rstreams.sources.from_iterable import from_iterable
+from rstreams.sources.generate import generate
+from rstreams.sources.never import never
+from rstreams.sources.of import of
+from rstreams.sources.range import range  # noqa: A004 - the field's name
+
+__all__ = [
+    "defer",
+    "empty",
+    "fail",
+    "from_async_iterable",
+    "from_iterable",
+    "generate",
+    "never",
+    "of",
+    "range",
+]

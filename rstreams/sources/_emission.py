@@ -1,0 +1,155 @@
+"""The one loop that turns an iterator and demand into signals; every source over plain Python items uses it.
+
+Theory of operation. `request` adds to the demand and, unless the loop is running already, runs it. A request
+from inside `on_next` therefore only adds to a number, and the loop picks it up when its batch is through: the stack
+stays flat however many items ask for one more (3.3). The loop takes the whole demand as one batch and lets C code count
+it (`islice`), so an item costs one call of `on_next` and one look at `_ended`. `chain` tells exhaustion from the end of
+a batch: behind the items stands an iterator whose first step notes that the items are through.
+
+The loop never draws an item that was not requested. A list, tuple or range knows without being asked for one more
+that nothing is left, so its completion comes right behind its last item; any other iterator completes with the
+request after that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain, islice
+from operator import length_hint
+from typing import Final, Generic, TypeVar
+
+from rstreams._demand import add_demand, demand_error
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Hold, Subscriber
+
+T = TypeVar("T")
+
+# Elsewhere a length hint is only a hint; these tell exactly what is left.
+_EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
+
+_logger = logging.getLogger("rstreams")
+
+
+def log_dropped(error: BaseException, happened: str) -> None:
+    """Log an error no subscriber is left for: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
+    _logger.error("%s, after its subscription had ended", happened, exc_info=error)
+
+
+class IteratorPublisher(Generic[T]):
+    """A publisher that makes a new iterator for each subscriber and sends it the items."""
+
+    __slots__ = ("_make_iterator",)
+
+    def __init__(self, make_iterator: Callable[[], Iterator[T]]) -> None:
+        self._make_iterator = make_iterator
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        try:
+            iterator = self._make_iterator()
+        except Exception as error:
+            subscribe_failed(subscriber, error)
+        else:
+            _Emission(iterator, subscriber).start()
+
+
+class _Emission(Generic[T]):
+    """One subscription to the items of an iterator; see the module's text."""
+
+    __slots__ = ("_demand", "_emitting", "_ended", "_exact", "_exhausted", "_generator", "_items", "_subscriber")
+
+    def __init__(self, iterator: Iterator[T], subscriber: Subscriber[T]) -> None:
+        self._subscriber = subscriber
+        self._items: Iterator[T] = chain(iterator, iter(self._note_exhausted, None))
+        self._exact = iterator if isinstance(iterator, _EXACT) else None
+        # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
+        self._generator = iterator if isinstance(iterator, Generator) else None
+        self._demand = 0
+        self._emitting = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
+        self._ended = False
+        self._exhausted = False
+
+    def start(self) -> None:
+        try:
+            self._subscriber.on_subscribe(self)
+        except BaseException:
+            self._ended = True
+            self._dispose()
+            raise
+        self._emit()
+
+    def request(self, n: int) -> None:
+        if self._ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self._subscriber.on_error(error)  # 3.9
+            return
+        self._demand = add_demand(self._demand, n)
+        if not self._emitting:
+            self._emit()
+
+    def cancel(self) -> None:
+        if not self._ended:
+            self._ended = True
+            if not self._emitting:
+                self._dispose()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    def _emit(self) -> None:
+        self._emitting = True
+        try:
+            while not self._ended:
+                if self._exhausted or (self._exact is not None and length_hint(self._exact) == 0):
+                    self._ended = True
+                    self._subscriber.on_complete()
+                elif self._demand:
+                    self._emit_batch()
+                else:
+                    return
+        finally:
+            self._emitting = False
+            if self._ended:
+                self._dispose()
+
+    def _emit_batch(self) -> None:
+        """Send as many items as were requested when it starts, or all there are."""
+        on_next = self._subscriber.on_next
+        refused = False
+        batch, self._demand = self._demand, 0
+        try:
+            for item in islice(self._items, batch):
+                try:
+                    on_next(item)
+                except BaseException:
+                    refused = True
+                    raise
+                if self._ended:
+                    return
+        except BaseException as error:
+            ended, self._ended = self._ended, True
+            if refused or not isinstance(error, Exception):
+                raise  # 2.13: the subscription counts as cancelled, and the caller of `request` hears why
+            if ended:
+                log_dropped(error, "an iterator failed")
+            else:
+                self._subscriber.on_error(error)
+
+    def _note_exhausted(self) -> None:
+        self._exhausted = True
+
+    def _dispose(self) -> None:
+        """Let go of the iterator; a generator runs its `finally` blocks now and not at some collection of garbage."""
+        generator, self._generator = self._generator, None
+        self._items = iter(())
+        self._exact = None
+        if generator is not None:
+            try:
+                generator.close()
+            except Exception as error:
+                log_dropped(error, "a generator failed while it was being closed")

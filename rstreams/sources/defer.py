@@ -1,0 +1,50 @@
+"""defer: a publisher made anew for each subscriber."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Publisher, Subscriber
+
+T = TypeVar("T")
+
+
+def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
+    """Subscribe each subscriber to a publisher that `make` returns for it.
+
+        defer(lambda: of(now()))
+        --1|              the first subscriber
+                --7|      a later one
+
+    Args:
+        make: Called once a subscriber, when it subscribes.
+
+    Demand: That of the publisher made.
+    Errors: What `make` raises reaches the subscriber as `on_error`; so does a `TypeError` if it returns no publisher.
+    Cancels: The publisher made.
+    Context: `make` is called inside `subscribe`, in its task; it must not block.
+    Spec: Reactive Streams 1.4, 1.9.
+    """
+    return _Deferred(make)
+
+
+class _Deferred(Generic[T]):
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Publisher[T]]) -> None:
+        self._make = make
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        try:
+            publisher = self._make()
+        except Exception as error:
+            subscribe_failed(subscriber, error)
+            return
+        if not isinstance(publisher, Publisher):
+            msg = f"defer(make): make must return a Publisher, not {publisher!r}"
+            subscribe_failed(subscriber, TypeError(msg))
+            return
+        publisher.subscribe(subscriber)

@@ -1,0 +1,25 @@
+"""empty: no item, only the end."""
+
+from __future__ import annotations
+
+from typing import Never
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.sources._itemless import ItemlessPublisher
+
+
+def empty() -> Publisher[Never]:
+    """Complete at once.
+
+        empty()
+        |
+
+    Demand: Completes without any.
+    Cancels: A cancel inside `on_subscribe` keeps the completion away.
+    Spec: Reactive Streams 1.5.
+    """
+    return ItemlessPublisher(_complete)
+
+
+def _complete(subscriber: Subscriber[Never]) -> None:
+    subscriber.on_complete()

@@ -1,0 +1,24 @@
+"""fail: no item, only an error."""
+
+from __future__ import annotations
+
+from typing import Never
+
+from rstreams.abc import Publisher
+from rstreams.sources._itemless import ItemlessPublisher
+
+
+def fail(error: BaseException) -> Publisher[Never]:
+    """Signal `error` at once.
+
+        fail(error)
+        X
+
+    Args:
+        error: What each subscriber receives, one object for all. Give `defer(lambda: fail(make()))` for one each.
+
+    Demand: Fails without any.
+    Cancels: A cancel inside `on_subscribe` keeps the error away.
+    Spec: Reactive Streams 1.4.
+    """
+    return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))

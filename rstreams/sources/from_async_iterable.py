@@ -1,0 +1,158 @@
+"""from_async_iterable: the items of anything `async for` can iterate over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from typing import Generic, TypeVar
+
+from rstreams._demand import SLICE, add_demand, demand_error, take_demand
+from rstreams._holds import NO_HOLD
+from rstreams._scheduler import bound_scheduler
+from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.sources._emission import log_dropped
+
+T = TypeVar("T")
+
+
+def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
+    """Emit the items of `iterable`, then complete.
+
+        from_async_iterable(readings())
+        --1-----2--3|
+
+    Each subscriber gets an iteration of its own. An async generator object can be gone through only once: give
+    `defer(lambda: from_async_iterable(make()))` to start afresh for each subscriber.
+
+    Args:
+        iterable: Iterated over anew for each subscriber.
+
+    Demand: The next item is awaited when it is requested and never before.
+    Errors: What the iteration raises ends the stream with that very exception; `ConfigError` if no scope is open.
+    Cancels: The task is cancelled, wherever it waits, and an async generator is closed; what it raises then is logged.
+    Context: One task of the scope that subscribed does all of it, from the first step to `aclose()`. If the
+        subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
+    Spec: Reactive Streams 1.1, 1.5, 2.13, 3.3.
+    """
+    return _AsyncIterablePublisher(iterable)
+
+
+class _AsyncIterablePublisher(Generic[T]):
+    __slots__ = ("_iterable",)
+
+    def __init__(self, iterable: AsyncIterable[T]) -> None:
+        self._iterable = iterable
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        try:
+            scheduler = bound_scheduler("from_async_iterable")
+        except ConfigError as error:
+            subscribe_failed(subscriber, error)
+        else:
+            _Pull(self._iterable, subscriber, scheduler).start()
+
+
+class _Pull(Generic[T]):
+    """One subscription: a task that awaits an item for each one requested."""
+
+    __slots__ = ("_demand", "_ended", "_iterable", "_scheduler", "_subscriber", "_task", "_wanted")
+
+    def __init__(self, iterable: AsyncIterable[T], subscriber: Subscriber[T], scheduler: Scheduler) -> None:
+        self._iterable = iterable
+        self._subscriber = subscriber
+        self._scheduler = scheduler
+        self._task: Cancellable = ENDED
+        self._wanted: Event | None = None
+        self._demand = 0
+        self._ended = False
+
+    def start(self) -> None:
+        self._subscriber.on_subscribe(self)
+        if not self._ended:
+            self._task = self._scheduler.start(self._run)
+
+    def request(self, n: int) -> None:
+        if self._ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self._subscriber.on_error(error)  # 3.9
+            return
+        self._demand = add_demand(self._demand, n)
+        if self._wanted is not None:
+            self._wanted.set()
+
+    def cancel(self) -> None:
+        self._ended = True
+        self._task.cancel()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    async def _run(self) -> None:
+        try:
+            iterator = aiter(self._iterable)
+        except Exception as error:
+            self._fail(error)
+            return
+        try:
+            await self._pull(iterator)
+        finally:
+            self._ended = True
+            if isinstance(iterator, AsyncGenerator):
+                await _close(iterator)
+
+    async def _pull(self, iterator: AsyncIterator[T]) -> None:
+        drawn = 0
+        while not self._ended:
+            if not self._demand:
+                await self._until_wanted()
+                continue
+            try:
+                item = await anext(iterator)
+            except StopAsyncIteration:
+                self._complete()
+                return
+            except Exception as error:
+                self._fail(error)
+                return
+            if self._ended:
+                return  # cancelled by somebody else while the item was on its way
+            self._demand = take_demand(self._demand, 1)
+            self._subscriber.on_next(item)
+            drawn += 1
+            if drawn % SLICE == 0:
+                await self._breathe()
+
+    async def _until_wanted(self) -> None:
+        self._wanted = self._scheduler.event()
+        await self._wanted.wait()
+        self._wanted = None
+
+    async def _breathe(self) -> None:
+        """Let other tasks run: an iteration that never waits would keep them all out."""
+        happened = self._scheduler.event()
+        happened.set()
+        await happened.wait()
+
+    def _complete(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._subscriber.on_complete()
+
+    def _fail(self, error: Exception) -> None:
+        if self._ended:
+            log_dropped(error, "an async iterator failed")
+        else:
+            self._ended = True
+            self._subscriber.on_error(error)
+
+
+async def _close(generator: AsyncGenerator[T, None]) -> None:
+    try:
+        await generator.aclose()
+    except Exception as error:
+        log_dropped(error, "an async generator failed while it was being closed")

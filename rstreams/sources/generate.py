@@ -1,0 +1,41 @@
+"""generate: each item made from a state when it is requested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.sources._emission import IteratorPublisher
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T]:
+    """Emit what `step` makes of a state, one call an item, until it returns None.
+
+        generate((0, 1), lambda s: (s[0], (s[1], s[0] + s[1])))
+        --0--1--1--2--3--5--8-->
+
+    For anything longer write a generator function `f` and use `defer(lambda: from_iterable(f()))`.
+
+    Args:
+        initial: The state of each subscriber's first step. All subscribers start from this very object, so it should
+            be a value that `step` replaces and does not change.
+        step: Takes the state and returns the item and the next state, or None to complete; it must not block.
+
+    Demand: One call of `step` for each item requested, and none ahead of demand.
+    Errors: What `step` raises ends the stream with that very exception.
+    Cancels: Nothing follows a cancel, also in the middle of a request.
+    Context: Emits inside the call of `request`, in its task.
+    Spec: Reactive Streams 1.1, 1.5, 3.3.
+    """
+    return IteratorPublisher(partial(_unfold, initial, step))
+
+
+def _unfold(state: S, step: Callable[[S], tuple[T, S] | None]) -> Iterator[T]:
+    while (made := step(state)) is not None:
+        item, state = made
+        yield item

@@ -1,0 +1,21 @@
+"""never: no signal at all."""
+
+from __future__ import annotations
+
+from typing import Never
+
+from rstreams.abc import Publisher
+from rstreams.sources._itemless import ItemlessPublisher
+
+
+def never() -> Publisher[Never]:
+    """Emit nothing and do not end.
+
+        never()
+        ------->
+
+    Demand: Taken note of, and never met; a request for less than one item is answered with `DemandError` as everywhere.
+    Cancels: Ends the subscription, with nothing left behind.
+    Spec: Reactive Streams 3.9, 3.13.
+    """
+    return ItemlessPublisher(None)

@@ -1,0 +1,28 @@
+"""of: the items given as arguments."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.sources._emission import IteratorPublisher
+
+T = TypeVar("T")
+
+
+def of(*items: T) -> Publisher[T]:
+    """Emit `items`, then complete.
+
+        of(1, 2, 3)
+        --1--2--3|
+
+    Args:
+        items: What each subscriber receives, in this order.
+
+    Demand: As many items as were requested; completes right behind the last one, without demand.
+    Cancels: Nothing follows a cancel, also in the middle of a request.
+    Context: Emits inside the call of `request`, in its task.
+    Spec: Reactive Streams 1.1, 1.5, 3.3.
+    """
+    return IteratorPublisher(partial(iter, items))

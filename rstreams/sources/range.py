@@ -1,0 +1,34 @@
+"""range: whole numbers in even steps."""
+
+from __future__ import annotations
+
+import builtins
+from functools import partial
+
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError
+from rstreams.sources._emission import IteratorPublisher
+
+
+def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:  # noqa: A001 - the field's name
+    """Emit the numbers that Python's own `range` would give, then complete.
+
+        range(1, 4)
+        --1--2--3|
+
+    Args:
+        start: The first number; if it is the only argument, the numbers run from 0 up to it.
+        stop: The first number not emitted.
+        step: What is added each time; negative counts down.
+
+    Demand: As many numbers as were requested; completes right behind the last one, without demand.
+    Errors: `ConfigError` at the call if `step` is 0.
+    Cancels: Nothing follows a cancel, also in the middle of a request.
+    Context: Emits inside the call of `request`, in its task.
+    Spec: Reactive Streams 1.1, 1.5, 3.3.
+    """
+    if step == 0:
+        msg = "range(step=0): step must be a positive or negative whole number"
+        raise ConfigError(msg)
+    numbers = builtins.range(start) if stop is None else builtins.range(start, stop, step)
+    return IteratorPublisher(partial(iter, numbers))
