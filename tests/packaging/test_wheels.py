@@ -53,7 +53,7 @@ def names_in(wheel: Path) -> set[str]:
 
 
 def modules_of(source: Path, *packages: str) -> set[str]:
-    """The tracked files of the packages, named as a wheel names them."""
+    """The files of the packages, named as a wheel names them."""
     found = {path for package in packages for path in (source / package).rglob("*") if path.is_file()}
     return {str(path.relative_to(source)) for path in found if "__pycache__" not in path.parts}
 
