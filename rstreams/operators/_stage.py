@@ -9,14 +9,18 @@ is the same everywhere, so that an operator states only what it does with an ite
     on_error, on_complete   passed on once; nothing follows the end (1.7)
     request, hold  go upstream unless the operator changes them
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
+    _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
 
-A stage that keeps an item past `on_next` takes `self._upstream.hold()` then and releases it when it is through with it:
-`done` when what was made of it has been handled downstream, `fail` when that failed, `release` on cancel. While it emits
-something made of kept items, `hold()` from downstream must claim those: set `self._emitting` to their
+A stage that keeps an item past `on_next` takes `self._upstream.hold()` then and releases it when it is through with
+it: `done` when what was made of it has been handled downstream, `fail` when that failed, `release` on cancel. While it
+emits something made of kept items, `hold()` from downstream must claim those: set `self._emitting` to their
 `SharedHold` around the emission (`_emit` does both).
 
-Signals are plain calls in one thread, so a stage needs no lock; what it needs is care about re-entrance: any call
-downstream may come back as request or cancel before it returns.
+When a stream fails, only what caused it counts as failed: the item a function raised for, the outer item of an
+inner stream that failed. All else that a stage still keeps is given back (released): nobody has tried it yet.
+
+Signals are plain calls in one thread, so a stage needs no lock; what it needs is care about re-entrance. Any call of
+user code or downstream may come back as request or cancel before it returns: look at `self._ended` again after it.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._demand import demand_error
+from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -47,6 +51,9 @@ class Stage(Generic[T, R]):
     # upstream calls these
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        if subscription is None:  # 2.13
+            msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
+            raise TypeError(msg)
         if self._upstream is not ENDED or self._ended:
             subscription.cancel()  # 2.5: at most one live subscription
             return
@@ -56,6 +63,7 @@ class Stage(Generic[T, R]):
     def on_error(self, error: BaseException) -> None:
         if not self._ended:
             self._ended = True
+            self._let_go()
             self._downstream.on_error(error)
 
     def on_complete(self) -> None:
@@ -70,10 +78,21 @@ class Stage(Generic[T, R]):
 
     def cancel(self) -> None:
         self._ended = True
+        self._let_go()
         self._upstream.cancel()
 
     def hold(self) -> Hold:
         return self._upstream.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once before no further one comes."""
+        return window_of(self._upstream)
+
+    # the operator writes this, if it keeps items
+
+    def _let_go(self) -> None:
+        """Release what is kept, for it will not be emitted; may be called again, with nothing kept."""
 
     # the operator calls these
 
@@ -88,6 +107,7 @@ class Stage(Generic[T, R]):
         """End the stream with `error`: the source is cancelled."""
         if not self._ended:
             self._ended = True
+            self._let_go()
             self._upstream.cancel()
             self._downstream.on_error(error)
 
@@ -127,6 +147,7 @@ class KeepingStage(Stage[T, R]):
             self._downstream.on_next(item)
         except BaseException as error:
             kept.fail(error)
+            self.cancel()  # 2.13: a subscriber that raises counts as having cancelled
             raise
         finally:
             self._emitting = before
@@ -150,3 +171,44 @@ class Lifted(Generic[T, R]):
             subscribe_failed(subscriber, error)
         else:
             self._source.subscribe(stage)
+
+
+class Joined(Generic[R]):
+    """The publisher of an operator over several sources: `start` makes a stage for a subscriber and subscribes it."""
+
+    __slots__ = ("_start",)
+
+    def __init__(self, start: Callable[[Subscriber[R]], None]) -> None:
+        self._start = start
+
+    def subscribe(self, subscriber: Subscriber[R]) -> None:
+        require_subscriber(subscriber)
+        self._start(subscriber)
+
+
+def require_at_least(operator: str, option: str, value: object, least: int) -> None:
+    """Raise `ConfigError` unless `value` is a number of items, `least` or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        msg = f"{operator}({option}={value!r}): {option} must be {least} or more items"
+        raise ConfigError(msg)
+
+
+def require_publisher(role: str, value: Publisher[R]) -> Publisher[R]:
+    """Return `value` if it is a publisher, else raise `TypeError` naming the `role` it was to play."""
+    if not callable(getattr(value, "subscribe", None)):
+        msg = f"{role} must be a Publisher, not {value!r}"
+        raise TypeError(msg)
+    return value
+
+
+def raised_during(raised: Exception, error: BaseException) -> Exception:
+    """Return `raised`, which user code raised when it was told of `error`, with `error` as its context."""
+    if raised is not error and raised.__context__ is None:
+        raised.__context__ = error
+    return raised
+
+
+def window_of(subscription: Subscription) -> int:
+    """Return how many items of `subscription` can be held at once: a link has a window, other sources no limit."""
+    window: int = getattr(subscription, "window", UNBOUNDED)
+    return window

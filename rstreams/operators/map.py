@@ -43,7 +43,8 @@ class _Map(Stage[T, R]):
             return
         try:
             result = self._function(item)
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; it all goes downstream
+        except Exception as error:
             self._fail_item(error)
-        else:
+            return
+        if not self._ended:  # the function may have cancelled
             self._downstream.on_next(result)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.errors import ConfigError
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Lifted, Stage, require_at_least
 
 T = TypeVar("T")
 
@@ -28,9 +27,7 @@ def take(source: Publisher[T], count: int) -> Publisher[T]:
     Cancels: The source, after the last item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
     """
-    if count < 0:
-        msg = f"take(count={count!r}): count must be 0 or more items"
-        raise ConfigError(msg)
+    require_at_least("take", "count", count, 0)
     return Lifted(source, lambda downstream: _Take(downstream, count))
 
 

@@ -1,0 +1,98 @@
+"""buffer_count: items gathered into lists of `count`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._subscription import ENDED, subscribe_failed
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, window_of
+
+T = TypeVar("T")
+
+
+def buffer_count(source: Publisher[T], count: int) -> Publisher[list[T]]:
+    """Gather the items of `source` into lists of `count`; the last list holds what is left.
+
+        --1--2--3--4--5--|
+          buffer_count(2)
+        -----12----34----5|
+
+    Args:
+        source: Where the items come from.
+        count: How many items a list holds; at least 1.
+
+    Demand: A request for n lists asks for n x `count` items, saturated. Fewer than `count` items are kept.
+    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
+        Items of a list that never fills, because the source fails or is cancelled, are given back (released).
+    Errors: `ConfigError` at the call if `count` is less than 1; `ConfigError` as `on_error` if the source is a link
+        whose window is smaller than `count`, so that no list could ever fill. An error of the source passes
+        through at once, without the items kept.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+    """
+    require_at_least("buffer_count", "count", count, 1)
+    return Lifted(source, lambda downstream: _BufferCount(downstream, count))
+
+
+class _BufferCount(KeepingStage[T, list[T]]):
+    __slots__ = ("_count", "_holds", "_items")
+
+    def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
+        super().__init__(downstream)
+        self._count = count
+        self._items: list[T] = []
+        self._holds: list[Hold] = []
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        window = window_of(subscription)
+        if window >= self._count or self._ended or self._upstream is not ENDED:
+            super().on_subscribe(subscription)
+            return
+        msg = (
+            f"buffer_count(count={self._count}) needs {self._count} items at once, but the window of the link it "
+            f"reads is {window}: count must be {window} or less, or the window {self._count} or more"
+        )
+        self._ended = True
+        subscription.cancel()
+        subscribe_failed(self._downstream, ConfigError(msg))
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        self._items.append(item)
+        hold = self._upstream.hold()
+        if hold is not NO_HOLD:
+            self._holds.append(hold)
+        if len(self._items) == self._count:
+            self._emit_items()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        # What is left is fewer items than were requested, so one more list is owed.
+        if self._items and not self._ended:
+            self._emit_items()
+        super().on_complete()
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._upstream.request(min(n * self._count, UNBOUNDED))
+
+    @property
+    def window(self) -> int:
+        window = super().window
+        return window if window == UNBOUNDED else window // self._count
+
+    def _emit_items(self) -> None:
+        items, self._items = self._items, []
+        holds, self._holds = self._holds, []
+        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+
+    def _let_go(self) -> None:
+        self._items = []
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.release()

@@ -1,0 +1,53 @@
+"""do_on_complete: notice of the successful end as it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publisher[T]:
+    """Call `function()` when `source` completes, then pass the completion on.
+
+        --1--2--|
+        do_on_complete(log)
+        --1--2--|
+
+    Args:
+        source: Where the items come from.
+        function: Called at most once, before the completion is passed on, in the task that delivers it; it must not
+            block. What it returns is dropped. After a cancel it is not called.
+
+    Demand: Passed up unchanged.
+    Errors: What `function` raises ends the stream with that very exception in place of the completion.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.5, 1.7.
+    """
+    return Lifted(source, lambda downstream: _DoOnComplete(downstream, function))
+
+
+class _DoOnComplete(Stage[T, T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def on_next(self, item: T) -> None:
+        if not self._ended:
+            self._downstream.on_next(item)
+
+    def on_complete(self) -> None:
+        if self._ended:
+            return
+        try:
+            self._function()
+        except Exception as error:
+            super().on_error(error)
+        else:
+            super().on_complete()

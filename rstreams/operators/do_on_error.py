@@ -1,0 +1,53 @@
+"""do_on_error: a look at the failure as it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage, raised_during
+
+T = TypeVar("T")
+
+
+def do_on_error(source: Publisher[T], function: Callable[[BaseException], object]) -> Publisher[T]:
+    """Call `function(error)` when `source` fails, then pass the failure on.
+
+        --1--2--X
+        do_on_error(log)
+        --1--2--X
+
+    Args:
+        source: Where the items come from.
+        function: Called at most once, before the error is passed on, in the task that delivers it; it must not
+            block. What it returns is dropped.
+
+    Demand: Passed up unchanged.
+    Errors: What `function` raises takes the place of the source's error, which becomes its `__context__`.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.4, 1.7.
+    """
+    return Lifted(source, lambda downstream: _DoOnError(downstream, function))
+
+
+class _DoOnError(Stage[T, T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[BaseException], object]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def on_next(self, item: T) -> None:
+        if not self._ended:
+            self._downstream.on_next(item)
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended:
+            return
+        try:
+            self._function(error)
+        except Exception as raised:
+            super().on_error(raised_during(raised, error))
+        else:
+            super().on_error(error)

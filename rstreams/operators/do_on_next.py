@@ -1,0 +1,50 @@
+"""do_on_next: a look at each item as it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publisher[T]:
+    """Call `function(item)` for each item of `source`, then emit the item unchanged.
+
+        --1--2--3-->
+        do_on_next(print)
+        --1--2--3-->
+
+    Args:
+        source: Where the items come from.
+        function: Called once an item, before it is emitted, in the task that delivers it; it must not block. What it
+            returns is dropped.
+
+    Demand: Passed up unchanged: one item in, one item out.
+    Errors: What `function` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, when `function` raises.
+    Spec: Reactive Streams 2.1, 2.13.
+    """
+    return Lifted(source, lambda downstream: _DoOnNext(downstream, function))
+
+
+class _DoOnNext(Stage[T, T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[T], object]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            self._function(item)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if not self._ended:  # the function may have cancelled
+            self._downstream.on_next(item)

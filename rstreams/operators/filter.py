@@ -1,0 +1,63 @@
+"""filter: only the items a predicate holds true for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[T]:  # noqa: A001 - the field's name
+    """Emit each item of `source` for which `predicate(item)` is true.
+
+        --1--2--3--4-->
+          filter(even)
+        -----2-----4-->
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item, in the task that delivers it; it must not block.
+
+    Demand: Passed up unchanged, plus one for each item dropped, so that a subscriber that asked for n items gets n.
+        A dropped item is done.
+    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, when `predicate` raises.
+    Spec: Reactive Streams 1.1, 3.3 (asking for the replacement does not recurse), 3.17.
+    """
+    return Lifted(source, lambda downstream: _Filter(downstream, predicate))
+
+
+class _Filter(Stage[T, T]):
+    __slots__ = ("_predicate", "_unbounded")
+
+    def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
+        super().__init__(downstream)
+        self._predicate = predicate
+        self._unbounded = False
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            dropped = not self._predicate(item)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if self._ended:  # the predicate may have cancelled
+            return
+        if not dropped:
+            self._downstream.on_next(item)
+        elif not self._unbounded:
+            self._upstream.request(1)
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        if n >= UNBOUNDED:
+            self._unbounded = True  # nothing needs replacing any more
+        self._upstream.request(n)

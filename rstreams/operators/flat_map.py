@@ -1,0 +1,68 @@
+"""flat_map: each item replaced by a whole stream, several of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._holds import share_hold
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._merging import PREFETCH, Merging
+from rstreams.operators._stage import Lifted, require_at_least, require_publisher
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def flat_map(
+    source: Publisher[T], function: Callable[[T], Publisher[R]], *, concurrency: int = 16, prefetch: int = PREFETCH
+) -> Publisher[R]:
+    """Emit the items of the streams `function(item)`, at most `concurrency` of which run at a time.
+
+        --1-----2-----------|
+         flat_map(x -> x x x)
+        --1--1--2--1--2--2--|
+
+    Args:
+        source: Where the outer items come from.
+        function: Called once an outer item, in the task that delivers it; it must not block.
+        concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
+            other, in order.
+        prefetch: How many items an inner stream is asked for ahead of demand; at least 1.
+
+    Demand: With the first request the source is asked for `concurrency` items, and for one more each time an inner
+        stream is through. Each inner stream is asked for `prefetch` items, and for more as its items leave.
+        Items are emitted only on demand; where several inner streams have some waiting they take turns.
+    Holds: An outer item is done when its inner stream is complete and all who hold what it emitted have let go.
+        An inner item that must wait is held, and shares the outcome of what it is emitted as. On cancel, and when
+        the stream fails, all that is not through is given back (released), outer and inner items alike.
+    Errors: `ConfigError` at the call if an option is less than 1. What `function` raises, or a result that is no
+        publisher (`TypeError`), ends the stream, as does an inner stream that fails; the outer item counts
+        as failed. Errors are passed on at once, without the items waiting.
+    Cancels: The source and all inner streams, when one fails.
+    Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
+    """
+    require_at_least("flat_map", "concurrency", concurrency, 1)
+    require_at_least("flat_map", "prefetch", prefetch, 1)
+    return Lifted(source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch))
+
+
+class _FlatMap(Merging[T, R]):
+    __slots__ = ("_function",)
+
+    def __init__(
+        self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], concurrency: int, prefetch: int
+    ) -> None:
+        super().__init__(downstream, prefetch, concurrency)
+        self._function = function
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            inner = require_publisher("flat_map: what function returns", self._function(item))
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if not self._ended:  # the function may have cancelled
+            self._subscribe(inner, share_hold(self._upstream.hold()))

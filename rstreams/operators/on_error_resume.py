@@ -1,0 +1,55 @@
+"""on_error_resume: another publisher in the place of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._arbiter import Arbiter
+from rstreams.operators._stage import Lifted, raised_during, require_publisher
+
+T = TypeVar("T")
+
+
+def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publisher[T]]) -> Publisher[T]:
+    """Emit the items of `source`; if it fails, go on with the publisher that `handler(error)` returns.
+
+        --1--2--X
+                --8--9--|
+         on_error_resume
+        --1--2----8--9--|
+
+    Args:
+        source: Where the items come from.
+        handler: Called at most once, in the task that delivers the error; it must not block. It may raise, the error
+            it was given or another.
+
+    Demand: Goes to `source`; what it leaves unmet is asked of the fallback.
+    Errors: What `handler` raises ends the stream, with the source's error as its `__context__`; a result that is no
+        publisher is a `TypeError`. Errors of the fallback pass through, as does what is no `Exception`.
+    Cancels: The current publisher, when cancelled itself.
+    Spec: Reactive Streams 1.1, 1.4, 3.17.
+    """
+    return Lifted(source, lambda downstream: _OnErrorResume(downstream, handler))
+
+
+class _OnErrorResume(Arbiter[T]):
+    __slots__ = ("_handler",)
+
+    def __init__(self, downstream: Subscriber[T], handler: Callable[[Exception], Publisher[T]]) -> None:
+        super().__init__(downstream)
+        self._handler: Callable[[Exception], Publisher[T]] | None = handler
+
+    def on_error(self, error: BaseException) -> None:
+        handler, self._handler = self._handler, None
+        if self._ended or handler is None or not isinstance(error, Exception):
+            super().on_error(error)
+            return
+        try:
+            fallback = require_publisher("on_error_resume: what handler returns", handler(error))
+        except Exception as raised:
+            super().on_error(raised_during(raised, error))
+            return
+        if not self._ended:  # the handler may have cancelled
+            self._switch_to(fallback)

@@ -1,0 +1,53 @@
+"""scan: a running result, emitted after each item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Publisher[R]:
+    """Emit `accumulator(result so far, item)` for each item of `source`.
+
+        --1--2--3--4--->
+           scan(+, 0)
+        --1--3--6--10-->
+
+    Args:
+        source: Where the items come from.
+        accumulator: Called once an item, in the task that delivers it; it must not block.
+        seed: The result before the first item; not emitted. Every subscription starts from this same object, so
+            the accumulator must return a new one rather than change it.
+
+    Demand: Passed up unchanged: one item in, one item out.
+    Errors: What `accumulator` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, when `accumulator` raises.
+    Spec: Reactive Streams 2.1, 2.13.
+    """
+    return Lifted(source, lambda downstream: _Scan(downstream, accumulator, seed))
+
+
+class _Scan(Stage[T, R]):
+    __slots__ = ("_accumulator", "_result")
+
+    def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R) -> None:
+        super().__init__(downstream)
+        self._accumulator = accumulator
+        self._result = seed
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            self._result = result = self._accumulator(self._result, item)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if not self._ended:  # the accumulator may have cancelled
+            self._downstream.on_next(result)

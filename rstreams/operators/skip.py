@@ -1,0 +1,55 @@
+"""skip: all items but the first `count`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import add_demand
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage, require_at_least
+
+T = TypeVar("T")
+
+
+def skip(source: Publisher[T], count: int) -> Publisher[T]:
+    """Drop the first `count` items of `source` and emit the rest.
+
+        --1--2--3--4--5-->
+             skip(3)
+        -----------4--5-->
+
+    Args:
+        source: Where the items come from.
+        count: How many items to drop.
+
+    Demand: Passed up unchanged, plus `count` with the first request: what is to be dropped is drawn in one go. A
+        dropped item is done.
+    Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+    """
+    require_at_least("skip", "count", count, 0)
+    return Lifted(source, lambda downstream: _Skip(downstream, count))
+
+
+class _Skip(Stage[T, T]):
+    __slots__ = ("_to_drop", "_to_request")
+
+    def __init__(self, downstream: Subscriber[T], count: int) -> None:
+        super().__init__(downstream)
+        self._to_drop = count
+        self._to_request = count
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._to_drop:
+            self._to_drop -= 1
+        else:
+            self._downstream.on_next(item)
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        more, self._to_request = self._to_request, 0
+        self._upstream.request(add_demand(n, more))
