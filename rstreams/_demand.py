@@ -14,7 +14,10 @@ UNBOUNDED: Final = 2**63 - 1
 """The demand of a subscriber that takes items as fast as they come; once reached it never shrinks."""
 
 SLICE: Final = 1024
-"""The most items a pump or terminal sink works off before it lets other tasks run."""
+"""The most items a pump, a terminal or a source works off before it lets other tasks run."""
+
+TURN_S: Final = 0.005
+"""And the longest it goes on, in seconds, where it can see a clock."""
 
 
 def demand_error(n: object) -> DemandError | None:

@@ -2,9 +2,14 @@
 
 Theory of operation. `request` adds to the demand and, unless the loop is running already, runs it. A request
 from inside `on_next` therefore only adds to a number, and the loop picks it up when its batch is through: the stack
-stays flat however many items ask for one more (3.3). The loop takes the whole demand as one batch and lets C code count
-it (`islice`), so an item costs one call of `on_next` and one look at `_ended`. `chain` tells exhaustion from the end of
-a batch: behind the items stands an iterator whose first step notes that the items are through.
+stays flat however many items ask for one more (3.3). A batch is counted by C code (`islice`), so an item costs one call
+of `on_next` and one look at `_ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an
+iterator whose first step notes that the items are through.
+
+Without a scheduler a batch is the whole demand. In a scope, the loop goes on for `SLICE` items or `TURN_S` seconds and
+leaves the rest of the demand to the scope's next turn: a source without end, asked by a `reduce` or by a `filter` that
+lets nothing through, would otherwise keep every other task out, and with them the heartbeats of a connection. Batches
+then double from 1, so that a turn of slow items is noticed soon and one of quick items looks at the clock ten times.
 
 The loop never draws an item that was not requested. A list, tuple or range knows without being asked for one more
 that nothing is left, so its completion comes right behind its last item; any other iterator completes with the
@@ -19,10 +24,11 @@ from itertools import chain, islice
 from operator import length_hint
 from typing import Final, Generic, TypeVar
 
-from rstreams._demand import add_demand, demand_error
+from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
+from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
 
 T = TypeVar("T")
 
@@ -58,7 +64,18 @@ class IteratorPublisher(Generic[T]):
 class _Emission(Generic[T]):
     """One subscription to the items of an iterator; see the module's text."""
 
-    __slots__ = ("_demand", "_emitting", "_ended", "_exact", "_exhausted", "_generator", "_items", "_subscriber")
+    __slots__ = (
+        "_busy",
+        "_demand",
+        "_ended",
+        "_exact",
+        "_exhausted",
+        "_generator",
+        "_items",
+        "_next_turn",
+        "_scheduler",
+        "_subscriber",
+    )
 
     def __init__(self, iterator: Iterator[T], subscriber: Subscriber[T]) -> None:
         self._subscriber = subscriber
@@ -66,8 +83,10 @@ class _Emission(Generic[T]):
         self._exact = iterator if isinstance(iterator, _EXACT) else None
         # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
         self._generator = iterator if isinstance(iterator, Generator) else None
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
         self._demand = 0
-        self._emitting = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
+        self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
         self._ended = False
         self._exhausted = False
 
@@ -89,39 +108,51 @@ class _Emission(Generic[T]):
             self._subscriber.on_error(error)  # 3.9
             return
         self._demand = add_demand(self._demand, n)
-        if not self._emitting:
+        if not self._busy and self._next_turn is None:
             self._emit()
 
     def cancel(self) -> None:
         if not self._ended:
             self._ended = True
-            if not self._emitting:
+            if not self._busy:
                 self._dispose()
 
     def hold(self) -> Hold:
         return NO_HOLD
 
     def _emit(self) -> None:
-        self._emitting = True
+        """Send items for as long as there are items and demand, or until the turn is over."""
+        self._busy = True
+        self._next_turn = None
+        scheduler = self._scheduler
+        sent, look_at = 0, UNBOUNDED if scheduler is None else 1
+        began = 0.0 if scheduler is None else scheduler.now()
         try:
             while not self._ended:
                 if self._exhausted or (self._exact is not None and length_hint(self._exact) == 0):
                     self._ended = True
                     self._subscriber.on_complete()
-                elif self._demand:
-                    self._emit_batch()
-                else:
+                elif not self._demand:
                     return
+                elif sent < look_at:
+                    batch = min(self._demand, look_at - sent)
+                    self._emit_batch(batch)
+                    sent += batch
+                elif scheduler is not None and (sent >= SLICE or scheduler.now() - began >= TURN_S):
+                    self._next_turn = scheduler.call_later(0, self._emit)
+                    return
+                else:
+                    look_at *= 2
         finally:
-            self._emitting = False
+            self._busy = False
             if self._ended:
                 self._dispose()
 
-    def _emit_batch(self) -> None:
-        """Send as many items as were requested when it starts, or all there are."""
+    def _emit_batch(self, batch: int) -> None:
+        """Send `batch` items, or as many as there are."""
         on_next = self._subscriber.on_next
         refused = False
-        batch, self._demand = self._demand, 0
+        self._demand = take_demand(self._demand, batch)
         try:
             for item in islice(self._items, batch):
                 try:
@@ -148,6 +179,8 @@ class _Emission(Generic[T]):
         generator, self._generator = self._generator, None
         self._items = iter(())
         self._exact = None
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         if generator is not None:
             try:
                 generator.close()

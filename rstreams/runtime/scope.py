@@ -1,0 +1,92 @@
+"""The scope of a pipeline: where its tasks live, and how what went wrong in them comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import Token
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from rstreams._scheduler import current_scheduler
+from rstreams.abc import Scheduler
+from rstreams.runtime.trio_scheduler import TrioScheduler
+
+
+class Scope:
+    """An async context manager around everything that is subscribed inside it.
+
+    Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
+    returned or failed, and none of them outlives it.
+
+    Attributes:
+        nursery: The nursery the tasks live in.
+        scheduler: The scheduler over it.
+
+    Errors: A failure leaves the scope as itself, with its own traceback, wherever in the scope it happened; only
+        several distinct ones leave it as an exception group. A cancellation from outside passes through as one
+        `trio.Cancelled`, which gives way to a failure if there is one.
+    Context: Entered and left in one task.
+    """
+
+    nursery: trio.Nursery
+    scheduler: TrioScheduler
+
+    async def __aenter__(self) -> Self:
+        self._manager = trio.open_nursery()
+        self.nursery = await self._manager.__aenter__()
+        self.scheduler = TrioScheduler(self.nursery)
+        self._token: Token[Scheduler] = current_scheduler.set(self.scheduler)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        current_scheduler.reset(self._token)
+        self.nursery.cancel_scope.cancel()
+        try:
+            return bool(await self._manager.__aexit__(kind, error, traceback))
+        except BaseExceptionGroup as group:
+            failure = unwrap(group)
+            if failure is error:
+                return False
+            context = failure.__context__
+            try:
+                raise failure
+            finally:
+                failure.__context__ = context  # not "during handling of the group": the group was never real
+                del failure
+
+
+def unwrap(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one failure in a nursery's group, or a group of them if they are several.
+
+    A group that user code raised is one failure and stays whole, but for cancellations in it.
+    """
+    failures = list({id(failure): failure for failure in _failures(group)}.values())
+    if not failures:
+        return next(_cancellations(group))
+    if len(failures) == 1:
+        return failures[0]
+    return group.derive(failures)
+
+
+def _failures(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            cancelled, rest = error.split(trio.Cancelled)
+            if cancelled is None:
+                yield error
+            elif rest is not None:
+                yield rest
+        elif not isinstance(error, trio.Cancelled):
+            yield error
+
+
+def _cancellations(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _cancellations(error)
+        else:
+            yield error

@@ -1,0 +1,120 @@
+"""The scheduler of a scope: time and tasks by trio, for stages that may not know trio.
+
+Timers stand in a heap by due time and then by the order they were set, and one task works them off. A timer of its own
+task for each would be shorter, but trio runs the tasks that wake at one moment in random order, and a stage that
+delays items must not shuffle them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from rstreams._scheduler import current_scheduler
+from rstreams.abc import Cancellable, Event
+
+
+class TrioScheduler:
+    """A `Scheduler` whose tasks live in one nursery.
+
+    Args:
+        nursery: Where the tasks run; whoever opened it ends them.
+
+    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one, so what
+        it subscribes belongs to the same scope. Under `trio.testing.MockClock` all times are virtual.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._timers: list[_Timer] = []
+        self._timers_set = 0
+        self._timers_cancelled = 0
+        self._timing = False
+        self._sleep = trio.CancelScope()
+
+    def now(self) -> float:
+        """Return trio's clock, in seconds."""
+        return trio.current_time()
+
+    def event(self) -> Event:
+        """Return a `trio.Event`."""
+        return trio.Event()
+
+    def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
+        """Run `function` as a task of the nursery; cancelled before its first step, it is not called at all."""
+        scope = trio.CancelScope()
+        self._nursery.start_soon(self._run_task, function, scope, name=function)
+        return scope
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
+        """Call `function` after `delay_s` seconds; timers due at one moment are called in the order they were set."""
+        timer = _Timer(trio.current_time() + delay_s, self._timers_set, function, self._drop_cancelled)
+        self._timers_set += 1
+        heapq.heappush(self._timers, timer)
+        if self._timing:
+            self._sleep.deadline = self._timers[0].due
+        else:
+            self._timing = True
+            self._nursery.start_soon(self._run_timers)
+        return timer
+
+    async def _run_task(self, function: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+        current_scheduler.set(self)
+        if not scope.cancel_called:
+            with scope:
+                await function()
+
+    async def _run_timers(self) -> None:
+        current_scheduler.set(self)
+        while self._timers:
+            self._sleep = trio.CancelScope(deadline=self._timers[0].due)
+            with self._sleep:
+                await trio.sleep_forever()
+            # Only those due now: one that sets itself again with no delay must not keep the other tasks out.
+            now, due = trio.current_time(), list[_Timer]()
+            while self._timers and self._timers[0].due <= now:
+                due.append(heapq.heappop(self._timers))
+            for timer in due:
+                timer.fire()
+        self._timing = False
+
+    def _drop_cancelled(self) -> None:
+        """Drop cancelled timers: from the top, so that nobody wakes for them; all, once they may be most."""
+        self._timers_cancelled += 1
+        if self._timers_cancelled * 2 > len(self._timers):
+            self._timers = [timer for timer in self._timers if not timer.cancelled]
+            heapq.heapify(self._timers)
+            self._timers_cancelled = 0
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+        self._sleep.deadline = self._timers[0].due if self._timers else -math.inf
+
+
+class _Timer:
+    __slots__ = ("_function", "_number", "_on_cancel", "due")
+
+    def __init__(self, due: float, number: int, function: Callable[[], None], on_cancel: Callable[[], None]) -> None:
+        self.due = due
+        self._number = number
+        self._function: Callable[[], None] | None = function
+        self._on_cancel = on_cancel
+
+    def __lt__(self, other: _Timer) -> bool:
+        return (self.due, self._number) < (other.due, other._number)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._function is None
+
+    def fire(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+
+    def cancel(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            self._on_cancel()

@@ -1,0 +1,226 @@
+"""The subscribers behind the terminals of a stream: plain signals in, one callback out.
+
+Each sink is given `on_change`, which it calls when its terminal has something to do: the subscription has ended, the
+outstanding demand has fallen to where more should be requested, or an item has come that is waited for.
+The terminal's task then looks at the sink's attributes. So nothing in here waits, and nothing here knows trio.
+
+A terminal requests from its own task and never inside `on_next`: a synchronous source would otherwise go on for ever
+inside one call, and no other task would run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Hold, Subscription
+from rstreams.errors import SpecViolation
+
+T = TypeVar("T")
+
+
+class Sink(Generic[T]):
+    """What all sinks share: one subscription, its demand and its end.
+
+    Attributes:
+        ended: Whether the subscription is over: completed, failed or cancelled.
+        error: What it failed with, else None.
+        outstanding: Items requested and not yet received.
+    """
+
+    __slots__ = ("_on_change", "_subscription", "_top_up_at", "ended", "error", "outstanding")
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change: Final = on_change
+        self._subscription: Subscription = ENDED
+        self._top_up_at = 0
+        self.ended = False
+        self.error: BaseException | None = None
+        self.outstanding = 0
+
+    # the publisher calls these; `on_next` is each sink's own
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription; what was requested before it came is requested now."""
+        if self._subscription is not ENDED or self.ended:
+            subscription.cancel()  # 2.5: at most one live subscription
+            return
+        self._subscription = subscription
+        if self.outstanding:
+            subscription.request(self.outstanding)
+
+    def on_error(self, error: BaseException) -> None:
+        """Receive the failure."""
+        if not self.ended:
+            self.ended = True
+            self.error = error
+            self._on_change()
+
+    def on_complete(self) -> None:
+        """Receive the end."""
+        if not self.ended:
+            self.ended = True
+            self._on_change()
+
+    # the terminal calls these
+
+    def request(self, n: int, *, top_up_at: int = 0) -> None:
+        """Request `n` more items, also ahead of the subscription.
+
+        `on_change` is called when no more than `top_up_at` items are left outstanding.
+        """
+        self._top_up_at = top_up_at
+        self.outstanding += n
+        self._subscription.request(n)
+
+    def cancel(self) -> None:
+        """End the subscription from this side, also ahead of it; does nothing once it has ended."""
+        if not self.ended:
+            self.ended = True
+            self._subscription.cancel()
+
+    def _received(self) -> None:
+        self.outstanding -= 1
+        if self.outstanding == self._top_up_at:
+            self._on_change()
+
+    def _fail_item(self, error: BaseException) -> None:
+        """End the subscription because the item in `on_next` could not be processed: it is given back as failed."""
+        self._subscription.hold().fail(error)
+        self.cancel()
+        self.error = error
+        self._on_change()
+
+
+class ListSink(Sink[T]):
+    """Collects all items.
+
+    Attributes:
+        items: The items so far. No hold is taken on them: an item is done when it is in the list.
+    """
+
+    __slots__ = ("_append", "items")
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        super().__init__(on_change)
+        self.items: list[T] = []
+        self._append = self.items.append
+
+    def on_next(self, item: T) -> None:
+        """Receive an item into the list."""
+        if not self.ended:
+            self._append(item)
+            self._received()
+
+
+class FirstSink(Sink[T]):
+    """Takes one item and cancels.
+
+    Attributes:
+        first: The item, or None.
+    """
+
+    __slots__ = ("first",)
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        super().__init__(on_change)
+        self.first: T | None = None
+
+    def on_next(self, item: T) -> None:
+        """Receive the item, and cancel."""
+        if not self.ended:
+            self.first = item
+            self.cancel()
+            self._on_change()
+
+
+class ForEachSink(Sink[T]):
+    """Calls a function with each item; what it raises fails the item and ends the subscription."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, on_change: Callable[[], None], function: Callable[[T], object]) -> None:
+        super().__init__(on_change)
+        self._function = function
+
+    def on_next(self, item: T) -> None:
+        """Receive an item and call the function with it."""
+        if self.ended:
+            return
+        try:
+            result = self._function(item)
+            if result is not None:
+                _refuse_coroutine(result)
+        except Exception as error:
+            self._fail_item(error)
+        else:
+            self._received()
+
+
+def _refuse_coroutine(result: object) -> None:
+    if inspect.iscoroutine(result):
+        result.close()
+        msg = "for_each(function): function returned a coroutine that nobody would await; define it with `async def`"
+        raise TypeError(msg)
+
+
+class BufferSink(Sink[T]):
+    """Keeps up to `window` items for a consumer that takes them one by one, each with its hold.
+
+    It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept, so
+    that kept and outstanding items together are never more than the window.
+    """
+
+    __slots__ = ("_in_hand", "_kept", "_window")
+
+    def __init__(self, on_change: Callable[[], None], window: int) -> None:
+        super().__init__(on_change)
+        self._window = window
+        self._kept: deque[tuple[T, Hold]] = deque()
+        self._in_hand: Hold | None = None
+        self.request(window)
+
+    @property
+    def kept(self) -> int:
+        """Return how many items wait to be taken."""
+        return len(self._kept)
+
+    def on_next(self, item: T) -> None:
+        """Receive an item and keep it, with a hold."""
+        if self.ended:
+            return
+        if self.outstanding == 0:
+            self._fail_item(SpecViolation("1.1", "the publisher sent more items than were requested"))
+            return
+        self.outstanding -= 1
+        self._kept.append((item, self._subscription.hold()))
+        if len(self._kept) == 1:
+            self._on_change()
+
+    def take(self) -> T:
+        """Return the item that has waited longest; there must be one, and the one before must have been settled."""
+        item, self._in_hand = self._kept.popleft()
+        unmet = self.outstanding + len(self._kept)
+        if unmet <= self._window // 2 and not self.ended:
+            self.request(self._window - unmet)
+        return item
+
+    def settle(self) -> None:
+        """Say that the item last taken is done."""
+        hold, self._in_hand = self._in_hand, None
+        if hold is not None:
+            hold.done()
+
+    def close(self, error: BaseException | None) -> None:
+        """End it all: the item last taken is done, or failed with `error`; those never taken are released."""
+        if error is None:
+            self.settle()
+        elif self._in_hand is not None:
+            self._in_hand.fail(error)
+            self._in_hand = None
+        while self._kept:
+            self._kept.popleft()[1].release()
+        self.cancel()
