@@ -13,7 +13,11 @@ state=$(cat pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/s
 
 say() { echo "setup: $*" >&2; }
 die() { say "$@"; exit 1; }
-is_done() { [[ -e $stamps/$1 && $(<"$stamps/$1") == "$state" ]] && "$venv/bin/python" -c "" 2>/dev/null; }
+runs() { "$@" >/dev/null 2>&1; }
+is_done() {
+    [[ -e $stamps/$1 && $(<"$stamps/$1") == "$state" ]] && runs "$venv/bin/python" -c "" &&
+        [[ $1 != java || -x $venv/java/bin/java ]]
+}
 mark_done() { mkdir -p "$stamps" && echo "$state" >"$stamps/$1"; }
 
 # ------------------------------------------------------------------------------------------------------------------ apt
@@ -30,16 +34,15 @@ apt_install() {
 
 # --------------------------------------------------------------------------------------------------------------- Python
 
-is_new_enough() { "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null; }
-has_venv() { "$1" -c "import ensurepip, venv" 2>/dev/null; }
+is_new_enough() { runs "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))"; }
+has_venv() { runs "$1" -c "import ensurepip, venv"; }
 
 can_compile() { # the engine comes as source: a compiler, the C library's headers and Python's own
-    local compiler
+    local compiler include
     compiler=${CC:-$("$1" -c "import sysconfig; print(sysconfig.get_config_var('CC') or 'cc')")}
-    # $compiler may carry options of its own
-    # shellcheck disable=SC2086
-    "$1" -c "import sysconfig; print('#include <stdio.h>\n#include \"%s/Python.h\"' % sysconfig.get_path('include'))" |
-        $compiler "-I$("$1" -c "import sysconfig; print(sysconfig.get_path('include'))")" -x c -fsyntax-only - 2>/dev/null
+    include=$("$1" -c "import sysconfig; print(sysconfig.get_path('include'))")
+    # shellcheck disable=SC2086 # $compiler may carry options of its own
+    printf '#include <%s>\n' stdio.h Python.h | $compiler "-I$include" -x c -fsyntax-only - 2>/dev/null
 }
 
 missing_packages() { # the Debian packages that the interpreter $1 lacks to make a .venv with the engine
@@ -86,7 +89,7 @@ make_venv() {
 install_extra() {
     local targets=(--editable ".[$1]")
     case $1 in demo | dev) targets+=(--editable ./adapters/spark) ;; esac
-    "$venv/bin/python" -c "" 2>/dev/null || make_venv
+    runs "$venv/bin/python" -c "" || make_venv
     say "installing rstreams with [$1]; the first time this takes minutes"
     pip_install --build-constraint constraints.txt "${targets[@]}"
 }
