@@ -1,0 +1,117 @@
+"""Room: how the free places of a queue become the credit of its producers.
+
+Theory of operation. A place is taken by a message that is stored, or promised to a producer that was asked for one
+(its outstanding demand, which is the credit of its link). Promises cannot be taken back, so they are made
+with care:
+
+    stored + outstanding <= capacity          always
+    a producer with nothing outstanding       is given something at once while a place is free;
+                                              if none is, it waits, and the one that waited longest is served first
+    a producer that uses what it was given    is topped up when half of what it may have is used, so credit
+                                              travels in batches and not message by message
+
+What a producer may have outstanding is the lesser of two:
+
+    its window     small at first (capacity // 128, at least 1) and growing as it is topped up: who never sends
+                   holds little
+    a quarter      of the places that are free or its own (less if more than four wait), at least 1: whoever
+                   comes next finds room too, and of N busy producers each gets capacity / (N + 3)
+
+What it has above that, because others came or the queue filled up, simply runs down as it sends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rstreams.node._address import Producer
+
+_FIRST_PART = 128
+
+
+class Room:
+    """The places of one queue; see the module's text.
+
+    Attributes:
+        capacity: All places.
+        stored: Places taken by messages.
+        outstanding: Places promised to producers.
+        producers: How many there are.
+    """
+
+    __slots__ = ("_serving", "_waiting", "capacity", "outstanding", "producers", "stored")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.stored = 0
+        self.outstanding = 0
+        self.producers = 0
+        self._waiting: deque[Producer] = deque()
+        self._serving = False
+
+    @property
+    def first_window(self) -> int:
+        """What a new producer may have outstanding."""
+        return max(1, self.capacity // _FIRST_PART)
+
+    def join(self, producer: Producer) -> None:
+        """Count a new producer, and give it what there is for it."""
+        self.producers += 1
+        self._waiting.append(producer)
+        self.serve()
+
+    def leave(self, producer: Producer) -> None:
+        """Take back what was promised to a producer that is gone."""
+        self.producers -= 1
+        self.outstanding -= producer.outstanding
+        if not producer.outstanding and producer in self._waiting:
+            self._waiting.remove(producer)
+        producer.outstanding = 0
+        self.serve()
+
+    def store(self, producer: Producer) -> None:
+        """Turn one promise into a stored message."""
+        producer.outstanding -= 1
+        self.outstanding -= 1
+        self.stored += 1
+
+    def top_up(self, producer: Producer) -> None:
+        """Grant `producer` more if it has used half of what it may have; have it wait if it has nothing left."""
+        outstanding = producer.outstanding
+        if producer.ended or 2 * outstanding > producer.window:
+            return
+        if not outstanding:
+            self._waiting.append(producer)
+            self.serve()
+            return
+        most = self._most(producer)
+        if 2 * outstanding <= most:
+            self._grant(producer, most)
+
+    def free(self, messages: int) -> None:
+        """Count `messages` as no longer stored; `serve` gives their places out."""
+        self.stored -= messages
+
+    def serve(self) -> None:
+        """Give the free places to those who wait, the longest waiting first; not re-entered from a producer."""
+        if self._serving:
+            return
+        self._serving = True
+        try:
+            while self._waiting and self.stored + self.outstanding < self.capacity:
+                most = self._most(self._waiting[0])
+                self._grant(self._waiting.popleft(), most)
+        finally:
+            self._serving = False
+
+    def _most(self, producer: Producer) -> int:
+        """Return what `producer`, who has a place or finds a free one, may have outstanding now."""
+        own_or_free = self.capacity - self.stored - self.outstanding + producer.outstanding
+        part = own_or_free // max(4, len(self._waiting))
+        return min(producer.window, max(1, part))
+
+    def _grant(self, producer: Producer, most: int) -> None:
+        n = most - producer.outstanding
+        self.outstanding += n
+        producer.window = min(2 * most, max(1, self.capacity // 4))
+        producer.grant(n)

@@ -1,0 +1,159 @@
+"""What a node counts, as frozen snapshots that turn into plain dicts for JSON.
+
+Counters of messages only ever grow; `ready`, `unsettled`, `pending`, `credit`, `demand`, and the numbers of consumers,
+producers and subscribers are of the moment. Each class says which sums always hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "MulticastStatistics",
+    "NodeStatistics",
+    "QueueStatistics",
+    "ServedStatistics",
+    "SubscriberStatistics",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """A queue at one moment.
+
+    `enqueued = ready + unsettled + accepted + rejected`, `delivered = unsettled + accepted + rejected + released +
+    modified + abandoned`, and `ready + unsettled + credit <= capacity`.
+
+    Attributes:
+        capacity: The most messages it stores and grants together.
+        enqueued: Messages accepted from producers.
+        delivered: Messages handed to consumers, each time counted.
+        accepted: Messages consumers accepted.
+        rejected: Messages consumers rejected; they have left the queue.
+        released: Messages given back untouched.
+        modified: Messages given back as failed.
+        abandoned: Messages taken back from consumers that went away.
+        ready: Messages waiting for a consumer.
+        unsettled: Messages at consumers.
+        consumers: Consumers subscribed.
+        producers: Producers attached.
+        credit: Messages the producers may send from here on.
+        demand: Messages the consumers have asked for and not received.
+    """
+
+    capacity: int
+    enqueued: int
+    delivered: int
+    accepted: int
+    rejected: int
+    released: int
+    modified: int
+    abandoned: int
+    ready: int
+    unsettled: int
+    consumers: int
+    producers: int
+    credit: int
+    demand: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberStatistics:
+    """One subscriber of a multicast address at one moment; `arrived = delivered + pending + dropped`.
+
+    Attributes:
+        arrived: Items that came in since it subscribed.
+        delivered: Items handed to it.
+        pending: Items waiting for its demand.
+        dropped: Items it lost because its ring was full.
+        demand: Items it has asked for and not received.
+    """
+
+    arrived: int
+    delivered: int
+    pending: int
+    dropped: int
+    demand: int
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastStatistics:
+    """A multicast address at one moment.
+
+    `copies = delivered + pending + dropped + abandoned`.
+
+    Attributes:
+        overflow: "block" or "drop_oldest".
+        capacity: The most items it grants, and the most that wait for one subscriber.
+        enqueued: Items accepted from producers.
+        unrouted: Those of them that found no subscriber.
+        copies: Copies made, one for each subscriber there was.
+        delivered: Copies handed over.
+        dropped: Copies lost to full rings.
+        abandoned: Copies that were waiting for a subscriber that went away.
+        pending: Copies waiting for demand.
+        producers: Producers attached.
+        credit: Items the producers may send from here on.
+        subscribers: Each one's own numbers, in the order they came.
+    """
+
+    overflow: Literal["block", "drop_oldest"]
+    capacity: int
+    enqueued: int
+    unrouted: int
+    copies: int
+    delivered: int
+    dropped: int
+    abandoned: int
+    pending: int
+    producers: int
+    credit: int
+    subscribers: tuple[SubscriberStatistics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStatistics:
+    """A served stream at one moment.
+
+    Attributes:
+        subscriptions: Subscriptions made so far.
+        subscribers: Those of them that have not ended.
+        delivered: Items handed to them, all together.
+        completed: Subscriptions the stream completed.
+        failed: Subscriptions that ended with an error.
+        cancelled: Subscriptions their subscribers ended.
+    """
+
+    subscriptions: int
+    subscribers: int
+    delivered: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """A whole node at one moment: its connections, and its addresses by name."""
+
+    container_id: str
+    connections: int = 0
+    queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
+    multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
+    served: Mapping[str, ServedStatistics] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain dicts, lists, strings and integers, ready for JSON and for an AMQP map."""
+        return {
+            "container_id": self.container_id,
+            "connections": self.connections,
+            "queues": {name: asdict(queue) for name, queue in self.queues.items()},
+            "multicasts": {name: _with_lists(asdict(multicast)) for name, multicast in self.multicasts.items()},
+            "served": {name: asdict(served) for name, served in self.served.items()},
+        }
+
+
+def _with_lists(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in numbers.items()}

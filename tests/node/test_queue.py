@@ -1,0 +1,515 @@
+"""The queue: competing consumers, what is given back, and the bound."""
+
+import logging
+
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, DemandError
+from rstreams.message import decode_message, encode_item
+from rstreams.node.queue import Queue
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+
+def encoded(*bodies: str) -> list[bytes]:
+    return [encode_item(body.encode()) for body in bodies]
+
+
+def bodies(probe: ProbeSubscriber[bytes]) -> list[str]:
+    return [decode_message(item).body.decode() for item in probe.items]
+
+
+def counts(probe: ProbeSubscriber[bytes]) -> list[int]:
+    return [decode_message(item).delivery_count for item in probe.items]
+
+
+def produced(queue: Queue) -> ManualPublisher[bytes]:
+    """Return a producer link of `queue`, played by hand."""
+    link = ManualPublisher[bytes]()
+    link.subscribe(queue.producer())
+    return link
+
+
+def consumed(queue: Queue, request: int = 0, *, hold: bool = True) -> ProbeSubscriber[bytes]:
+    probe = ProbeSubscriber[bytes](request, hold=hold)
+    queue.subscribe(probe)
+    return probe
+
+
+def filled(queue: Queue, *texts: str) -> ManualPublisher[bytes]:
+    link = produced(queue)
+    link.next(*encoded(*texts))
+    return link
+
+
+def test_what_is_stored_waits_for_demand_and_comes_in_order() -> None:
+    queue = Queue("q")
+    link = filled(queue, "a", "b", "c")
+    assert link.outcomes == ["done"] * 3
+    probe = consumed(queue)
+    assert probe.items == []
+    probe.request(2)
+    assert bodies(probe) == ["a", "b"]
+    probe.request(1)
+    assert bodies(probe) == ["a", "b", "c"]
+
+
+def test_when_request_returns_what_it_did_not_deliver_is_not_there() -> None:
+    queue = Queue("q")
+    filled(queue, "a", "b")
+    probe = consumed(queue)
+    probe.request(5)
+    assert bodies(probe) == ["a", "b"]
+    assert queue.statistics().ready == 0
+
+
+def test_consumers_with_demand_take_turns() -> None:
+    queue = Queue("q")
+    one, two, three = consumed(queue, 10), consumed(queue, 2), consumed(queue)
+    filled(queue, *"abcdef")
+    assert bodies(one) == ["a", "c", "e", "f"]
+    assert bodies(two) == ["b", "d"]
+    assert bodies(three) == []
+
+
+def test_an_item_without_a_hold_is_accepted_when_on_next_returns() -> None:
+    queue = Queue("q")
+    filled(queue, "a")
+    consumed(queue, 1, hold=False)
+    now = queue.statistics()
+    assert (now.accepted, now.unsettled, now.ready) == (1, 0, 0)
+
+
+def test_each_outcome_is_counted_and_does_what_amqp_says() -> None:
+    queue = Queue("q")
+    filled(queue, *"abcd")
+    probe = consumed(queue, 4)
+    accepted, released, failed, rejected = probe.holds
+    accepted.done()
+    rejected.fail(DeliveryFailed("rejected", "amqp:decode-error"))
+    failed.fail(ValueError("no"))
+    released.release()
+    now = queue.statistics()
+    assert (now.accepted, now.rejected, now.released, now.modified) == (1, 1, 1, 1)
+    assert (now.ready, now.unsettled) == (2, 0)
+    probe.request(5)
+    assert bodies(probe)[4:] == ["b", "c"]
+    assert counts(probe)[4:] == [0, 1]
+
+
+def test_a_delivery_that_was_released_further_down_the_line_is_a_release() -> None:
+    queue = Queue("q")
+    filled(queue, "a")
+    probe = consumed(queue, 2)
+    probe.holds[0].fail(DeliveryFailed("released"))
+    assert counts(probe) == [0, 0]
+    assert queue.statistics().released == 1
+
+
+def test_the_worst_of_several_holds_decides_and_only_when_all_have_let_go() -> None:
+    queue = Queue("q")
+    filled(queue, "a")
+    probe = ProbeSubscriber[bytes](hold=True)
+    probe.on_item = lambda _: probe.holds.append(probe.subscription.hold())  # type: ignore[union-attr]
+    queue.subscribe(probe)
+    probe.request(1)
+    first, second = probe.holds
+    first.fail(ValueError("no"))
+    first.done()
+    assert queue.statistics().unsettled == 1
+    second.done()
+    now = queue.statistics()
+    assert (now.unsettled, now.ready, now.modified, now.accepted) == (0, 1, 1, 0)
+
+
+def test_the_delivery_count_rises_with_every_failure() -> None:
+    queue = Queue("q")
+    filled(queue, "a")
+    probe = consumed(queue, 4)
+    for attempt in range(3):
+        probe.holds[attempt].fail(ValueError("no"))
+    assert counts(probe) == [0, 1, 2, 3]
+    assert bodies(probe) == ["a"] * 4
+
+
+def test_bytes_that_are_no_message_are_stored_and_redelivered_as_they_are() -> None:
+    queue = Queue("q")
+    produced(queue).next(b"\x00\x53\x70\xff")
+    probe = consumed(queue, 2)
+    probe.holds[0].fail(ValueError("no message"))
+    assert probe.items == [b"\x00\x53\x70\xff"] * 2
+
+
+def test_what_is_given_back_takes_its_old_place() -> None:
+    queue = Queue("q")
+    filled(queue, *"abcdef")
+    probe = consumed(queue, 4)
+    for index in (2, 0, 3, 1):
+        probe.holds[index].release()
+    other = consumed(queue, 10)
+    assert bodies(other) == list("abcdef")
+
+
+def test_a_consumer_that_cancels_gives_back_all_it_has_not_settled_in_order() -> None:
+    queue = Queue("q")
+    filled(queue, *"abcd")
+    leaving = consumed(queue, 3)
+    staying = consumed(queue, 10)
+    assert bodies(staying) == ["d"]
+    leaving.holds[1].done()
+    leaving.cancel()
+    assert bodies(staying) == ["d", "a", "c"]
+    assert counts(staying) == [0, 1, 1]
+    now = queue.statistics()
+    assert (now.consumers, now.abandoned, now.accepted, now.unsettled) == (1, 2, 1, 3)
+
+
+def test_a_late_outcome_changes_nothing() -> None:
+    queue = Queue("q")
+    filled(queue, *"abc")
+    leaving = consumed(queue, 3)
+    leaving.cancel()
+    before = queue.statistics()
+    leaving.holds[0].done()
+    leaving.holds[1].release()
+    leaving.holds[2].fail(ValueError("no"))
+    assert queue.statistics() == before
+
+
+def test_a_late_outcome_does_not_settle_the_next_delivery_of_the_message() -> None:
+    queue = Queue("q")
+    filled(queue, "a")
+    leaving = consumed(queue, 1)
+    staying = consumed(queue, 1)
+    leaving.cancel()
+    leaving.holds[0].done()
+    assert queue.statistics().unsettled == 1
+    staying.holds[0].done()
+    assert queue.statistics().accepted == 1
+
+
+def test_cancel_inside_on_next_leaves_the_item_at_hand_its_own_outcome() -> None:
+    for outcome in ("done", "fail", "kept"):
+        queue = Queue("q")
+        filled(queue, *"ab")
+        probe = ProbeSubscriber[bytes](hold=True)
+
+        def act(_: bytes, probe: ProbeSubscriber[bytes] = probe, outcome: str = outcome) -> None:
+            if outcome == "done":
+                probe.holds[0].done()
+            if outcome == "fail":
+                probe.holds[0].fail(DeliveryFailed("rejected"))
+            probe.cancel()
+
+        probe.on_item = act
+        queue.subscribe(probe)
+        probe.request(2)
+        now = queue.statistics()
+        told = (now.accepted, now.rejected, now.abandoned)
+        assert told == {"done": (1, 0, 0), "fail": (0, 1, 0), "kept": (0, 0, 1)}[outcome]
+        assert now.ready == (2 if outcome == "kept" else 1)
+        assert (now.consumers, now.demand, now.unsettled) == (0, 0, 0)
+
+
+def test_cancel_inside_on_next_without_a_hold_is_an_accepted_item() -> None:
+    queue = Queue("q")
+    filled(queue, *"ab")
+    probe = ProbeSubscriber[bytes](on_item=lambda _: probe.cancel())
+    queue.subscribe(probe)
+    probe.request(2)
+    assert bodies(probe) == ["a"]
+    now = queue.statistics()
+    assert (now.accepted, now.ready) == (1, 1)
+
+
+def test_request_inside_on_next_does_not_recurse() -> None:
+    queue = Queue("q", capacity=5000)
+    link = produced(queue)
+    for number in range(2000):
+        link.next(*encoded(str(number)))
+    depth, deepest = 0, 0
+
+    def more(_: bytes) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(deepest, depth)
+        probe.request(1)
+        depth -= 1
+
+    probe = ProbeSubscriber[bytes](on_item=more)
+    queue.subscribe(probe)
+    probe.request(1)
+    assert (len(probe.items), deepest) == (2000, 1)
+
+
+def test_required_3_09_a_bad_request_ends_the_consumer_and_gives_back_what_it_had() -> None:
+    queue = Queue("q")
+    filled(queue, *"ab")
+    probe = consumed(queue, 1)
+    probe.request(0)
+    assert isinstance(probe.error, DemandError)
+    assert probe.signals == ["on_subscribe", "on_next", "on_error"]
+    assert (queue.statistics().consumers, queue.statistics().ready) == (0, 2)
+    probe.request(1)
+    probe.cancel()
+    assert probe.signals == ["on_subscribe", "on_next", "on_error"]
+
+
+def test_required_1_09_none_is_no_subscriber() -> None:
+    with pytest.raises(TypeError, match=r"1\.9"):
+        Queue("q").subscribe(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("taking", ["a hold", "none"])
+def test_required_2_13_a_consumer_that_raises_is_ended_and_the_message_failed(
+    taking: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: bytes) -> None:
+        raise LookupError
+
+    queue = Queue("q")
+    link = produced(queue)
+    broken = ProbeSubscriber[bytes](10, hold=taking == "a hold", on_item=fail)
+    queue.subscribe(broken)
+    sound = consumed(queue)
+    with caplog.at_level(logging.CRITICAL, "rstreams.node"):
+        link.next(*encoded("a"))
+    assert link.outcomes == ["done"]
+    assert broken.signals == ["on_subscribe", "on_next", "on_error"]
+    assert isinstance(broken.error, LookupError)
+    sound.request(1)
+    assert (bodies(sound), counts(sound)) == (["a"], [1])
+    now = queue.statistics()
+    assert (now.modified + now.abandoned, now.consumers) == (1, 1)
+
+
+def test_a_consumer_that_raises_in_on_error_too_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(ProbeSubscriber[bytes]):
+        def on_error(self, error: BaseException) -> None:
+            raise error
+
+    def fail(_: bytes) -> None:
+        raise LookupError
+
+    queue = Queue("q")
+    queue.subscribe(Broken(1, on_item=fail))
+    filled(queue, "a")
+    assert "in on_error too" in caplog.text
+    assert queue.statistics().ready == 1
+
+
+# producers and room
+
+
+def test_the_bound_holds_and_every_place_can_be_used() -> None:
+    queue = Queue("q", capacity=10)
+    link = produced(queue)
+    sent = 0
+    while link.outstanding:
+        link.next(*encoded("x"))
+        sent += 1
+        now = queue.statistics()
+        assert now.ready + now.credit <= 10
+    assert sent == 10
+    probe = consumed(queue, 1)
+    assert link.outstanding == 0
+    probe.holds[0].done()
+    assert link.outstanding == 1
+
+
+def test_credit_travels_in_batches() -> None:
+    queue = Queue("q", capacity=1024)
+    link = produced(queue)
+    consumed(queue, UNBOUNDED, hold=False)
+    for number in range(10_000):
+        link.next(*encoded(str(number)))
+    assert len(link.requests) < 120
+    assert 128 <= max(link.requests) <= 256
+
+
+def test_an_idle_producer_holds_little_and_leaves_room_for_many() -> None:
+    queue = Queue("q", capacity=1024)
+    idle = [produced(queue) for _ in range(100)]
+    assert all(link.outstanding for link in idle)
+    assert max(link.outstanding for link in idle) <= 8
+
+
+def test_the_share_of_one_that_was_busy_leaves_room_for_those_who_come() -> None:
+    queue = Queue("q", capacity=1024)
+    consumed(queue, UNBOUNDED, hold=False)
+    busy = []
+    for _ in range(10):
+        link = produced(queue)
+        busy.append(link)
+        for _ in range(2000):
+            link.next(*encoded("x"))
+    assert all(link.outstanding for link in busy)
+    assert sum(link.outstanding for link in busy) <= 1024
+
+
+def test_those_who_wait_are_served_in_the_order_they_came() -> None:
+    queue = Queue("q", capacity=4)
+    first = produced(queue)
+    while first.outstanding:
+        first.next(*encoded("x"))
+    second, third = produced(queue), produced(queue)
+    assert (second.outstanding, third.outstanding) == (0, 0)
+    probe = consumed(queue, 4)
+    settled = []
+    for hold in probe.holds[:3]:
+        hold.done()
+        settled.append((first.outstanding, second.outstanding, third.outstanding))
+    assert settled == [(1, 0, 0), (1, 1, 0), (1, 1, 1)]
+
+
+def test_busy_producers_get_equal_parts_of_a_full_queue() -> None:
+    queue = Queue("q", capacity=60)
+    links = [produced(queue) for _ in range(3)]
+    probe = consumed(queue, UNBOUNDED)
+    sent = [0, 0, 0]
+    for _ in range(3000):
+        for index, link in enumerate(links):
+            if link.outstanding:
+                link.next(*encoded("x"))
+                sent[index] += 1
+        while probe.holds:
+            probe.holds.pop(0).done()
+            if len(probe.holds) < 50:
+                break
+    assert max(sent) - min(sent) <= 60
+
+
+def test_a_producer_that_leaves_gives_its_places_to_the_others() -> None:
+    queue = Queue("q", capacity=2)
+    first, second = produced(queue), produced(queue)
+    third, fourth = produced(queue), produced(queue)
+    assert [link.outstanding for link in (first, second, third, fourth)] == [1, 1, 0, 0]
+    third.complete()
+    first.error(ConnectionLost("gone"))
+    assert [link.outstanding for link in (second, fourth)] == [1, 1]
+    assert (queue.statistics().producers, queue.statistics().credit) == (2, 2)
+    second.next(*encoded("a"))
+    second.complete()
+    assert queue.statistics().ready == 1
+
+
+def test_busy_producers_have_equal_credit_and_one_among_idle_ones_has_most() -> None:
+    queue = Queue("q", capacity=1100)
+    links = [produced(queue) for _ in range(8)]
+    consumed(queue, UNBOUNDED, hold=False)
+    for _ in range(500):
+        for link in links:
+            link.next(*encoded("x"))
+    assert all(50 <= link.outstanding <= 110 for link in links)
+    alone = Queue("q", capacity=1100)
+    idle = [produced(alone) for _ in range(50)]
+    busy = produced(alone)
+    consumed(alone, UNBOUNDED, hold=False)
+    for _ in range(500):
+        busy.next(*encoded("x"))
+    assert max(link.outstanding for link in idle) == 8
+    assert max(busy.requests) >= 80
+
+
+def test_many_who_wait_divide_what_becomes_free() -> None:
+    queue = Queue("q", capacity=2560)
+    idle, busy = produced(queue), produced(queue)
+    while busy.outstanding:
+        busy.next(*encoded("x"))
+    busy.complete()
+    waiting = [produced(queue) for _ in range(20)]
+    assert not any(link.outstanding for link in waiting)
+    idle.complete()
+    assert [link.outstanding for link in waiting] == [1] * 20
+
+
+def test_a_producer_that_ends_while_its_item_is_handed_over_gets_nothing_more() -> None:
+    queue = Queue("q", capacity=1)
+    link = produced(queue)
+    probe = ProbeSubscriber[bytes](10, on_item=lambda _: link.complete())
+    queue.subscribe(probe)
+    link.next(*encoded("a"))
+    assert (link.requests, queue.statistics().credit, queue.statistics().producers) == ([1], 0, 0)
+    assert produced(queue).outstanding == 1
+
+
+def test_required_3_03_a_publisher_that_answers_inside_request_does_not_recurse() -> None:
+    queue = Queue("q", capacity=1)
+    consumed(queue, UNBOUNDED, hold=False)
+    numbers = iter(range(5000))
+    link = ManualPublisher[bytes]()
+
+    def answer(_: int) -> None:
+        for number in numbers:
+            link.next(*encoded(str(number)))
+            return
+
+    link.on_request = answer
+    link.subscribe(queue.producer())
+    assert queue.statistics().accepted == 5000
+
+
+def test_signals_after_a_producers_end_are_ignored() -> None:
+    queue = Queue("q", capacity=8)
+    link = produced(queue)
+    link.complete()
+    before = queue.statistics()
+    link.next(*encoded("late"))
+    link.complete()
+    link.error(ValueError("late"))
+    assert queue.statistics() == before
+
+
+def test_a_producer_that_fails_before_it_began_was_never_there() -> None:
+    queue = Queue("q")
+    producer = queue.producer()
+    producer.on_error(ConnectionLost("gone"))
+    late = ManualPublisher[bytes]()
+    late.subscribe(producer)
+    assert late.cancelled
+    assert queue.statistics().producers == 0
+
+
+def test_required_2_05_a_second_subscription_of_a_producer_is_cancelled() -> None:
+    queue = Queue("q")
+    producer = queue.producer()
+    one, two = ManualPublisher[bytes](), ManualPublisher[bytes]()
+    one.subscribe(producer)
+    two.subscribe(producer)
+    assert (one.cancelled, two.cancelled) == (False, True)
+    assert queue.statistics().producers == 1
+
+
+def test_required_1_01_a_producer_that_sends_too_much_is_ended_and_has_its_item_back() -> None:
+    queue = Queue("q", capacity=1)
+    link = filled(queue, "a")
+    link.requested += 1  # the test lets it send what nobody asked for
+    link.next(*encoded("b"))
+    assert (link.outcomes, link.cancelled) == (["done", "released"], True)
+    assert (queue.statistics().ready, queue.statistics().producers) == (1, 0)
+
+
+def test_a_publisher_that_answers_at_once_fills_the_queue_and_no_more() -> None:
+    queue = Queue("q", capacity=100)
+    link = ManualPublisher[bytes]()
+    link.on_request = lambda n: link.next(*encoded(*["x"] * n))
+    link.subscribe(queue.producer())
+    assert queue.statistics().ready == 100
+    probe = consumed(queue, 50, hold=False)
+    assert len(probe.items) == 50
+    assert queue.statistics().ready == 100
+
+
+# names and numbers
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 1.5, True, "many"])
+def test_a_capacity_that_cannot_be(capacity: object) -> None:
+    with pytest.raises(ConfigError, match="queue 'q': capacity="):
+        Queue("q", capacity)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "$statistics", None])
+def test_a_name_that_cannot_be(name: object) -> None:
+    with pytest.raises(ConfigError, match="queue name="):
+        Queue(name)  # type: ignore[arg-type]

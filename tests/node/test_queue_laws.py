@@ -1,0 +1,263 @@
+"""The laws of the queue, against a model, for whatever producers, consumers and holds do in whatever order."""
+
+from __future__ import annotations
+
+import bisect
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rstreams.abc import Hold, Subscription
+from rstreams.errors import ConnectionLost, DeliveryFailed
+from rstreams.message import decode_message, encode_item
+from rstreams.node.queue import Queue
+from rstreams.testing import ManualPublisher
+
+OUTCOMES = ("done", "release", "fail", "reject")
+
+
+class Consumer:
+    """A consumer link of the model: it checks each message against what may come now."""
+
+    def __init__(self, model: QueueLaws, *, keeps: bool) -> None:
+        self.model = model
+        self.keeps = keeps
+        self.demand = 0
+        self.held: dict[int, Hold] = {}
+        self.subscription: Subscription | None = None
+        self.cancelled = False
+        self.settle_at_once: str | None = None
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+
+    def on_next(self, item: bytes) -> None:
+        model = self.model
+        message = decode_message(item)
+        number: int = message.body
+        assert not self.cancelled, "nothing comes after cancel"
+        assert self.demand > 0, "1.1: nothing comes without demand"
+        self.demand -= 1
+        assert model.ready, "what is not in the queue cannot be delivered"
+        assert model.ready[0] == number, "the oldest that is there comes first"
+        assert message.delivery_count == model.failures.get(number, 0)
+        model.ready.pop(0)
+        assert self.subscription is not None
+        if not self.keeps:
+            model.gone[number] = "accepted"
+        elif self.settle_at_once is not None:
+            model.settle(self.subscription.hold(), number, self.settle_at_once)
+        else:
+            self.held[number] = self.subscription.hold()
+
+    def on_error(self, error: BaseException) -> None:
+        raise AssertionError(error)
+
+    def on_complete(self) -> None:
+        raise AssertionError
+
+
+class QueueLaws(RuleBasedStateMachine):
+    """Random producers and consumers; after every step the laws hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.producers: list[ManualPublisher[bytes]] = []
+        self.consumers: list[Consumer] = []
+        self.late: list[Hold] = []
+        self.sent = 0
+        self.ready: list[int] = []  # what the queue must have, oldest first
+        self.gone: dict[int, str] = {}
+        self.failures: dict[int, int] = {}
+
+    @initialize(capacity=st.one_of(st.integers(1, 12), st.just(600)))
+    def start(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.queue = Queue("q", capacity)
+
+    def settle(self, hold: Hold, number: int, outcome: str) -> None:
+        if outcome == "done":
+            self.gone[number] = "accepted"
+            hold.done()
+        elif outcome == "reject":
+            self.gone[number] = "rejected"
+            hold.fail(DeliveryFailed("rejected"))
+        else:
+            if outcome == "fail":
+                self.failures[number] = self.failures.get(number, 0) + 1
+            bisect.insort(self.ready, number)
+            if outcome == "fail":
+                hold.fail(ValueError("no"))
+            else:
+                hold.release()
+
+    # producers
+
+    @rule()
+    def join(self) -> None:
+        link = ManualPublisher[bytes]()
+        self.producers.append(link)
+        link.subscribe(self.queue.producer())
+
+    @precondition(lambda self: self.producers)
+    @rule(data=st.data(), most=st.integers(1, 40))
+    def send(self, data: st.DataObject, most: int) -> None:
+        link = data.draw(st.sampled_from(self.producers))
+        for _ in range(min(most, link.outstanding)):
+            self.sent += 1
+            self.ready.append(self.sent)
+            link.next(encode_item(self.sent))
+            assert link.outcomes[-1] == "done"
+
+    @precondition(lambda self: self.producers)
+    @rule(data=st.data(), how=st.sampled_from(["complete", "error"]))
+    def leave(self, data: st.DataObject, how: str) -> None:
+        link = data.draw(st.sampled_from(self.producers))
+        self.producers.remove(link)
+        if how == "error":
+            link.error(ConnectionLost("gone"))
+        else:
+            link.complete()
+
+    # consumers
+
+    @rule(kind=st.sampled_from(["keeps", "takes no hold"]))
+    def subscribe(self, kind: str) -> None:
+        consumer = Consumer(self, keeps=kind == "keeps")
+        self.consumers.append(consumer)
+        self.queue.subscribe(consumer)
+
+    @precondition(lambda self: self.consumers)
+    @rule(data=st.data(), n=st.integers(1, 30), at_once=st.sampled_from([None, *OUTCOMES]))
+    def request(self, data: st.DataObject, n: int, at_once: str | None) -> None:
+        consumer = data.draw(st.sampled_from(self.consumers))
+        assert consumer.subscription is not None
+        consumer.settle_at_once = at_once
+        consumer.demand += n
+        consumer.subscription.request(n)
+
+    @precondition(lambda self: any(consumer.held for consumer in self.consumers))
+    @rule(data=st.data(), outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=8))
+    def end_holds(self, data: st.DataObject, outcomes: list[str]) -> None:
+        consumer = data.draw(st.sampled_from([each for each in self.consumers if each.held]))
+        for outcome in outcomes:
+            if consumer.held:
+                number = data.draw(st.sampled_from(sorted(consumer.held)))
+                self.settle(consumer.held.pop(number), number, outcome)
+
+    @precondition(lambda self: self.consumers)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        consumer = data.draw(st.sampled_from(self.consumers))
+        self.consumers.remove(consumer)
+        for number in consumer.held:
+            self.failures[number] = self.failures.get(number, 0) + 1
+            bisect.insort(self.ready, number)
+        self.late += consumer.held.values()
+        consumer.held = {}
+        consumer.cancelled = True
+        assert consumer.subscription is not None
+        consumer.subscription.cancel()
+
+    @precondition(lambda self: self.late)
+    @rule(outcome=st.sampled_from(["done", "release", "fail"]))
+    def late_outcome(self, outcome: str) -> None:
+        before = self.queue.statistics()
+        hold = self.late.pop()
+        if outcome == "fail":
+            hold.fail(ValueError("late"))
+        else:
+            getattr(hold, outcome)()
+        assert self.queue.statistics() == before
+
+    # the laws
+
+    @invariant()
+    def every_message_is_in_one_place(self) -> None:
+        held = [number for consumer in self.consumers for number in consumer.held]
+        places = sorted([*self.ready, *held, *self.gone])
+        assert places == list(range(1, self.sent + 1))
+        now = self.queue.statistics()
+        assert (now.ready, now.unsettled) == (len(self.ready), len(held))
+        told = list(self.gone.values())
+        assert (now.accepted, now.rejected) == (told.count("accepted"), told.count("rejected"))
+
+    @invariant()
+    def the_counters_add_up(self) -> None:
+        now = self.queue.statistics()
+        assert now.enqueued == self.sent == now.ready + now.unsettled + now.accepted + now.rejected
+        back = now.released + now.modified + now.abandoned
+        assert now.delivered == now.unsettled + now.accepted + now.rejected + back
+        assert (now.consumers, now.producers) == (len(self.consumers), len(self.producers))
+        assert now.demand == sum(consumer.demand for consumer in self.consumers)
+
+    @invariant()
+    def the_bound_holds(self) -> None:
+        now = self.queue.statistics()
+        assert now.credit == sum(link.outstanding for link in self.producers)
+        assert now.ready + now.unsettled + now.credit <= self.capacity
+
+    @invariant()
+    def nobody_waits_while_there_is_room(self) -> None:
+        now = self.queue.statistics()
+        if now.ready + now.unsettled + now.credit < self.capacity:
+            assert all(link.outstanding for link in self.producers)
+
+    @invariant()
+    def nothing_waits_while_there_is_demand(self) -> None:
+        if self.ready:
+            assert not any(consumer.demand for consumer in self.consumers)
+
+    def teardown(self) -> None:
+        """Let one last consumer take all that is left: nothing is lost."""
+        if not hasattr(self, "queue"):
+            return
+        while self.consumers:
+            consumer = self.consumers[-1]
+            self.consumers.remove(consumer)
+            for number in consumer.held:
+                self.failures[number] = self.failures.get(number, 0) + 1
+                bisect.insort(self.ready, number)
+            consumer.demand = 0
+            consumer.cancelled = True
+            consumer.held = {}
+            assert consumer.subscription is not None
+            consumer.subscription.cancel()
+        last = Consumer(self, keeps=False)
+        self.queue.subscribe(last)
+        assert last.subscription is not None
+        last.demand = self.sent + 1
+        last.subscription.request(self.sent + 1)
+        assert sorted(self.gone) == list(range(1, self.sent + 1))
+
+
+TestQueueLaws: Any = QueueLaws.TestCase
+TestQueueLaws.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def test_a_waiting_producer_is_always_reached() -> None:
+    """However many compete for one place, each gets its turn."""
+    queue = Queue("q", capacity=1)
+    links = [ManualPublisher[bytes]() for _ in range(5)]
+    for link in links:
+        link.subscribe(queue.producer())
+    turns = []
+    subscriptions: list[Subscription] = []
+
+    class Taker:
+        def on_subscribe(self, subscription: Subscription) -> None:
+            subscriptions.append(subscription)
+
+        def on_next(self, item: bytes) -> None: ...
+        def on_error(self, error: BaseException) -> None: ...
+        def on_complete(self) -> None: ...
+
+    queue.subscribe(Taker())
+    for _ in range(20):
+        (ready,) = [index for index, link in enumerate(links) if link.outstanding]
+        turns.append(ready)
+        links[ready].next(encode_item(ready))
+        subscriptions[0].request(1)
+    assert turns == [0, 1, 2, 3, 4] * 4
