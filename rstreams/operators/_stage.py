@@ -193,10 +193,10 @@ def require_at_least(operator: str, option: str, value: object, least: int) -> N
         raise ConfigError(msg)
 
 
-def require_publisher(role: str, value: Publisher[R]) -> Publisher[R]:
-    """Return `value` if it is a publisher, else raise `TypeError` naming the `role` it was to play."""
+def require_publisher(what_must_be: str, value: Publisher[R]) -> Publisher[R]:
+    """Return `value` if it is a publisher, else raise a `TypeError` that starts with `what_must_be`."""
     if not callable(getattr(value, "subscribe", None)):
-        msg = f"{role} must be a Publisher, not {value!r}"
+        msg = f"{what_must_be} a Publisher, not {value!r}"
         raise TypeError(msg)
     return value
 

@@ -32,7 +32,7 @@ def concat(*sources: Publisher[T]) -> Publisher[T]:
     Spec: Reactive Streams 1.1, 3.3 (any number of empty sources goes by without recursion), 3.17.
     """
     for position, source in enumerate(sources):
-        require_publisher(f"concat: source {position}", source)
+        require_publisher(f"concat(*sources): source {position} must be", source)
     return Joined(lambda downstream: _Concat(downstream, sources).advance())
 
 

@@ -60,7 +60,7 @@ class _FlatMap(Merging[T, R]):
         if self._ended:
             return
         try:
-            inner = require_publisher("flat_map: what function returns", self._function(item))
+            inner = require_publisher("flat_map(function): function must return", self._function(item))
         except Exception as error:
             self._fail_item(error)
             return

@@ -41,7 +41,8 @@ def map_async(
         `function` raises ends the stream at once with that very exception; its item counts as failed.
     Cancels: The source, when `function` raises; and all tasks then, as on a cancel or an error. A cancelled `function`
         may have done a part of its work.
-    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them.
+    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them. If the
+        subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3.
     """
     require_at_least("map_async", "concurrency", concurrency, 1)
@@ -129,11 +130,6 @@ class _MapAsync(KeepingStage[T, R]):
                 if not self._ended:
                     self._ask()
                 due = next(iter(self._jobs), None) if self._ordered else None
-        except Exception as error:
-            # A subscriber that raises counts as having cancelled (2.13). Nobody stands above a task to hear of it, and
-            # an error that leaves the task would end the scope; so the subscriber is told, lest someone wait for ever.
-            self.cancel()
-            self._downstream.on_error(error)
         finally:
             self._emits = False
         self._complete_if_through()

@@ -34,7 +34,7 @@ def merge(*sources: Publisher[T]) -> Publisher[T]:
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
     """
     for position, source in enumerate(sources):
-        require_publisher(f"merge: source {position}", source)
+        require_publisher(f"merge(*sources): source {position} must be", source)
     return Joined(lambda downstream: _Merge[T](downstream, PREFETCH).start(sources))
 
 

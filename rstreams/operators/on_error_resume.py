@@ -47,7 +47,7 @@ class _OnErrorResume(Arbiter[T]):
             super().on_error(error)
             return
         try:
-            fallback = require_publisher("on_error_resume: what handler returns", handler(error))
+            fallback = require_publisher("on_error_resume(handler): handler must return", handler(error))
         except Exception as raised:
             super().on_error(raised_during(raised, error))
             return
