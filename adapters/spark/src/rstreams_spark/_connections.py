@@ -1,0 +1,50 @@
+"""The sink's connections: one a peer and executor process, kept from task to task.
+
+Spark makes writers anew for every batch but keeps its Python workers, so connections live in this module. A worker
+that has been idle for a minute is ended by Spark, and its connections with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from rstreams import blocking
+from rstreams.errors import ConnectionClosed, TransportError
+
+if TYPE_CHECKING:
+    from rstreams_spark._options import Peer
+    from rstreams_spark._rows import RowPublisher
+
+_open: dict[str, tuple[blocking.Connection, ExitStack]] = {}
+
+
+def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
+    """Send rows within the credit the receiver gives, and wait until it has settled all.
+
+    Errors: What `Connection.publish` raises; `rows` then knows what is known of each row.
+    Context: The task's main thread; blocks for credit and outcomes, without limit.
+    """
+    kept = peer.url in _open
+    try:
+        _connection(peer).publish(address, rows)
+    except (TransportError, ConnectionClosed):
+        _forget(peer)
+        if not kept or rows.begun:
+            raise
+        # The kept connection had died between two tasks, when no row was at stake.
+        _connection(peer).publish(address, rows)
+
+
+def _connection(peer: Peer) -> blocking.Connection:
+    kept = _open.get(peer.url)
+    if kept is None:
+        stack = ExitStack()
+        kept = _open[peer.url] = stack.enter_context(blocking.connect(peer.url)), stack
+    return kept[0]
+
+
+def _forget(peer: Peer) -> None:
+    kept = _open.pop(peer.url, None)
+    if kept is not None:
+        kept[1].close()

@@ -1,0 +1,128 @@
+"""The source's connection: a trio thread of the runner, so that heartbeats go on whatever Spark does meanwhile.
+
+The runner is a child of the driver's JVM. When the JVM dies, so must the connection: only then does the peer give
+what was not settled to somebody else. A runner that waits for the JVM's next call sees its socket close; one that
+works here might not, so the thread looks who its parent is.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import trio
+
+import rstreams
+from rstreams.errors import RStreamsError
+from rstreams_spark._intake import Intake
+from rstreams_spark._options import SourceOptions, hide_credentials
+from rstreams_spark._schema import Row, row_of
+from rstreams_spark.errors import SourceFailed, UnparsableMessage
+
+V = TypeVar("V")
+
+CLOSE_WAIT_S: Final = 0.8
+"""How long giving back and closing may take: Spark expects a runner to be gone soon after SIGTERM."""
+
+_LOOK_EVERY_S: Final = 0.25
+
+
+class Receiver:
+    """A link to one address, from its own thread: rows come out, commits go in.
+
+    Context: One thread that is not the connection's, every method; they block.
+    """
+
+    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None]) -> None:
+        """Start the thread and connect.
+
+        Args:
+            options: Where to receive what, and how much.
+            on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
+
+        Errors: `SourceFailed` if there is no connection, or no link to the address.
+        """
+        self._options = options
+        self._on_orphaned = on_orphaned
+        self._parent = os.getppid()
+        self._crash: BaseException | None = None
+        started: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
+        self._thread.start()
+        self._token = started.get()
+        self._call(self._intake.subscribed)
+
+    def collect(self, committed: int, most: int) -> list[Row]:
+        """Return the rows of the next batch; see `Intake.collect`."""
+        return self._call(lambda: self._intake.collect(committed, most, self._options.max_trigger_delay_s))
+
+    def collect_queued(self, committed: int, most: int) -> list[Row]:
+        """Return the next rows of what is queued now; see `Intake.collect_queued`."""
+        return self._call(lambda: self._intake.collect_queued(committed, most))
+
+    def close(self) -> None:
+        """Give back what is not settled and close the connection, within `CLOSE_WAIT_S`."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._stop.set)
+        self._thread.join(2 * CLOSE_WAIT_S)
+
+    def _call(self, function: Callable[[], Awaitable[V]]) -> V:
+        try:
+            return trio.from_thread.run(function, trio_token=self._token)
+        except (trio.RunFinishedError, trio.Cancelled):
+            told = "it was closed" if self._crash is None else f"{type(self._crash).__name__}: {self._crash}"
+            msg = f"{self._where}: the connection has ended: {told}"
+            raise SourceFailed(hide_credentials(msg)) from None
+        except (SourceFailed, UnparsableMessage) as error:
+            msg = f"{self._where}: {error}"
+            raise type(error)(hide_credentials(msg)) from None
+
+    @property
+    def _where(self) -> str:
+        return f"rstreams source, address {self._options.address!r} at {self._options.peer}"
+
+    # the connection's thread
+
+    def _run(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
+        try:
+            trio.run(self._main, started)
+        except BaseException as error:
+            self._crash = error
+        if os.getppid() != self._parent:
+            self._on_orphaned()
+
+    async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
+        options = self._options
+        self._stop = trio.Event()
+        self._intake = Intake(
+            options.max_messages_per_trigger,
+            lambda message: row_of(message, options.address),
+            reject_unparsable=options.on_unparsable == "reject",
+        )
+        started(trio.lowlevel.current_trio_token())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._connect, nursery.cancel_scope)
+            nursery.start_soon(self._watch_parent)
+            await self._stop.wait()
+            nursery.cancel_scope.deadline = trio.current_time() + CLOSE_WAIT_S
+
+    async def _connect(self, scope: trio.CancelScope) -> None:
+        options, intake = self._options, self._intake
+        try:
+            async with rstreams.connect(options.peer.url) as connection:
+                connection.messages(options.address, window=options.max_messages_per_trigger).subscribe(intake)
+                await self._stop.wait()
+                intake.give_back()
+        except RStreamsError as error:
+            intake.on_error(error)
+        await self._stop.wait()
+        scope.cancel()
+
+    async def _watch_parent(self) -> None:
+        while os.getppid() == self._parent:  # noqa: ASYNC110 - nobody tells a process that its parent died
+            await trio.sleep(_LOOK_EVERY_S)
+        self._stop.set()

@@ -1,0 +1,84 @@
+"""The data source Spark knows as `rstreams`: which columns it has, and who reads and writes.
+
+Spark imports this module to look up a format by its name, so whatever needs more than pyspark is imported in the
+methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
+
+    from rstreams_spark._reader import QueueReader
+    from rstreams_spark._writer import BatchWriter, StreamWriter
+
+__all__ = ["RStreamsDataSource"]
+
+
+class RStreamsDataSource(DataSource):
+    """AMQP 1.0 addresses as a streaming source and as a sink: `format("rstreams")`.
+
+    `readStream` receives from one address with `maxMessagesPerTrigger` as link credit; `writeStream` and `write` send
+    rows as messages and wait until the receiver has settled each.
+
+    Options of both: `url`, `username`, `password`, `address`. Of the source: `maxMessagesPerTrigger`,
+    `maxTriggerDelay`, `numPartitions`, `spoolDir`, `onUnparsable`. The guide `docs/guides/spark.md` explains them.
+
+    Credit: The source's link never has more than `maxMessagesPerTrigger` messages granted, received and unsettled.
+    Errors: `ConfigError` for an option or column that cannot work, before anything is sent or received.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "rstreams"
+
+    def schema(self) -> StructType:
+        """Return the columns of the source; the options are checked here, when the DataFrame is made."""
+        from rstreams_spark._options import SourceOptions
+        from rstreams_spark._schema import SOURCE_SCHEMA
+
+        SourceOptions.parse(self.options)
+        return SOURCE_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Refuse: a queue has no end, so there is no batch read."""
+        from rstreams.errors import ConfigError
+
+        msg = (
+            "format('rstreams') has no spark.read: a queue is read as a stream. Use spark.readStream, "
+            "with trigger(availableNow=True) to read what is queued now and stop"
+        )
+        raise ConfigError(msg)
+
+    def streamReader(self, schema: StructType) -> QueueReader:  # noqa: N802 - Spark's name
+        """Return the streaming reader; it connects when the query asks for its first batch."""
+        from rstreams_spark._options import SourceOptions
+        from rstreams_spark._reader import QueueReader
+        from rstreams_spark._schema import check_source_schema
+
+        check_source_schema(schema)
+        return QueueReader(SourceOptions.parse(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
+        """Return the writer of a micro-batch."""
+        from rstreams_spark._options import SinkOptions
+        from rstreams_spark._writer import StreamWriter
+
+        return StreamWriter(SinkOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's signature
+        """Return the writer of a batch DataFrame."""
+        from rstreams.errors import ConfigError
+        from rstreams_spark._options import SinkOptions
+        from rstreams_spark._writer import BatchWriter
+
+        if overwrite:
+            msg = "mode('overwrite') cannot work: sent messages cannot be taken back. Use mode('append')"
+            raise ConfigError(msg)
+        return BatchWriter(SinkOptions.parse(self.options), schema)

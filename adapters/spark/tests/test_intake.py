@@ -1,0 +1,341 @@
+"""The intake against a link played by hand, in virtual time."""
+
+# ruff: noqa: ARG001 - taking the fixture autojump_clock is what makes time virtual
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake
+from rstreams_spark._schema import Row, row_of
+from rstreams_spark.errors import SourceFailed, UnparsableMessage
+
+from rstreams.errors import ConnectionLost, DeliveryFailed, LinkDetached
+from rstreams.message import Message
+from rstreams.testing.probes import ManualPublisher
+
+
+class PlayedLink(ManualPublisher[Message]):
+    """A link played by the test, which answers a drain with `on_drain`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drains: list[Callable[[], None]] = []
+        self.on_drain: Callable[[], None] = lambda: None
+
+    def drain(self, on_drained: Callable[[], None]) -> None:
+        self.drains.append(on_drained)
+        self.on_drain()
+
+    def send(self, *bodies: object) -> None:
+        self.next(*(Message(body=body) for body in bodies))
+
+    @property
+    def unsettled(self) -> int:
+        return self.outcomes.count(None)
+
+
+def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, Intake]:
+    link = PlayedLink()
+    intake = Intake(limit, lambda message: row_of(message, "a"), reject_unparsable=reject)
+    link.subscribe(intake)
+    return link, intake
+
+
+def bodies(rows: list[Row]) -> list[bytes | None]:
+    return [row[0] for row in rows]
+
+
+async def test_nothing_is_requested_before_the_first_batch(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(5)
+    assert link.requested == 0
+    assert await intake.collect(0, 5, 1.0) == []
+    assert link.requested == 5
+    assert trio.current_time() == pytest.approx(IDLE_WAIT_S)
+
+
+async def test_a_full_batch_waits_for_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(3)
+    link.on_request = lambda n: link.send(*[b"x"] * n)
+    assert bodies(await intake.collect(0, 3, 60.0)) == [b"x"] * 3
+    assert trio.current_time() == 0.0
+    assert link.unsettled == 3
+
+
+async def test_a_batch_that_does_not_fill_is_done_the_delay_after_its_first_message(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    link, intake = linked(10)
+
+    async def trickle() -> None:
+        for body in (b"1", b"2", b"3"):
+            await trio.sleep(0.05)
+            link.send(body)
+
+    nursery.start_soon(trickle)
+    assert bodies(await intake.collect(0, 10, 0.06)) == [b"1", b"2"]
+    assert trio.current_time() == pytest.approx(0.11)
+
+
+async def test_messages_are_settled_when_their_batch_is_committed_and_only_then_replaced(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(4)
+    link.on_request = lambda n: link.send(*[b"x"] * n)
+    assert len(await intake.collect(0, 4, 1.0)) == 4
+    assert link.requests == [4]
+    assert link.outcomes == [None] * 4
+    assert len(await intake.collect(4, 4, 1.0)) == 4
+    assert link.requests == [4, 4]
+    assert link.outcomes == ["done"] * 4 + [None] * 4
+
+
+async def test_demand_left_over_from_a_batch_is_not_requested_again(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(10)
+    await intake.collect(0, 10, 0.0)
+    link.send(b"1", b"2", b"3")
+    assert bodies(await intake.collect(0, 10, 0.0)) == [b"1", b"2", b"3"]
+    link.send(b"4")  # while the batch runs: demand is left for it
+    assert bodies(await intake.collect(3, 10, 0.0)) == [b"4"]
+    assert link.requests == [10, 3]
+    assert link.outstanding + link.unsettled == 10
+
+
+@given(
+    limit=st.integers(1, 8),
+    moves=st.lists(st.one_of(st.tuples(st.just("send"), st.integers(1, 9)), st.just("batch")), max_size=40),
+)
+def test_demand_waiting_and_assigned_never_exceed_the_limit(limit: int, moves: list[object]) -> None:
+    async def play() -> None:
+        link, intake = linked(limit)
+        sent = settled = assigned = 0
+        got: list[bytes | None] = []
+        for move in moves:
+            if isinstance(move, tuple):
+                count = min(move[1], link.outstanding)
+                link.send(*[b"%d" % number for number in range(sent, sent + count)])
+                sent += count
+            else:
+                rows = await intake.collect(assigned, limit, 0.0)
+                settled += assigned
+                assigned = len(rows)
+                got += bodies(rows)
+            assert link.outstanding + link.unsettled <= limit
+            assert link.outcomes.count("done") == settled
+        assert got == [b"%d" % number for number in range(len(got))]
+
+    trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def test_a_refused_link_says_why(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(1)
+    link.error(LinkDetached("amqp:not-found", "no such address"))
+    with pytest.raises(SourceFailed, match=r"^LinkDetached: no such address \(amqp:not-found\); messages that Spark"):
+        await intake.subscribed()
+
+
+async def test_a_peer_that_never_answers_the_attach_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+    intake = Intake(1, lambda message: row_of(message, "a"), reject_unparsable=False)
+    with pytest.raises(SourceFailed, match="the peer did not answer the attach within 30 s"):
+        await intake.subscribed()
+    assert trio.current_time() == pytest.approx(ANSWER_WAIT_S)
+
+
+async def test_a_lost_link_fails_the_next_batch_and_hands_out_nothing_that_comes_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(5)
+    await intake.collect(0, 5, 0.0)
+    link.send(b"1", b"2")
+    link.error(ConnectionLost("the peer has gone"))
+    with pytest.raises(
+        SourceFailed, match=r"^ConnectionLost: the peer has gone; messages that Spark has not committed"
+    ):
+        await intake.collect(0, 5, 0.0)
+
+
+async def test_a_link_lost_while_waiting_ends_the_wait(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    link, intake = linked(5)
+
+    async def lose() -> None:
+        await trio.sleep(0.01)
+        link.send(b"1")
+        await trio.sleep(0.01)
+        link.error(ConnectionLost("gone"))
+
+    nursery.start_soon(lose)
+    with pytest.raises(SourceFailed):
+        await intake.collect(0, 5, 600.0)
+    assert trio.current_time() == pytest.approx(0.02)
+
+
+async def test_a_stream_that_completes_gives_what_came_and_then_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(5)
+    await intake.collect(0, 5, 0.0)
+    link.send(b"1")
+    link.complete()
+    assert bodies(await intake.collect(0, 5, 600.0)) == [b"1"]
+    assert await intake.collect(1, 5, 600.0) == []
+    assert link.outcomes == ["done"]
+    assert link.requests == [5]
+
+
+async def test_rows_before_an_unparsable_message_go_out_first_and_it_stays_unsettled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(5)
+    await intake.collect(0, 5, 0.0)
+    link.send(b"1")
+    link.next(Message(body=[1], id="bad"))
+    link.send(b"3")
+    assert bodies(await intake.collect(0, 5, 600.0)) == [b"1"]
+    with pytest.raises(UnparsableMessage) as caught:
+        await intake.collect(1, 5, 600.0)
+    assert str(caught.value) == (
+        "message 2 of this link (message_id 'bad') cannot be made a row: its body is an AMQP value of type list; the "
+        "column body takes bytes, a string or null. It was not settled. Set option onUnparsable=reject to have such "
+        "messages rejected, or take it out of the queue"
+    )
+    assert link.outcomes == ["done", None, None]
+    intake.give_back()
+    assert link.outcomes == ["done", "released", "released"]
+
+
+async def test_reject_takes_an_unparsable_message_out_and_another_in(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(2, reject=True)
+    await intake.collect(0, 2, 0.0)
+    link.send(b"1", [2], b"3")
+    assert bodies(await intake.collect(0, 2, 600.0)) == [b"1", b"3"]
+    assert link.outcomes == [None, "failed", None]
+    error = link.errors[1]
+    assert isinstance(error, DeliveryFailed)
+    assert (error.outcome, error.condition) == ("rejected", "amqp:decode-error")
+    assert error.description.startswith("not a row: its body is an AMQP value of type list")
+
+
+async def test_whatever_else_is_wrong_with_a_message_counts_as_unparsable(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2)
+    await intake.collect(0, 2, 0.0)
+    link.send("\ud800")  # no UTF-8
+    with pytest.raises(UnparsableMessage, match="surrogates not allowed"):
+        await intake.collect(0, 2, 0.0)
+
+
+async def test_giving_back_releases_what_is_not_committed_and_cancels(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(5)
+    await intake.collect(0, 5, 0.0)
+    link.send(b"1", b"2")
+    assert len(await intake.collect(0, 5, 0.0)) == 2
+    link.send(b"3")
+    intake.give_back()
+    assert link.outcomes == ["released"] * 3
+    assert link.cancelled
+
+
+class Queue:
+    """A queue behind a played link: a drain sends what it has, as far as there is credit."""
+
+    def __init__(self, link: PlayedLink, *messages: object) -> None:
+        self.messages = list(messages)
+        self.link = link
+        link.on_drain = self.drained
+
+    def drained(self) -> None:
+        while self.messages and self.link.outstanding:
+            self.link.send(self.messages.pop(0))
+        self.link.drains.pop()()
+
+
+@pytest.mark.parametrize("queued", [0, 1, 2, 3, 4, 7])
+async def test_available_now_reads_what_is_queued_in_batches_and_then_nothing(
+    autojump_clock: trio.testing.MockClock, queued: int
+) -> None:
+    link, intake = linked(3)
+    queue = Queue(link, *[b"%d" % n for n in range(queued)])
+    got: list[bytes | None] = []
+    rows = await intake.collect_queued(0, 3)
+    while rows:
+        assert link.unsettled == len(rows) <= 3
+        got += bodies(rows)
+        rows = await intake.collect_queued(len(rows), 3)
+    assert got == [b"%d" % n for n in range(queued)]
+    assert link.outcomes == ["done"] * queued
+    queue.messages.append(b"late")
+    assert await intake.collect_queued(0, 3) == []
+    assert trio.current_time() == 0.0
+
+
+async def test_available_now_goes_on_where_a_link_granted_less_than_was_asked_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(10)
+    queue = Queue(link, *[b"%d" % n for n in range(20)])
+    first = True
+
+    def sparing() -> None:
+        nonlocal first
+        if first:
+            link.send(*(queue.messages.pop(0) for _ in range(6)))
+            first = False
+            link.drains.pop()()
+        else:
+            queue.drained()
+
+    link.on_drain = sparing
+    sizes = [0]
+    while rows := await intake.collect_queued(sizes[-1], 10):
+        sizes.append(len(rows))
+    assert sum(sizes) == 20
+
+
+async def test_available_now_does_not_end_where_a_whole_batch_was_rejected(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2, reject=True)
+    Queue(link, [1], [2], [3], b"4")
+    assert bodies(await intake.collect_queued(0, 2)) == [b"4"]
+    assert await intake.collect_queued(1, 2) == []
+    assert link.outcomes == ["failed"] * 3 + ["done"]
+
+
+async def test_a_peer_that_does_not_answer_a_drain_is_named(autojump_clock: trio.testing.MockClock) -> None:
+    _, intake = linked(2)
+    with pytest.raises(SourceFailed, match="did not answer a drain within 30 s, which trigger availableNow needs"):
+        await intake.collect_queued(0, 2)
+
+
+async def test_a_drain_that_is_slow_but_alive_is_waited_for(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    link, intake = linked(3)
+
+    async def slow() -> None:
+        await intake.subscribed()
+        for body in (b"1", b"2"):
+            await trio.sleep(20)
+            link.send(body)
+        await trio.sleep(20)
+        link.on_drain = Queue(link).drained
+        link.drains.pop()()
+
+    nursery.start_soon(slow)
+    assert bodies(await intake.collect_queued(0, 3)) == [b"1", b"2"]
+    assert trio.current_time() == pytest.approx(60.0)
+
+
+async def test_a_link_lost_in_a_drain_ends_it(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(3)
+    link.on_drain = lambda: link.error(ConnectionLost("gone"))
+    with pytest.raises(SourceFailed, match=r"^ConnectionLost: gone"):
+        await intake.collect_queued(0, 3)

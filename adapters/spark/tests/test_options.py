@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rstreams_spark._options import SinkOptions, SourceOptions, hide_credentials
+
+from rstreams.errors import ConfigError
+
+URL = "amqp://127.0.0.1:5672"
+SOURCE = {"url": URL, "address": "temperature"}
+
+
+def test_defaults() -> None:
+    options = SourceOptions.parse(SOURCE)
+    assert options.peer.url == URL
+    assert str(options.peer) == "127.0.0.1:5672"
+    assert options.address == "temperature"
+    assert options.max_messages_per_trigger == 10_000
+    assert options.max_trigger_delay_s == 0.25
+    assert options.num_partitions == 1
+    assert options.spool_dir is None
+    assert options.on_unparsable == "fail"
+
+
+def test_names_arrive_in_lower_case_and_values_with_spaces() -> None:
+    options = SourceOptions.parse(
+        SOURCE
+        | {
+            "maxmessagespertrigger": " 7 ",
+            "maxtriggerdelay": "1500ms",
+            "numpartitions": "3",
+            "spooldir": "/var/spool/x",
+            "onunparsable": "Reject",
+        }
+    )
+    assert options.max_messages_per_trigger == 7
+    assert options.max_trigger_delay_s == 1.5
+    assert options.num_partitions == 3
+    assert options.spool_dir == "/var/spool/x"
+    assert options.on_unparsable == "reject"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("maxMessagesPerTrigger", "0", "a whole number from 1 to 2147483647"),
+        ("maxMessagesPerTrigger", "2147483648", "a whole number from 1 to 2147483647"),
+        ("maxMessagesPerTrigger", "many", "a whole number from 1 to 2147483647"),
+        ("maxMessagesPerTrigger", "٣", "a whole number from 1 to 2147483647"),
+        ("numPartitions", "-1", "a whole number from 1 to 10000"),
+        ("maxTriggerDelay", "5", "a whole number with a unit (ms, s, m or h), from 0ms to 1h"),
+        ("maxTriggerDelay", "61m", "a whole number with a unit (ms, s, m or h), from 0ms to 1h"),
+        ("onUnparsable", "drop", "fail or reject"),
+        ("address", " ", "the address to receive from, such as temperature"),
+        ("spoolDir", "", "a folder that all executors see"),
+        ("url", "amqps://host", "amqp://[user:password@]host[:port]"),
+        ("url", "amqp://", "amqp://[user:password@]host[:port]"),
+        ("url", "amqp://host:99999", "amqp://[user:password@]host[:port]"),
+        ("url", "amqp://host:x", "amqp://[user:password@]host[:port]"),
+        ("url", "amqp://host/queue", "amqp://[user:password@]host[:port]"),
+        ("url", "127.0.0.1:5672", "amqp://[user:password@]host[:port]"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(SOURCE | {name.lower(): value})
+    assert str(caught.value) == f"option {name}={value!r}: must be {allowed}"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"address": "a"}, "option url is missing: it must be amqp://[user:password@]host[:port], such as "),
+        ({"url": URL}, "option address is missing: it must be the address to receive from, such as temperature"),
+        (SOURCE | {"username": "ada"}, "option password is missing: username and password must be given together"),
+        (SOURCE | {"password": "pw"}, "option username is missing: username and password must be given together"),
+        (
+            SOURCE | {"adress": "a"},
+            "the rstreams source has no option adress; it takes url, username, password, address",
+        ),
+    ],
+)
+def test_what_is_missing_or_unknown_is_named(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(options)
+    assert str(caught.value).startswith(text)
+
+
+def test_the_sink_takes_its_own_options_and_what_spark_adds() -> None:
+    options = SinkOptions.parse({"url": URL, "checkpointlocation": "/c"})
+    assert options.address is None
+    with pytest.raises(ConfigError, match=r"^the rstreams sink has no option maxtriggerdelay; it takes url, "):
+        SinkOptions.parse({"url": URL, "maxtriggerdelay": "1s"})
+
+
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        {"url": "amqp://ada:p%2Fw%40x@broker:5673"},
+        {"url": "amqp://broker:5673", "username": "ada", "password": "p/w@x"},
+    ],
+)
+def test_credentials_come_in_the_url_or_beside_it_and_show_nowhere(given_as: dict[str, str]) -> None:
+    options = SourceOptions.parse(given_as | {"address": "a"})
+    assert options.peer.url == "amqp://ada:p%2Fw%40x@broker:5673"
+    shown = repr(options) + str(options.peer)
+    assert "ada" not in shown
+    assert "p%2F" not in shown
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own
+
+
+def test_credentials_twice_are_refused_without_showing_them() -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(
+            {"url": "amqp://ada:secret@broker", "address": "a", "username": "bob", "password": "hidden"}
+        )
+    assert str(caught.value) == ("options username and password: not allowed beside a url that has a user of its own")
+
+
+@pytest.mark.parametrize(
+    "url", ["amqps://ada:secret@h", "ada:secret@h", "amqp://ada:sec/ret@h", "amqp://ada:secret@h:x", "x://secret@://h"]
+)
+def test_a_malformed_url_is_shown_without_credentials(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse({"url": url, "address": "a"})
+    assert "sec" not in str(caught.value)
+
+
+@given(st.text())
+def test_no_text_makes_a_url_fail_with_anything_but_a_config_error(text: str) -> None:
+    try:
+        SourceOptions.parse({"url": text, "address": "a"})
+    except ConfigError as error:
+        assert "option url" in str(error)  # noqa: PT017 - most texts are refused, a few are urls
+
+
+def test_urls_in_errors_lose_their_credentials() -> None:
+    assert hide_credentials("no peer at amqp://ada:pw@h:1, really") == "no peer at amqp://h:1, really"

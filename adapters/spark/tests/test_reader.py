@@ -1,0 +1,183 @@
+"""The reader as Spark drives it, with the connection played."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from rstreams_spark import _receiver
+from rstreams_spark._options import SourceOptions
+from rstreams_spark._reader import QueueReader
+from rstreams_spark._schema import Row, row_of
+from rstreams_spark._spool import SpooledRange
+from rstreams_spark.errors import SourceFailed
+
+from rstreams.errors import ConfigError
+from rstreams.message import Message
+
+LIMIT = ReadMaxRows(3)
+
+
+class PlayedReceiver:
+    """Gives the batches the test has laid out, and records what was committed."""
+
+    made: ClassVar[list[PlayedReceiver]] = []
+    batches: ClassVar[list[list[Row]]] = []
+
+    def __init__(self, _options: SourceOptions, _on_orphaned: object) -> None:
+        self.calls: list[tuple[str, int, int]] = []
+        self.closed = False
+        self.made.append(self)
+
+    def collect(self, committed: int, most: int) -> list[Row]:
+        self.calls.append(("collect", committed, most))
+        return self.batches.pop(0) if self.batches else []
+
+    def collect_queued(self, committed: int, most: int) -> list[Row]:
+        self.calls.append(("collect_queued", committed, most))
+        return self.batches.pop(0) if self.batches else []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def batch(*bodies: bytes) -> list[Row]:
+    return [row_of(Message(body=body), "a") for body in bodies]
+
+
+@pytest.fixture(autouse=True)
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_receiver, "Receiver", PlayedReceiver)
+    monkeypatch.setattr(PlayedReceiver, "made", [])
+    monkeypatch.setattr(PlayedReceiver, "batches", [batch(b"1", b"2"), batch(b"3")])
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[QueueReader]:
+    reader = reader_in(tmp_path)
+    yield reader
+    reader.stop()
+
+
+def reader_in(folder: Path) -> QueueReader:
+    options = {"url": "amqp://h", "address": "a", "maxmessagespertrigger": "3", "spooldir": str(folder)}
+    return QueueReader(SourceOptions.parse(options))
+
+
+def read(reader: QueueReader, start: dict[str, int], end: dict[str, int]) -> list[bytes]:
+    return [
+        body
+        for part in reader.partitions(start, end)
+        for record_batch in reader.read(part)
+        for body in record_batch.column("body").to_pylist()
+    ]
+
+
+def at(messages: int) -> dict[str, int]:
+    return {"messages": messages}
+
+
+def test_making_and_pickling_a_reader_connects_nothing(tmp_path: Path) -> None:
+    reader = pickle.loads(pickle.dumps(reader_in(tmp_path)))  # noqa: S301 - our own
+    assert isinstance(reader, QueueReader)
+    assert reader.initialOffset() == at(0)
+    assert reader.getDefaultReadLimit() == LIMIT
+    assert PlayedReceiver.made == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_batches_are_settled_by_the_call_that_proves_their_commit(reader: QueueReader, tmp_path: Path) -> None:
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    assert read(reader, at(0), at(2)) == [b"1", b"2"]
+    assert read(reader, at(0), at(2)) == [b"1", b"2"]
+    assert reader.latestOffset(at(2), LIMIT) == at(3)
+    reader.commit(at(2))
+    assert read(reader, at(2), at(3)) == [b"3"]
+    assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2-3.arrow"]
+    assert reader.latestOffset(at(3), LIMIT) == at(3)
+    (receiver,) = PlayedReceiver.made
+    assert receiver.calls == [("collect", 0, 3), ("collect", 2, 3), ("collect", 1, 3)]
+
+
+def test_asked_again_about_a_batch_that_is_out_the_answer_is_the_same(reader: QueueReader) -> None:
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    (receiver,) = PlayedReceiver.made
+    assert receiver.calls == [("collect", 0, 3)]
+
+
+def test_available_now_takes_the_other_way(reader: QueueReader) -> None:
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    (receiver,) = PlayedReceiver.made
+    assert receiver.calls == [("collect_queued", 0, 3)]
+
+
+def test_a_batch_of_an_earlier_runner_stays_empty_and_is_told_of_once(
+    reader: QueueReader, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert reader.partitions(at(40), at(50)) == []
+    told = capfd.readouterr().err
+    assert told.startswith("rstreams source: the batch of messages 40 to 50 was planned before this restart")
+    assert told.count("\n") == 1
+    assert reader.latestOffset(at(50), LIMIT) == at(52)
+    assert read(reader, at(50), at(52)) == [b"1", b"2"]
+    (receiver,) = PlayedReceiver.made
+    assert receiver.calls == [("collect", 0, 3)]
+
+
+def test_an_empty_batch_has_no_parts_and_is_not_talked_about(
+    reader: QueueReader, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert reader.partitions(at(7), at(7)) == []
+    assert capfd.readouterr().err == ""
+
+
+def test_a_batch_that_should_be_there_and_is_not_is_an_error(reader: QueueReader) -> None:
+    reader.latestOffset(at(0), LIMIT)
+    with pytest.raises(SourceFailed, match="the batch of messages 5 to 6 is not in the spool of the runner"):
+        reader.partitions(at(5), at(6))
+
+
+def test_trigger_once_is_refused_with_what_to_use(reader: QueueReader) -> None:
+    with pytest.raises(ConfigError, match=r"^trigger\(once=True\) cannot work: .* Use trigger\(availableNow=True\)$"):
+        reader.latestOffset(at(0), ReadAllAvailable())
+    assert PlayedReceiver.made == []
+
+
+@pytest.mark.parametrize("offset", [{}, {"m": 1}, {"messages": "1"}, {"messages": -1}, {"messages": 1, "x": 2}])
+def test_the_offset_of_another_source_is_refused(reader: QueueReader, offset: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^the checkpoint has the offset .*, which is none of the rstreams source"):
+        reader.latestOffset(offset, LIMIT)
+
+
+def test_stopping_closes_the_link_and_deletes_the_spool(reader: QueueReader, tmp_path: Path) -> None:
+    reader.latestOffset(at(0), LIMIT)
+    reader.stop()
+    reader.stop()
+    (receiver,) = PlayedReceiver.made
+    assert receiver.closed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_runner_ends_on_sigterm_as_spark_expects(reader: QueueReader) -> None:
+    reader.latestOffset(at(0), LIMIT)
+    with pytest.raises(SystemExit) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.code == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_a_part_is_small_and_shows_no_credentials(reader: QueueReader) -> None:
+    reader.latestOffset(at(0), LIMIT)
+    (part,) = reader.partitions(at(0), at(2))
+    assert isinstance(part, SpooledRange)
+    assert len(pickle.dumps(part)) < 1000

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import fcntl
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rstreams_spark import _spool
+from rstreams_spark._schema import Row, row_of
+from rstreams_spark._spool import ARROW_SCHEMA, Spool, SpooledRange, read_range
+from rstreams_spark.errors import SourceFailed
+
+from rstreams.message import Message
+
+
+def rows(count: int, first: int = 0) -> list[Row]:
+    return [
+        row_of(Message(body=b"%d" % n, id=f"m-{n}", properties={"n": n, "none": None}), "a")
+        for n in range(first, first + count)
+    ]
+
+
+def read(parts: list[SpooledRange] | None) -> list[bytes]:
+    assert parts is not None
+    return [body for part in parts for batch in read_range(part) for body in batch.column("body").to_pylist()]
+
+
+def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 1)
+    assert spool.write(100, rows(3)) == 103
+    parts = spool.partitions(100, 103)
+    assert parts is not None
+    (part,) = parts
+    (batch,) = list(read_range(pickle.loads(pickle.dumps(part))))  # noqa: S301 - our own
+    assert batch.schema == ARROW_SCHEMA
+    assert batch.slice(1, 1).to_pylist() == [
+        {
+            "body": b"1",
+            "address": "a",
+            "message_id": "m-1",
+            "subject": None,
+            "content_type": None,
+            "creation_time": None,
+            "properties": [("n", "1"), ("none", None)],
+            "delivery_count": 0,
+        }
+    ]
+    spool.close()
+
+
+@given(count=st.integers(1, 60), partitions=st.integers(1, 9), most=st.integers(1, 20))
+def test_the_parts_are_the_batch_in_order_and_no_more_than_asked_for(
+    count: int, partitions: int, most: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_spool, "_MAX_ROWS", most)
+        spool = Spool(str(tmp_path_factory.mktemp("spool")), partitions)
+        spool.write(0, rows(count))
+        parts = spool.partitions(0, count)
+        assert parts is not None
+        assert 1 <= len(parts) <= partitions
+        assert read(parts) == [b"%d" % n for n in range(count)]
+        spool.close()
+
+
+def test_large_bodies_are_cut_into_more_record_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_spool, "_MAX_BYTES", 100)
+    spool = Spool(str(tmp_path), 1)
+    spool.write(0, [row_of(Message(body=b"x" * 60), "a")] * 5)
+    parts = spool.partitions(0, 5)
+    assert parts is not None
+    assert [batch.num_rows for part in parts for batch in read_range(part)] == [2, 2, 1]
+    spool.close()
+
+
+def test_committed_batches_are_deleted_and_counted(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 1)
+    spool.write(0, rows(3))
+    assert spool.drop(0) == 0
+    assert spool.end == 3
+    assert spool.drop(3) == 3
+    assert spool.end is None
+    assert spool.partitions(0, 3) is None
+    assert list(tmp_path.rglob("*.arrow")) == []
+    spool.close()
+
+
+def test_a_file_that_was_deleted_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 2)
+    spool.write(0, rows(4))
+    parts = spool.partitions(0, 4)
+    assert parts is not None
+    reading = read_range(SpooledRange(parts[0].path, 0, 2, "here"))
+    first = next(reading)
+    spool.drop(4)
+    assert [*first.column("body").to_pylist(), *next(reading).column("body").to_pylist()] == [b"0", b"1", b"2", b"3"]
+    spool.close()
+
+
+def test_the_default_folder_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_spool.tempfile, "tempdir", str(tmp_path))
+    spool = Spool(None, 1)
+    assert list(tmp_path.iterdir()) == []
+    spool.write(0, rows(1))
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_folder_says_who_may_read(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    spool = Spool(str(tmp_path), 1)
+    spool.write(0, rows(1))
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+    spool.close()
+
+
+def test_a_new_runner_sweeps_up_after_a_killed_one_and_leaves_a_living_one_alone(tmp_path: Path) -> None:
+    living, killed = Spool(str(tmp_path), 1), Spool(str(tmp_path), 1)
+    living.write(0, rows(1))
+    killed.write(0, rows(1))
+    assert killed._lock is not None
+    fcntl.flock(killed._lock, fcntl.LOCK_UN)  # as the kernel does it
+    new = Spool(str(tmp_path), 1)
+    new.write(0, rows(1))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert read(living.partitions(0, 1)) == [b"0"]
+    for spool in (living, killed, new):
+        spool.close()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(SourceFailed) as caught:
+        Spool(str(file / "spool"), 1).write(0, rows(1))
+    assert str(caught.value).startswith(f"option spoolDir='{file}/spool': a batch cannot be written there: ")
+
+
+def test_a_batch_that_an_executor_cannot_see_says_what_to_set() -> None:
+    with pytest.raises(SourceFailed) as caught:
+        list(read_range(SpooledRange("/nowhere/0-1.arrow", 0, 1, "driver-host")))
+    text = str(caught.value)
+    assert text.startswith("the batch spooled at /nowhere/0-1.arrow on driver-host cannot be read on ")
+    assert text.endswith("set option spoolDir to a folder that the driver and all executors see")
