@@ -11,6 +11,7 @@ inside one call, and no other task would run.
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -22,7 +23,7 @@ from rstreams.errors import SpecViolation
 T = TypeVar("T")
 
 
-class Sink(Generic[T]):
+class Sink(ABC, Generic[T]):
     """What all sinks share: one subscription, its demand and its end.
 
     Attributes:
@@ -41,7 +42,7 @@ class Sink(Generic[T]):
         self.error: BaseException | None = None
         self.outstanding = 0
 
-    # the publisher calls these; `on_next` is each sink's own
+    # the publisher calls these
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Receive the subscription; what was requested before it came is requested now."""
@@ -51,6 +52,10 @@ class Sink(Generic[T]):
         self._subscription = subscription
         if self.outstanding:
             subscription.request(self.outstanding)
+
+    @abstractmethod
+    def on_next(self, item: T) -> None:
+        """Receive an item."""
 
     def on_error(self, error: BaseException) -> None:
         """Receive the failure."""
@@ -172,15 +177,19 @@ class BufferSink(Sink[T]):
 
     It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept, so
     that kept and outstanding items together are never more than the window.
+
+    Attributes:
+        closed: Whether `close` has been called.
     """
 
-    __slots__ = ("_in_hand", "_kept", "_window")
+    __slots__ = ("_in_hand", "_kept", "_window", "closed")
 
     def __init__(self, on_change: Callable[[], None], window: int) -> None:
         super().__init__(on_change)
         self._window = window
         self._kept: deque[tuple[T, Hold]] = deque()
         self._in_hand: Hold | None = None
+        self.closed = False
         self.request(window)
 
     @property
@@ -216,6 +225,7 @@ class BufferSink(Sink[T]):
 
     def close(self, error: BaseException | None) -> None:
         """End it all: the item last taken is done, or failed with `error`; those never taken are released."""
+        self.closed = True
         if error is None:
             self.settle()
         elif self._in_hand is not None:

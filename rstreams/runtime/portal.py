@@ -1,0 +1,240 @@
+"""The portal: calls from other threads, run in one trio run (Reactive Streams 3.5).
+
+Everything in a pipeline belongs to one trio run and its thread. A thread without trio, which may be the main one, gets
+at it through a portal: it hands over a call and waits for the result. `start_portal` also starts the trio run, in a
+thread of its own; `open_portal` opens a portal into the run that is there.
+
+A call is handed over by `run_sync_soon`, and trio does not promise to run what is handed over while a run ends. So the
+portal keeps the calls that nobody has begun, and fails them when it closes.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Any, Generic, TypeVar, TypeVarTuple
+
+import trio
+
+from rstreams._scheduler import current_scheduler
+from rstreams.errors import RStreamsError
+from rstreams.runtime.scope import Scope
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Portal:
+    """A way into a trio run for other threads; made by `open_portal` or `start_portal`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._token = trio.lowlevel.current_trio_token()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._not_begun: set[_Call[Any]] = set()
+        self._closed = False
+
+    def run(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+        """Run an async function in the trio run and return its result.
+
+        Each call is a task of its own, in the scope of the portal. If the waiting thread is interrupted (Ctrl-C), the
+        call is cancelled, and the interruption goes on when it has ended.
+
+        Errors: Raises what `function` raised; `RStreamsError` if the portal is closed, before or during the call.
+        Context: Any thread but the trio run's own; blocks it.
+        """
+        call = self._begin(partial(function, *args))
+        with self._cancelled_with(call):
+            return call.future.result()
+
+    def post(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Have a plain function called in the trio run soon, and do not wait for it.
+
+        Calls are made in the order they were posted. One posted to a run that has ended is forgotten.
+
+        Args:
+            function: It must not raise: there is nobody to raise to but the whole trio run.
+            *args: What it is called with.
+
+        Context: Any thread; never blocks.
+        """
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function, *args)
+
+    @contextmanager
+    def enter(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """Enter an async context manager as a plain one: `with portal.enter(stream.open()) as items`.
+
+        One task enters it, waits for the end of the block and leaves it, as trio demands.
+
+        Errors: What entering or leaving raises; the block's own exception reaches the manager as in an `async with`.
+        Context: As `run`.
+        """
+        held = _Held(manager)
+        call = self._begin(held.hold)
+        call.future.add_done_callback(lambda _: held.entered.set())
+        with self._cancelled_with(call):
+            held.entered.wait()
+            if not held.values:
+                call.future.result()  # raises what kept it from being entered
+        try:
+            yield held.values[0]
+        except BaseException as error:
+            held.error = error
+            self.post(held.left.set)
+            if not call.future.result():
+                raise
+        else:
+            self.post(held.left.set)
+            call.future.result()
+
+    def close(self) -> None:
+        """Refuse further calls and fail those not begun; the end of the portal's scope cancels the others."""
+        with self._lock:
+            self._closed = True
+            calls, self._not_begun = self._not_begun, set()
+        for call in calls:
+            call.future.set_exception(_closed())
+
+    def _begin(self, function: Callable[[], Awaitable[T]]) -> _Call[T]:
+        if threading.get_ident() == self._thread:
+            msg = "a portal is for other threads: in the trio run itself, await the function"
+            raise RuntimeError(msg)
+        call = _Call(function)
+        with self._lock:
+            if self._closed:
+                raise _closed()
+            self._not_begun.add(call)
+        self.post(self._start, call)
+        return call
+
+    def _start(self, call: _Call[Any]) -> None:
+        with self._lock:
+            begun = call in self._not_begun
+            self._not_begun.discard(call)
+        if begun:
+            self._scope.nursery.start_soon(call.serve, self._scope)
+
+    @contextmanager
+    def _cancelled_with(self, call: _Call[Any]) -> Iterator[None]:
+        """Cancel `call`, and wait for its end, if the thread that waits for it is interrupted."""
+        try:
+            yield
+        except BaseException:
+            if not call.future.done():
+                self.post(call.cancel_scope.cancel)
+                concurrent.futures.wait([call.future])
+            raise
+
+
+class _Call(Generic[T]):
+    """One call on its way: what is to be run, and where its result goes."""
+
+    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self._function = function
+        self.cancel_scope = trio.CancelScope()
+        self.future: Future[T] = Future()
+
+    async def serve(self, scope: Scope) -> None:
+        current_scheduler.set(scope.scheduler)  # the task that runs posted calls knows no scope
+        try:
+            with self.cancel_scope:
+                self.future.set_result(await self._function())
+        except trio.Cancelled:
+            self.future.set_exception(_closed())
+            raise
+        except Exception as error:
+            self.future.set_exception(error)
+        except BaseException as error:
+            self.future.set_exception(error)
+            raise
+        if self.cancel_scope.cancelled_caught:
+            self.future.cancel()
+
+
+class _Held(Generic[T]):
+    """An async context manager held open by one task for a block in another thread."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[T]) -> None:
+        self._manager = manager
+        self.values: list[T] = []
+        self.entered = threading.Event()
+        self.left = trio.Event()
+        self.error: BaseException | None = None
+
+    async def hold(self) -> bool:
+        """Tell, in the end, whether the manager swallowed the block's exception."""
+        try:
+            async with self._manager as value:
+                self.values.append(value)
+                self.entered.set()
+                await self.left.wait()
+                if self.error is not None:
+                    raise self.error  # noqa: TRY301 - through the manager, and back to the block
+        except BaseException as error:
+            if error is not self.error:
+                raise
+            return False
+        return True
+
+
+def _closed() -> RStreamsError:
+    return RStreamsError("the portal is closed: the trio run it led to has ended or is about to")
+
+
+@asynccontextmanager
+async def open_portal() -> AsyncIterator[Portal]:
+    """Open a portal into this trio run, in a scope of its own that its calls run in.
+
+    Cancels: At the end of the block, calls that still run are cancelled, and their threads get an `RStreamsError`.
+    """
+    async with Scope() as scope:
+        portal = Portal(scope)
+        try:
+            yield portal
+        finally:
+            portal.close()
+
+
+@contextmanager
+def start_portal(name: str = "rstreams") -> Iterator[Portal]:
+    """Start a trio run in a thread of its own, and open a portal into it.
+
+    Args:
+        name: The name of the thread.
+
+    Errors: If the run fails, calls raise `RStreamsError`, and the end of the block raises what it failed with.
+    Context: A thread without trio. The end of the block waits for the end of the run.
+    """
+    opened: Future[Portal] = Future()
+    ended: Future[None] = Future()
+    stop = trio.Event()
+
+    async def main() -> None:
+        async with open_portal() as portal:
+            opened.set_result(portal)
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            trio.run(main)
+        except BaseException as error:
+            ended.set_exception(error)
+            if not opened.done():
+                opened.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    # A daemon: a portal that nobody closes, as in a notebook, must not keep the interpreter from ending.
+    threading.Thread(target=run, name=name, daemon=True).start()
+    portal = opened.result()
+    try:
+        yield portal
+    finally:
+        portal.post(stop.set)
+        ended.result()

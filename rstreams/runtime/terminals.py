@@ -1,0 +1,175 @@
+"""The asynchronous part of a stream's terminals: a scope, a sink, and the task that requests for it.
+
+A terminal requests at most `SLICE` items, lets other tasks run, and tops up when half of them are outstanding. So a
+source that answers inside `request` sends one slice at a time, and one that answers later never runs dry in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+import trio
+
+from rstreams._demand import SLICE, TURN_S
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError
+from rstreams.runtime.scope import Scope
+from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
+
+T = TypeVar("T")
+
+
+async def to_list(source: Publisher[T]) -> list[T]:
+    """Return all items of `source`."""
+    bell = _Bell()
+    sink = ListSink[T](bell.ring)
+    await _drain(source, sink, bell)
+    return sink.items
+
+
+async def for_each(source: Publisher[T], function: Callable[[T], object]) -> None:
+    """Call `function` with every item of `source`."""
+    bell = _Bell()
+    await _drain(source, ForEachSink(bell.ring, function), bell)
+
+
+async def first_or_none(source: Publisher[T]) -> T | None:
+    """Return the first item of `source`, and draw no other."""
+    bell = _Bell()
+    sink = FirstSink[T](bell.ring)
+    sink.request(1)
+    await trio.lowlevel.checkpoint_if_cancelled()
+    async with _subscribed(source, sink):
+        while not sink.ended:
+            await bell.wait()
+    return sink.first
+
+
+async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:
+    """Keep `sink` supplied with demand until it has ended."""
+    half = SLICE // 2
+    sink.request(SLICE, top_up_at=half)
+    await trio.lowlevel.checkpoint_if_cancelled()
+    async with _subscribed(source, sink):
+        while not sink.ended:
+            if sink.outstanding > half:
+                await bell.wait()
+            else:
+                await trio.lowlevel.checkpoint()
+                sink.request(SLICE - sink.outstanding, top_up_at=half)
+
+
+@asynccontextmanager
+async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None]:
+    """Subscribe `sink` in a scope of its own, which ends when the body does; raise what the stream failed with."""
+    async with Scope():
+        try:
+            source.subscribe(sink)
+            yield
+        finally:
+            sink.cancel()
+        if sink.error is not None:
+            raise sink.error
+
+
+@asynccontextmanager
+async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T]]:
+    """Subscribe to `source` and give its items to the body one by one."""
+    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
+        msg = f"open(window={window!r}): window must be 1 or more items"
+        raise ConfigError(msg)
+    bell = _Bell()
+    sink = BufferSink[T](bell.ring, window)
+    async with Scope():
+        items = Items(sink, bell)
+        try:
+            source.subscribe(sink)
+            yield items
+        except BaseException as error:
+            sink.close(error)
+            raise
+        else:
+            sink.close(None)
+
+
+class Items(Generic[T]):
+    """The items of an open stream, for `async for`.
+
+    An item is done when the next one is asked for. When the stream is closed, the item last given out is done if the
+    body ended well, and failed if it raised or was cancelled; items that were kept and never given out are released.
+
+    Context: One task at a time.
+    """
+
+    def __init__(self, sink: BufferSink[T], bell: _Bell) -> None:
+        self._sink = sink
+        self._bell = bell
+        self._waiting = False
+        self._given = 0
+        self._turn_began = time.perf_counter()
+
+    def __aiter__(self) -> Items[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """Return the next item.
+
+        Errors: What the stream failed with, after the items that came before; `trio.ClosedResourceError` after the
+            stream has been closed; `trio.BusyResourceError` if another task waits here.
+        Cancels: A cancelled call has taken no item; the one before it is done.
+        """
+        sink = self._sink
+        if self._waiting:
+            msg = "another task is waiting for the next item of this stream"
+            raise trio.BusyResourceError(msg)
+        sink.settle()
+        self._given += 1
+        if self._given > SLICE or time.perf_counter() - self._turn_began > TURN_S:
+            await self._pause(trio.lowlevel.checkpoint)
+        while not sink.kept:
+            if sink.closed:
+                msg = "this stream has been closed: its items end with the `async with` block that opened it"
+                raise trio.ClosedResourceError(msg)
+            if sink.error is not None:
+                raise _not_an_end(sink.error)
+            if sink.ended:
+                raise StopAsyncIteration
+            await self._pause(self._bell.wait)
+        return sink.take()
+
+    async def _pause(self, wait: Callable[[], Awaitable[None]]) -> None:
+        self._waiting = True
+        try:
+            await wait()
+        finally:
+            self._waiting = False
+        self._given = 0
+        self._turn_began = time.perf_counter()
+
+
+def _not_an_end(error: BaseException) -> BaseException:
+    """Return `error`, or what stands for it where raising it would look like the end of the items (as in PEP 479)."""
+    if isinstance(error, StopAsyncIteration):
+        replacement = RuntimeError("the stream failed with StopAsyncIteration")
+        replacement.__cause__ = error
+        return replacement
+    return error
+
+
+class _Bell:
+    """What a sink rings, and its terminal's task waits for; ringing while nobody waits is forgotten."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        self._event = trio.Event()
+        await self._event.wait()
