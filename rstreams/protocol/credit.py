@@ -36,6 +36,17 @@ MAX_CREDIT: Final = 2**31 - 1
 """The most link credit the engine can hold: it is a C int."""
 
 
+def check_window(window: int) -> int:
+    """Return `window` if a link can have it.
+
+    Errors: `ConfigError` unless it is 1 to 2^31-1 items.
+    """
+    if not isinstance(window, int) or isinstance(window, bool) or not 1 <= window <= MAX_CREDIT:
+        msg = f"window={window!r}: the window must be 1 to {MAX_CREDIT} items"
+        raise ConfigError(msg)
+    return window
+
+
 class CreditLedger:
     """The receiver's side of a link's credit: when to grant how much.
 
@@ -53,10 +64,7 @@ class CreditLedger:
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
-        if not 1 <= window <= MAX_CREDIT:
-            msg = f"window={window!r}: the window must be 1 to {MAX_CREDIT} items"
-            raise ConfigError(msg)
-        self.window = window
+        self.window = check_window(window)
         self.demand = 0
         self.buffered = 0
         self.unsettled = 0

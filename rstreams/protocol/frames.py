@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from rstreams.errors import RStreamsError
 from rstreams.protocol.delivery import Outcome
-
-_NO_INFO: Mapping[str, Any] = MappingProxyType({})
 
 
 class Role(Enum):
@@ -104,7 +101,7 @@ class Detach:
     closed: bool = True
     condition: str | None = None
     description: str = ""
-    info: Mapping[str, Any] = field(default=_NO_INFO)
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,7 @@ class LinkSubscriber(Generic[T]):
     def on_next(self, item: T) -> None:
         """Encode the item and keep it until `work` sends it."""
         if self._completed:
+            self._subscription.hold().release()  # it crossed the cancel: the publisher has it back
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
@@ -207,9 +208,11 @@ class LinkSubscriber(Generic[T]):
             return
         self._working = True
         try:
-            self._send_transfers()
-            if self._drain:
-                self._answer_drain()
+            at_rest = self._send_transfers()
+            if self._drain and at_rest:
+                # What is still owed arrives later and takes the next credit first (law 3).
+                self._drain = False
+                self._send(Flow(0, drain=True))
             if self._completed:
                 self._send_detach()
         finally:
@@ -230,22 +233,25 @@ class LinkSubscriber(Generic[T]):
         if self._link is not None and self._state is not State.DETACHED:
             self._link.driver.wake()
 
-    def _send_transfers(self) -> None:
-        """Send what is held and request what credit is left, until nothing moves or a slice is done."""
+    def _send_transfers(self) -> bool:
+        """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
         driver, left = self._driver, SLICE
         while True:
             left -= self._send_held(driver, left)
             credit, room = driver.credit(), driver.room_bytes()
-            if self._completed or credit <= 0 or room <= 0:
-                return
+            if credit <= 0 or (self._completed and not self._payloads):
+                return True
+            if room <= 0:
+                return False  # the driver wakes this end when there is room
             if left <= 0:
                 driver.wake()
-                return
-            items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
-            if items:
-                self._subscription.request(items)
+                return False
+            if not self._completed:
+                items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
+                if items:
+                    self._subscription.request(items)
             if not self._payloads:
-                return
+                return True
 
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
@@ -264,12 +270,6 @@ class LinkSubscriber(Generic[T]):
             self._unsettled.update(zip(tags, holds, strict=True))
         self._send(Transfer(tags, payloads, self._settled))
         return count
-
-    def _answer_drain(self) -> None:
-        """Give back the credit there is nothing for: what is still owed takes the next credit first (law 3)."""
-        if not self._payloads or self._driver.credit() <= 0:
-            self._drain = False
-            self._send(Flow(0, drain=True))
 
     def _send_detach(self) -> None:
         driver = self._driver
@@ -304,12 +304,12 @@ class LinkSubscriber(Generic[T]):
         if not self._completed:
             self._completed = True
             self._error = error
-        self._subscription.cancel()
         holds, self._holds = self._holds, []
         self._payloads.clear()
         self.ledger.send(len(holds))
         for hold in holds:
             hold.release()
+        self._subscription.cancel()
 
     def _finish(self, error: BaseException | None) -> None:
         """The link has ended: give back what was not settled, and say how it went."""

@@ -1,0 +1,15 @@
+"""The engine: Qpid Proton's C functions. The only package that imports proton.
+
+The hot path (delivery, send, recv, advance, settle, the collector) calls the C functions through `cproton_ffi.lib`;
+setting up and taking down goes through `cproton`, whose wrappers turn strings.
+
+What the engine does that must be known (0.40): it takes sends beyond credit and beyond any buffer, so the sending end
+and `room_bytes` hold back; settling the current delivery also advances, so `advance` comes before `settle`; closing a
+link with deliveries still queued loses them, so `queued` is watched; a receiver's `pn_link_credit` counts what has
+arrived and was not taken, so it is exact once everything has been read.
+"""
+
+from rstreams.net._proton.engine import Engine, EngineEvents
+from rstreams.net._proton.link_driver import LinkDriver
+
+__all__ = ["Engine", "EngineEvents", "LinkDriver"]

@@ -1,0 +1,355 @@
+"""A connection in the engine: bytes in and out, the clock, and its events turned into frames.
+
+Theory of operation. Bytes go in by `feed` and come out by `output`; in between `dispatch` works off the engine's
+events and turns them into frames for the protocol's links. Transfers and dispositions are only noted during
+events and handed over afterwards, as one frame for a whole run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, Protocol
+
+import cproton
+from cproton_ffi import ffi, lib
+
+from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
+from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver, Pointer
+from rstreams.protocol.frames import Attach, Detach, Lost, Role
+from rstreams.protocol.link import Link
+
+MAX_SESSIONS: Final = 32
+"""Sessions a connection spreads its links over, if the peer allows as many."""
+
+
+class EngineEvents(Protocol):
+    """Who hears of what concerns the connection as a whole."""
+
+    def on_open(self) -> None:
+        """The peer opened the connection."""
+        ...
+
+    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """The peer attached a link this side knows nothing of: bind a link to `driver`, or refuse it."""
+        ...
+
+    def on_close(self, error: PeerClosed | None) -> None:
+        """The peer closed the connection, with an error or without."""
+        ...
+
+    def on_failure(self, condition: str, description: str) -> None:
+        """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
+        ...
+
+
+class Engine:
+    """One connection in the engine; the pump's, and touched by nothing else.
+
+    Context: Only the task that owns the connection.
+    """
+
+    def __init__(
+        self,
+        events: EngineEvents,
+        *,
+        container_id: str,
+        hostname: str | None = None,
+        idle_timeout_s: float,
+        max_frame_bytes: int,
+        on_wake: Callable[[], None],
+    ) -> None:
+        """Make an unopened connection.
+
+        Args:
+            events: Who hears of the connection's own events.
+            container_id: This side's name for the peer.
+            hostname: The host asked for, in `open` (client only).
+            idle_timeout_s: Seconds of silence after which the peer counts as dead; it is told half of them.
+            max_frame_bytes: The largest frame this side takes.
+            on_wake: Called when a link has something to do.
+        """
+        self._events = events
+        self._on_wake = on_wake
+        self._collector = lib.pn_collector()
+        self._connection = lib.pn_connection()
+        self._transport = lib.pn_transport()
+        lib.pn_connection_collect(self._connection, self._collector)
+        cproton.pn_connection_set_container(self._connection, container_id)
+        if hostname is not None:
+            cproton.pn_connection_set_hostname(self._connection, hostname)
+        lib.pn_transport_set_idle_timeout(self._transport, int(idle_timeout_s * 1000))
+        lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
+        self._drivers: dict[Pointer, LinkDriver] = {}
+        self._sessions: list[Pointer] = []
+        self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
+        self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
+        self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
+        self._ended: list[LinkDriver] = []
+        self._buffer = ffi.new("char[]", BUFFER_BYTES)
+        self._freed = False
+        self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
+
+    # opening and closing
+
+    def connect(self, user: str | None, password: str | None) -> None:
+        """Start as the client: SASL PLAIN with credentials, ANONYMOUS without, then open."""
+        sasl = lib.pn_sasl(self._transport)
+        cproton.pn_sasl_allowed_mechs(sasl, "ANONYMOUS" if user is None else "PLAIN")
+        if user is not None:
+            lib.pn_sasl_set_allow_insecure_mechs(sasl, True)
+            cproton.pn_connection_set_user(self._connection, user)
+            cproton.pn_connection_set_password(self._connection, password or "")
+        else:
+            self._trace()  # else after SASL: its frames carry the password
+        lib.pn_transport_bind(self._transport, self._connection)
+        lib.pn_connection_open(self._connection)
+
+    def accept(self) -> None:
+        """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
+        self._trace()
+        lib.pn_transport_set_server(self._transport)
+        lib.pn_transport_bind(self._transport, self._connection)
+        lib.pn_connection_open(self._connection)
+
+    def close(self, condition: str | None = None, description: str = "") -> None:
+        """Close the connection, with an error or without."""
+        if condition is not None:
+            write_condition(lib.pn_connection_condition(self._connection), condition, description, {})
+        lib.pn_connection_close(self._connection)
+
+    def free(self) -> None:
+        """Give the engine's memory back; every link of it must have been lost before."""
+        if not self._freed:
+            self._freed = True
+            self._drivers.clear()
+            lib.pn_transport_unbind(self._transport)
+            lib.pn_collector_release(self._collector)
+            lib.pn_decref(self._transport)
+            lib.pn_decref(self._connection)
+            lib.pn_collector_free(self._collector)
+
+    # bytes and time
+
+    def feed(self, data: bytes) -> None:
+        """Take what came from the peer; empty at the end of its stream."""
+        if not data:
+            lib.pn_transport_close_tail(self._transport)
+            return
+        view, at = ffi.from_buffer(data), 0
+        while at < len(data):
+            capacity = lib.pn_transport_capacity(self._transport)
+            if capacity <= 0:
+                return  # the engine takes no more: it has failed, or the peer closed
+            taken = lib.pn_transport_push(self._transport, view + at, min(capacity, len(data) - at))
+            if taken <= 0:
+                return
+            at += taken
+
+    def output(self) -> bytes:
+        """Return what is to go to the peer, at most `BUFFER_BYTES`; empty if there is nothing."""
+        transport, parts, total = self._transport, [], 0
+        while total < BUFFER_BYTES:
+            pending = lib.pn_transport_pending(transport)
+            if pending <= 0:
+                break
+            size = min(pending, BUFFER_BYTES)
+            lib.pn_transport_peek(transport, self._buffer, size)
+            lib.pn_transport_pop(transport, size)
+            parts.append(ffi.unpack(self._buffer, size))
+            total += size
+        self._free_ended()
+        if self._waiting:
+            self._dirty.update(dict.fromkeys(self._waiting))
+            self._waiting.clear()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def tick(self, now_s: float) -> float:
+        """Do what the clock asks for (heartbeats, time-outs); return when to come again."""
+        # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself.
+        deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000) + 1)
+        return (deadline - 1) / 1000 if deadline else math.inf
+
+    # links
+
+    def new_link(self, name: str, role: Role) -> LinkDriver:
+        """Return the driver of a new link of ours, not yet attached."""
+        make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
+        driver = LinkDriver(self, make(self._session(), name))
+        self._drivers[driver.pointer] = driver
+        return driver
+
+    @property
+    def links(self) -> list[Link]:
+        """The links alive."""
+        return [driver.link for driver in self._drivers.values() if driver.link is not None]
+
+    def lose(self, error: RStreamsError) -> None:
+        """Tell every link that the connection is gone."""
+        for link in self.links:
+            link.lose(Lost(error))
+
+    def _session(self) -> Pointer:
+        """Return the session for one more link: a new one while the peer allows it, else the least used."""
+        limit = min(MAX_SESSIONS, lib.pn_transport_remote_channel_max(self._transport) + 1)
+        if len(self._sessions) < limit:
+            session = lib.pn_session(self._connection)
+            lib.pn_session_open(session)
+            self._sessions.append(session)
+            return session
+        load = dict.fromkeys(self._sessions, 0)
+        for pointer in self._drivers:
+            load[lib.pn_link_session(pointer)] += 1
+        return min(self._sessions, key=load.__getitem__)
+
+    # events
+
+    def dispatch(self, most: int, slice_s: float) -> bool:
+        """Turn what has happened into frames for the links, and let those work that want to.
+
+        Args:
+            most: The most deliveries handed to one link before the next has its turn.
+            slice_s: How long links may signal before this returns, in seconds.
+
+        Returns:
+            Whether there is more to do at once.
+        """
+        self._note_events()
+        until = perf_counter() + slice_s
+        for queue, turn in ((self._noted, LinkDriver.hand_over), (self._dirty, LinkDriver.work)):
+            for driver in list(queue):
+                if driver not in queue:
+                    continue  # its link ended meanwhile
+                del queue[driver]
+                if turn(driver, most):
+                    queue[driver] = None  # behind the others
+                if perf_counter() > until:
+                    return True
+        return bool(self._noted or self._dirty)
+
+    def _note_events(self) -> None:
+        collector, peek, pop, kind_of = self._collector, lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type
+        delivery_event, flow_event, drivers = lib.PN_DELIVERY, lib.PN_LINK_FLOW, self._drivers
+        event_delivery, event_link, noted = lib.pn_event_delivery, lib.pn_event_link, self._noted
+        while event := peek(collector):
+            kind = kind_of(event)
+            if kind == delivery_event:
+                driver = drivers.get(event_link(event))
+                if driver is not None:
+                    noted[driver] = None
+                    if driver.sends:
+                        driver.note_outcome(event_delivery(event))
+            elif kind == flow_event:
+                driver = drivers.get(event_link(event))
+                if driver is not None:
+                    noted[driver] = None
+                    driver.flow_noted = True
+            else:
+                handle = _HANDLERS.get(kind)
+                if handle is not None:
+                    handle(self, event)
+            pop(collector)
+
+    def _on_connection_open(self, _event: Pointer) -> None:
+        self._events.on_open()
+
+    def _on_connection_close(self, _event: Pointer) -> None:
+        condition = read_condition(lib.pn_connection_remote_condition(self._connection))
+        self._events.on_close(None if condition is None else error_for(*condition, scope="connection"))
+
+    def _on_transport_error(self, _event: Pointer) -> None:
+        condition = read_condition(lib.pn_transport_condition(self._transport))
+        name, description, _ = condition or (Condition.CONNECTION_FRAMING_ERROR.value, "", {})
+        self._events.on_failure(name, description)
+
+    def _on_authenticated(self, _event: Pointer) -> None:
+        self._trace()
+
+    def _on_session_open(self, event: Pointer) -> None:
+        session = lib.pn_event_session(event)
+        if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
+            lib.pn_session_open(session)
+
+    def _on_session_close(self, event: Pointer) -> None:
+        session = lib.pn_event_session(event)
+        condition = read_condition(lib.pn_session_remote_condition(session))
+        error = SessionEnded(*(condition or (Condition.SESSION_ERRANT_LINK.value, "the peer ended the session")))
+        if session in self._sessions:
+            self._sessions.remove(session)
+        for pointer, driver in list(self._drivers.items()):
+            if lib.pn_link_session(pointer) == session:
+                driver.hand_over_all()
+                if driver.link is not None:
+                    driver.link.lose(Lost(error))
+                del self._drivers[pointer]
+                self.forget(driver)
+        lib.pn_session_close(session)
+
+    def _on_link_open(self, event: Pointer) -> None:
+        pointer = lib.pn_event_link(event)
+        driver = self._drivers.get(pointer)
+        if driver is None:
+            driver = LinkDriver(self, pointer)
+            self._drivers[pointer] = driver
+            self._events.on_attach(driver, driver.remote_attach())
+        else:
+            driver.receive(driver.remote_attach())
+
+    def _on_link_detach(self, event: Pointer) -> None:
+        pointer = lib.pn_event_link(event)
+        driver = self._drivers.get(pointer)
+        if driver is None:
+            return
+        driver.hand_over_all()
+        condition = read_condition(lib.pn_link_remote_condition(pointer))
+        closed = lib.pn_event_type(event) == lib.PN_LINK_REMOTE_CLOSE
+        driver.receive(Detach(closed) if condition is None else Detach(closed, *condition))
+
+    # for the drivers
+
+    def wake(self, driver: LinkDriver) -> None:
+        """Have the driver's link work in the next turn."""
+        if driver not in self._dirty:
+            self._dirty[driver] = None
+            self._on_wake()
+
+    def wait(self, driver: LinkDriver) -> None:
+        """Have the driver's link work again once output has gone."""
+        self._waiting.add(driver)
+
+    def end(self, driver: LinkDriver) -> None:
+        """Free the driver's link when its last frame has gone."""
+        self._ended.append(driver)
+
+    def forget(self, driver: LinkDriver) -> None:
+        """Take a driver out of every list."""
+        self._noted.pop(driver, None)
+        self._dirty.pop(driver, None)
+        self._waiting.discard(driver)
+
+    def _free_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        for driver in ended:
+            if self._drivers.pop(driver.pointer, None) is not None:
+                self.forget(driver)
+                lib.pn_link_free(driver.pointer)
+
+    def _trace(self) -> None:
+        if self._trace_wanted:
+            lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
+
+
+_HANDLERS: Final = {
+    lib.PN_CONNECTION_REMOTE_OPEN: Engine._on_connection_open,
+    lib.PN_CONNECTION_REMOTE_CLOSE: Engine._on_connection_close,
+    lib.PN_TRANSPORT_ERROR: Engine._on_transport_error,
+    lib.PN_TRANSPORT_AUTHENTICATED: Engine._on_authenticated,
+    lib.PN_SESSION_REMOTE_OPEN: Engine._on_session_open,
+    lib.PN_SESSION_REMOTE_CLOSE: Engine._on_session_close,
+    lib.PN_LINK_REMOTE_OPEN: Engine._on_link_open,
+    lib.PN_LINK_REMOTE_CLOSE: Engine._on_link_detach,
+    lib.PN_LINK_REMOTE_DETACH: Engine._on_link_detach,
+}

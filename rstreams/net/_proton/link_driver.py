@@ -1,0 +1,335 @@
+"""The driver that carries one protocol link on the engine.
+
+A pointer into the engine is used as what it is: the link's is the key of its driver, a delivery's is the receiver's handle
+for it. A delivery's pointer is dead once it is settled, and no delivery is settled after its link has ended.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import cproton
+from cproton_ffi import ffi, lib
+
+from rstreams.errors import Condition, RemoteProtocolError
+from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
+from rstreams.protocol.frames import (
+    Attach,
+    Detach,
+    Disposition,
+    Flow,
+    Frame,
+    Lost,
+    Role,
+    Settlement,
+    Transfer,
+)
+from rstreams.protocol.link import Link
+from rstreams.protocol.states import State
+
+if TYPE_CHECKING:
+    from rstreams.net._proton.engine import Engine
+
+Pointer: TypeAlias = Any  # a cffi pointer into the engine
+
+BUFFER_BYTES: Final = 512 * 1024
+"""What may wait in a session before its senders hold back, and the most that goes out at once."""
+
+_OUTCOME_CODES: Final = {
+    "accepted": lib.PN_ACCEPTED,
+    "rejected": lib.PN_REJECTED,
+    "released": lib.PN_RELEASED,
+    "modified": lib.PN_MODIFIED,
+}
+_put_tag: Final = struct.Struct(">I").pack_into
+
+
+class LinkDriver:
+    """Carries one link: a `rstreams.protocol.driver.Driver` on the engine.
+
+    Context: Only the task that owns the connection, but for `wake`, which any task of its run may call.
+    """
+
+    def __init__(self, engine: Engine, pointer: Pointer) -> None:
+        """Drive the engine's link at `pointer`."""
+        self.pointer = pointer
+        self.link: Link | None = None
+        self.sends = bool(lib.pn_link_is_sender(pointer))
+        self.flow_noted = False
+        self._engine = engine
+        self._session = lib.pn_link_session(pointer)
+        # As a sender: the tag of each delivery not settled yet, and outcomes noted but not handed over.
+        self._tags: dict[Pointer, int] = {}
+        self._noted: list[tuple[int, Outcome]] = []
+        self._accepted: list[int] = []
+        self._tag_bytes = ffi.new("char[]", 4)
+        self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
+        # As a receiver: where a message is copied to on its way from the engine.
+        self._buffer = ffi.new("char[]", 4096)
+        self._buffer_bytes = 4096
+
+    # Driver
+
+    def send(self, frame: Frame) -> None:
+        """Send one of our frames, by the engine's own calls."""
+        if isinstance(frame, Transfer):
+            self._send_transfer(frame)
+        elif isinstance(frame, Disposition):
+            self._send_disposition(frame)
+        elif isinstance(frame, Flow):
+            self._send_flow(frame)
+        elif isinstance(frame, Attach):
+            self._send_attach(frame)
+        else:
+            self._send_detach(frame)
+
+    def credit(self) -> int:
+        """Return the engine's own number; a receiver's is exact once all that arrived has been read."""
+        return int(lib.pn_link_credit(self.pointer))
+
+    def queued(self) -> int:
+        """Return the deliveries not on the wire yet; a sender that asks and is told some is woken when they have gone."""
+        queued = int(lib.pn_link_queued(self.pointer))
+        if queued:
+            self._engine.wait(self)
+        return queued
+
+    def room_bytes(self) -> int:
+        """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
+        room = BUFFER_BYTES - int(lib.pn_session_outgoing_bytes(self._session))
+        if room <= 0:
+            self._engine.wait(self)
+        return room
+
+    def wake(self) -> None:
+        """Have the link work in the connection's next turn."""
+        self._engine.wake(self)
+
+    # what the engine calls
+
+    def bind(self, link: Link) -> None:
+        """Carry `link`."""
+        self.link = link
+
+    def remote_attach(self) -> Attach:
+        """Return the peer's attach."""
+        pointer = self.pointer
+        settled = lib.pn_link_remote_snd_settle_mode(pointer) == lib.PN_SND_SETTLED
+        return Attach(
+            cproton.pn_link_name(pointer),
+            Role.RECEIVER if self.sends else Role.SENDER,
+            _read_terminus(lib.pn_link_remote_source(pointer)),
+            _read_terminus(lib.pn_link_remote_target(pointer)),
+            Settlement.AT_MOST_ONCE if settled else Settlement.AT_LEAST_ONCE,
+        )
+
+    def receive(self, frame: Frame) -> None:
+        """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
+        link = self.link
+        if link is None:
+            return
+        try:
+            link.receive(frame)
+        except RemoteProtocolError as error:
+            self._send_detach(Detach(condition=error.condition, description=error.description))
+            link.lose(Lost(error))
+        self._engine.wake(self)
+        if link.state is State.DETACHED:
+            self._engine.end(self)
+
+    def work(self, _most: int) -> bool:
+        """Let the link do what has become possible; it wakes itself if there is more."""
+        link = self.link
+        if link is not None:
+            link.work()
+            if link.state is State.DETACHED:
+                self._engine.end(self)
+        return False
+
+    def note_outcome(self, delivery: Pointer) -> None:
+        """Note what the peer says of a delivery of ours, and settle it."""
+        state = lib.pn_delivery_remote_state(delivery)
+        if state not in _TERMINAL and not lib.pn_delivery_settled(delivery):
+            return
+        tag = self._tags.pop(delivery, None)
+        if tag is None:
+            return
+        if state == lib.PN_ACCEPTED:
+            self._accepted.append(tag)
+        else:
+            self._note_accepted()
+            self._noted.append((tag, _read_outcome(delivery, state)))
+        lib.pn_delivery_settle(delivery)
+
+    def hand_over(self, most: int) -> bool:
+        """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
+        more = False
+        if self.sends:
+            self._hand_over_outcomes()
+        else:
+            frame = self._read(most)
+            if frame is not None:
+                self.receive(frame)
+                more = bool(lib.pn_link_current(self.pointer)) and not lib.pn_delivery_partial(
+                    lib.pn_link_current(self.pointer)
+                )
+        if self.flow_noted and not more:
+            self.flow_noted = False
+            drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
+            self.receive(Flow(self.credit(), drain))
+        return more
+
+    def hand_over_all(self) -> None:
+        """Hand over everything that was noted: the link's end comes next."""
+        while self.hand_over(1024):
+            pass
+
+    # sending
+
+    def _send_attach(self, frame: Attach) -> None:
+        pointer = self.pointer
+        _write_terminus(lib.pn_link_source(pointer), frame.source)
+        _write_terminus(lib.pn_link_target(pointer), frame.target)
+        settled = frame.settlement is Settlement.AT_MOST_ONCE
+        mode = lib.PN_SND_SETTLED if settled else lib.PN_SND_UNSETTLED
+        lib.pn_link_set_snd_settle_mode(pointer, mode)
+        lib.pn_link_set_rcv_settle_mode(pointer, lib.PN_RCV_FIRST)
+        lib.pn_link_open(pointer)
+
+    def _send_flow(self, frame: Flow) -> None:
+        pointer = self.pointer
+        if self.sends:
+            lib.pn_link_drained(pointer)
+            return
+        lib.pn_link_set_drain(pointer, frame.drain)
+        lib.pn_link_flow(pointer, frame.credit - lib.pn_link_credit(pointer))
+
+    def _send_transfer(self, frame: Transfer) -> None:
+        pointer, tag, tag_bytes, tags = self.pointer, self._tag, self._tag_bytes, self._tags
+        new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
+        raw_tag = ffi.buffer(tag_bytes)
+        settled = frame.settled
+        for number, payload in zip(frame.deliveries, frame.payloads, strict=True):
+            _put_tag(raw_tag, 0, number & 0xFFFFFFFF)  # type: ignore[operator]
+            delivery = new(pointer, tag)
+            send(pointer, payload, len(payload))
+            advance(pointer)
+            if settled:
+                settle(delivery)
+            else:
+                tags[delivery] = number  # type: ignore[assignment]
+
+    def _send_disposition(self, frame: Disposition) -> None:
+        update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
+        outcome = frame.outcome
+        code = _OUTCOME_CODES[outcome.kind]
+        plain = outcome is ACCEPTED or outcome.kind == "released"
+        for delivery in frame.deliveries:
+            if not plain:
+                _write_outcome(lib.pn_delivery_local(delivery), outcome)
+            update(delivery, code)
+            settle(delivery)
+
+    def _send_detach(self, frame: Detach) -> None:
+        pointer = self.pointer
+        if frame.condition is not None:
+            condition = lib.pn_link_condition(pointer)
+            write_condition(condition, frame.condition, frame.description, frame.info)
+        if frame.closed:
+            lib.pn_link_close(pointer)
+        else:
+            lib.pn_link_detach(pointer)
+
+    # receiving
+
+    def _read(self, most: int) -> Transfer | None:
+        """Take up to `most` whole deliveries, all settled or all not, from the engine."""
+        pointer, unpack, buffer = self.pointer, ffi.unpack, self._buffer
+        current, partial, pending = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_pending
+        recv, advance, settled = lib.pn_link_recv, lib.pn_link_advance, lib.pn_delivery_settled
+        deliveries: list[Pointer] = []
+        payloads: list[bytes] = []
+        run_settled: int | None = None
+        while len(payloads) < most:
+            delivery = current(pointer)
+            if not delivery or partial(delivery):
+                break
+            if settled(delivery) != run_settled:
+                if run_settled is not None:
+                    break
+                run_settled = settled(delivery)
+            size = pending(delivery)
+            if size > self._buffer_bytes:
+                buffer = self._grow(size)
+            size = recv(pointer, buffer, size)
+            if size < 0 and lib.pn_delivery_aborted(delivery):
+                lib.pn_delivery_settle(delivery)  # advances, too
+                continue
+            payloads.append(unpack(buffer, size) if size > 0 else b"")
+            advance(pointer)
+            if run_settled:
+                lib.pn_delivery_settle(delivery)
+            deliveries.append(delivery)
+        if not payloads:
+            return None
+        return Transfer(deliveries, payloads, bool(run_settled))
+
+    def _grow(self, size: int) -> Pointer:
+        self._buffer_bytes = size
+        self._buffer = ffi.new("char[]", size)
+        return self._buffer
+
+    def _note_accepted(self) -> None:
+        if self._accepted:
+            accepted, self._accepted = self._accepted, []
+            self._noted.extend((tag, ACCEPTED) for tag in accepted)
+
+    def _hand_over_outcomes(self) -> None:
+        if not self._noted:
+            accepted, self._accepted = self._accepted, []
+            if accepted:
+                self.receive(Disposition(accepted, ACCEPTED))
+            return
+        self._note_accepted()
+        noted, self._noted = self._noted, []
+        for tag, outcome in noted:
+            self.receive(Disposition((tag,), outcome))
+
+
+_TERMINAL: Final = frozenset(_OUTCOME_CODES.values())
+
+
+def _read_terminus(terminus: Pointer) -> str | None:
+    """Return the address, "" for a terminus without one, or None for a null terminus."""
+    if lib.pn_terminus_get_type(terminus) == lib.PN_UNSPECIFIED:
+        return None
+    return cproton.pn_terminus_get_address(terminus) or ""
+
+
+def _write_terminus(terminus: Pointer, address: str | None) -> None:
+    if address is None:
+        lib.pn_terminus_set_type(terminus, lib.PN_UNSPECIFIED)
+    elif address:
+        cproton.pn_terminus_set_address(terminus, address)
+
+
+def _read_outcome(delivery: Pointer, state: int) -> Outcome:
+    disposition = lib.pn_delivery_remote(delivery)
+    if state == lib.PN_REJECTED:
+        condition = read_condition(lib.pn_disposition_condition(disposition))
+        name, description, _ = condition or (Condition.INTERNAL_ERROR.value, "", {})
+        return Outcome("rejected", name, description)
+    if state == lib.PN_MODIFIED:
+        return FAILED if lib.pn_disposition_is_failed(disposition) else Outcome("modified")
+    return RELEASED  # or settled without an outcome, which says as little as being given back
+
+
+def _write_outcome(disposition: Pointer, outcome: Outcome) -> None:
+    if outcome.kind == "rejected":
+        name = outcome.condition or Condition.INTERNAL_ERROR.value
+        condition = lib.pn_disposition_condition(disposition)
+        write_condition(condition, name, outcome.description, {})
+    else:
+        lib.pn_disposition_set_failed(disposition, outcome.delivery_failed)

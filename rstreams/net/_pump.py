@@ -1,0 +1,257 @@
+"""The pump: the one task that owns a connection.
+
+Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved by one
+task, so nothing in it needs a lock. A turn of it:
+
+    dispatch    the engine's events become frames for the links, which signal, settle and grant; a slice at a time
+    tick        heartbeats and time-outs
+    output      what the engine has for the peer goes out in one piece; the pump waits while the network does
+    sleep       until bytes have come, a link is woken (request, cancel, a hold released), or the clock is due
+
+A second task does nothing but receive: it feeds the engine and rings the bell. It goes on while the pump waits to send, so
+two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted.
+
+Any task of the run may wake a link. Only the pump touches the engine otherwise, and only these two tasks the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from rstreams._demand import SLICE
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConnectFailed,
+    ConnectionLost,
+    IdleTimeout,
+    PeerClosed,
+    RStreamsError,
+)
+from rstreams.net._proton import Engine, LinkDriver
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Attach, Lost
+from rstreams.protocol.link import Endpoint, Link
+
+RECEIVE_BYTES: Final = 256 * 1024
+"""The most bytes taken from the network at once."""
+
+SLICE_S: Final = 0.005
+"""How long links may signal before other tasks get their turn, in seconds."""
+
+CLOSE_TIMEOUT_S: Final = 3.0
+"""How long a close waits for the peer's answer, in seconds."""
+
+
+class LinkEnd(Endpoint, Protocol):
+    """An end of a link that makes its link when it gets a driver: `LinkSubscription`, `LinkSubscriber`."""
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link."""
+        ...
+
+
+class Pump:
+    """One AMQP connection over one byte stream.
+
+    Context: `run` is the owner task; every other method is called from tasks of the same trio run.
+
+    Attributes:
+        peer: Where the connection leads, for messages: host and port, never a password.
+        opened: Set when the peer has opened the connection, or it has ended.
+        error: Why it ended; None while it lives, and when it was closed from this side.
+        engine: The connection in the engine.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        *,
+        peer: str,
+        container_id: str,
+        hostname: str | None = None,
+        idle_timeout_s: float,
+        max_frame_bytes: int,
+        on_attach: Callable[[LinkDriver, Attach], None],
+    ) -> None:
+        """Prepare a connection over `stream`, which the pump owns from now on.
+
+        Args:
+            stream: The network, connected; for a server after SASL.
+            peer: Where it leads, for messages.
+            container_id: This side's name for the peer.
+            hostname: The host asked for (client only).
+            idle_timeout_s: Seconds of silence after which the peer counts as dead.
+            max_frame_bytes: The largest frame this side takes.
+            on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
+        """
+        self.peer = peer
+        self.opened = trio.Event()
+        self.error: RStreamsError | None = None
+        self.on_attach = on_attach
+        self.engine = Engine(
+            self,
+            container_id=container_id,
+            hostname=hostname,
+            idle_timeout_s=idle_timeout_s,
+            max_frame_bytes=max_frame_bytes,
+            on_wake=self._ring,
+        )
+        self._stream = stream
+        self._idle_timeout_s = idle_timeout_s
+        self._bell = trio.Event()
+        self._owner = trio.CancelScope()
+        self._open = False
+        self._closing = False  # this side has said close
+        self._over = False  # nothing more will come
+        self._ended = trio.Event()
+        self._attaching: list[tuple[LinkEnd, Attach]] = []
+
+    async def run(self) -> None:
+        """Own the connection until it ends; all its links have ended then, and the stream is closed.
+
+        Errors: None of the connection's: they are in `error`, and reach the links as `Lost`.
+        Cancels: Ends the connection at once: the peer sees it break.
+        """
+        try:
+            with self._owner:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._receive)
+                    await self._turn_until_over()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._over = True
+            self._fail(self._closed_here)
+            self.engine.free()
+            self._ended.set()
+            await trio.aclose_forcefully(self._stream)
+
+    async def close(self, condition: str | None = None, description: str = "") -> None:
+        """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.
+
+        Args:
+            condition: An error condition for the peer; None closes without error.
+            description: Text for people, with the condition.
+
+        Cancels: The connection is cut.
+        """
+        if not self._over and not self._closing:
+            self._closing = True
+            self.engine.close(condition, description)
+            self._ring()
+        try:
+            with trio.move_on_after(CLOSE_TIMEOUT_S):
+                await self._ended.wait()
+        finally:
+            self._owner.cancel()
+
+    def attach(self, end: LinkEnd, frame: Attach) -> None:
+        """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
+        self._attaching.append((end, frame))
+        if self._over or self._closing:
+            self._fail(self._closed_here)
+        else:
+            self._ring()
+
+    # the two tasks
+
+    async def _turn_until_over(self) -> None:
+        engine = self.engine
+        while True:
+            self._bell = trio.Event()
+            self._attach_new()
+            more = engine.dispatch(SLICE, SLICE_S)
+            deadline = engine.tick(trio.current_time())
+            output = engine.output()
+            if output:
+                await self._send(output)
+            elif self._over:
+                return
+            elif more:
+                await trio.lowlevel.checkpoint()
+            else:
+                with trio.move_on_at(deadline):
+                    await self._bell.wait()
+
+    def _attach_new(self) -> None:
+        attaching, self._attaching = self._attaching, []
+        for end, frame in attaching:
+            driver = self.engine.new_link(frame.name, frame.role)
+            link = end.bind(frame.name, driver)
+            driver.bind(link)
+            link.send(frame)
+
+    async def _send(self, output: bytes) -> None:
+        try:
+            await self._stream.send_all(output)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._over = True
+            self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
+
+    async def _receive(self) -> None:
+        data = b"-"
+        while data:
+            # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
+            with trio.move_on_after(2 * self._idle_timeout_s) as silence:
+                try:
+                    data = await self._stream.receive_some(RECEIVE_BYTES)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    data = b""
+            if silence.cancelled_caught:
+                self._fail(IdleTimeout(self._silence))
+                self._owner.cancel()
+                return
+            self.engine.feed(data)
+            self._over = self._over or not data
+            self._ring()
+
+    def _ring(self) -> None:
+        self._bell.set()
+
+    # what the engine tells of the connection
+
+    def on_open(self) -> None:
+        """The peer has opened the connection."""
+        self._open = True
+        self.opened.set()
+
+    def on_close(self, error: PeerClosed | None) -> None:
+        """The peer has closed the connection: answer, and end every link."""
+        self._over = True
+        if not self._closing:
+            self._fail(error or ConnectionLost(f"{self.peer} closed the connection"))
+            self.engine.close()
+
+    def on_failure(self, condition: str, description: str) -> None:
+        """The engine gave up on the connection: say what that means here."""
+        self._over = True
+        if condition == Condition.UNAUTHORIZED_ACCESS:
+            self._fail(AuthenticationFailed(f"{self.peer} refused the credentials ({description})"))
+        elif condition == Condition.RESOURCE_LIMIT_EXCEEDED:
+            self._fail(IdleTimeout(self._silence))
+        elif not self._open:
+            self._fail(ConnectFailed(f"{self.peer} does not speak AMQP 1.0, or hung up ({description})"))
+        else:
+            self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
+
+    @property
+    def _closed_here(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.peer} was closed from this side")
+
+    @property
+    def _silence(self) -> str:
+        return f"{self.peer} was silent for longer than idle_timeout_s={self._idle_timeout_s:g}"
+
+    def _fail(self, error: RStreamsError) -> None:
+        """The connection is no more: its links hear of it; `run` ends when what is to be said has been said."""
+        if self.error is None and not self._closing:
+            self.error = error
+        self.engine.lose(self.error or error)
+        attaching, self._attaching = self._attaching, []
+        for end, _ in attaching:
+            end.on_lost(Lost(self.error or error))
+        self.opened.set()
+        self._ring()

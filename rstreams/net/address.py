@@ -1,0 +1,77 @@
+"""Where a peer is: the url of a connection and the place a node listens at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from rstreams.errors import ConfigError
+
+DEFAULT_PORT: Final = 5672
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAddress:
+    """A peer's host and port, and the credentials to show it; the password is in no repr."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        """Return host and port, as in a url."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_url(url: str) -> PeerAddress:
+    """Return what an `amqp://[user:password@]host[:port]` url says.
+
+    Errors: `ConfigError` that says what is wrong with it, without its password.
+    """
+    if not isinstance(url, str):
+        msg = f"url must be a string such as 'amqp://127.0.0.1:5672', not {type(url).__name__}"
+        raise ConfigError(msg)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _bad_url(url, str(error)) from None
+    if parts.scheme != "amqp":
+        raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp'")
+    if not parts.hostname:
+        raise _bad_url(url, "it names no host")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise _bad_url(url, "nothing may follow the port; an address is given to stream() or publish()")
+    if port == 0:
+        raise _bad_url(url, "port 0 cannot be connected to")
+    if parts.password is not None and not parts.username:
+        raise _bad_url(url, "it has a password and no user")
+    user = unquote(parts.username) if parts.username else None
+    password = unquote(parts.password) if parts.password is not None else None
+    return PeerAddress(parts.hostname, DEFAULT_PORT if port is None else port, user, password)
+
+
+def parse_place(place: str) -> PeerAddress:
+    """Return the host and port of `host:port`; port 0 lets the system choose one.
+
+    Errors: `ConfigError` naming the place and what is allowed.
+    """
+    try:
+        parts = urlsplit(f"//{place}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None or parts.path or parts.username is not None:
+        msg = f"listen={place!r}: give host:port, such as 127.0.0.1:5672 (port 0: any free port)"
+        raise ConfigError(msg)
+    return PeerAddress(host, port)
+
+
+def _bad_url(url: str, why: str) -> ConfigError:
+    before, at, after = url.rpartition("@")
+    if at:
+        url = before.partition("//")[0] + "//***@" + after
+    return ConfigError(f"url={url!r}: {why} (amqp://[user:password@]host[:port])")
