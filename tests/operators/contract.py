@@ -1,0 +1,355 @@
+"""What every operator must do, written once: a test class for an operator inherits these tests and describes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher, Subscription
+from rstreams.errors import DemandError
+from rstreams.sources.from_iterable import from_iterable
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+ITEMS = [1, 2, 3, 4, 5, 6, 7]
+
+
+class OperatorContract:
+    """The common tests, for an operator with one source.
+
+    Attributes:
+        build: Applies the operator to a source of whole numbers.
+        model: What comes out, for what went in before the source completed.
+        requests: For a first request downstream, the requests that reach the source.
+        forwards_holds: Whether an item's outcome can depend on what becomes of the items emitted.
+    """
+
+    build: ClassVar[Callable[[Publisher[int]], Publisher[Any]]]
+    model: ClassVar[Callable[[Sequence[int]], Sequence[Any]]]
+    requests: ClassVar[tuple[tuple[int, list[int]], ...]]
+    forwards_holds: ClassVar[bool] = True
+
+    def settle(self) -> None:
+        """Let tasks run, for an operator that has some."""
+
+    def feed(self, source: ManualPublisher[int], items: Iterable[int]) -> None:
+        for item in items:
+            if not source.cancelled:
+                source.next(item)
+                self.settle()
+
+    def play(self, source: ManualPublisher[int], items: Iterable[int]) -> None:
+        self.feed(source, items)
+        if not source.cancelled:
+            source.complete()
+            self.settle()
+
+    def subscribe(
+        self, request: int = UNBOUNDED, *, hold: bool = False, on_item: Callable[[Any], object] | None = None
+    ) -> tuple[ManualPublisher[int], ProbeSubscriber[Any]]:
+        source = ManualPublisher[int]()
+        probe = ProbeSubscriber[Any](request, hold=hold, on_item=on_item)
+        type(self).build(source).subscribe(probe)
+        return source, probe
+
+    # values
+
+    @pytest.mark.parametrize("items", [[], [1], [1, 2], [3, 1], ITEMS])
+    def test_emits_what_the_model_says(self, items: list[int]) -> None:
+        source, probe = self.subscribe()
+
+        self.play(source, items)
+
+        assert probe.items == list(type(self).model(items))
+        assert probe.signals == ["on_subscribe", *["on_next"] * len(probe.items), "on_complete"]
+
+    def test_an_empty_source_needs_no_demand_to_end(self) -> None:
+        source, probe = self.subscribe(0)
+
+        source.complete()
+
+        waits = bool(type(self).model([]))  # there is something to emit, and nobody has asked for it
+        assert probe.signals == (["on_subscribe"] if waits else ["on_subscribe", "on_complete"])
+
+    def test_each_subscriber_starts_afresh(self) -> None:
+        publisher = type(self).build(from_iterable(ITEMS))
+
+        for _ in range(2):
+            probe = ProbeSubscriber[Any](UNBOUNDED)
+            publisher.subscribe(probe)
+            self.settle()
+            assert probe.items == list(type(self).model(ITEMS))
+            assert probe.completed
+
+    def test_nobody_cannot_subscribe(self) -> None:
+        with pytest.raises(TypeError, match=r"1\.9"):
+            type(self).build(ManualPublisher[int]()).subscribe(None)  # type: ignore[arg-type]
+
+    # demand
+
+    def test_nothing_is_requested_before_something_is(self) -> None:
+        source, _ = self.subscribe(0)
+
+        assert source.requests == []
+
+    def test_requests_reach_the_source_exactly(self) -> None:
+        for request, expected in type(self).requests:
+            source, _ = self.subscribe(request)
+            assert source.requests == expected, request
+
+    @pytest.mark.parametrize("step", [1, 2, 3])
+    def test_items_come_as_requested_and_no_more(self, step: int) -> None:
+        probe = ProbeSubscriber[Any]()
+        type(self).build(from_iterable(ITEMS)).subscribe(probe)
+        expected = list(type(self).model(ITEMS))
+
+        for requested in range(step, len(expected) + step + 1, step):
+            probe.request(step)
+            self.settle()
+            assert probe.items == expected[:requested]
+        probe.request(UNBOUNDED)
+        self.settle()
+
+        assert probe.items == expected
+        assert probe.completed
+
+    @pytest.mark.parametrize("n", [0, -1, UNBOUNDED * -1])
+    def test_a_wrong_demand_ends_the_stream(self, n: int) -> None:
+        source, probe = self.subscribe(1)
+
+        probe.request(n)
+
+        assert isinstance(probe.error, DemandError)
+        assert probe.signals == ["on_subscribe", "on_error"]
+        assert source.cancelled or n in source.requests
+
+    def test_requesting_one_more_in_on_next_does_not_recurse(self) -> None:
+        many = range(10_000)
+        depths: list[int] = []
+        probe = ProbeSubscriber[Any](1)
+
+        def on_item(_item: object) -> None:
+            depths.append(_depth())
+            probe.request(1)
+
+        probe.on_item = on_item
+        type(self).build(from_iterable(many)).subscribe(probe)
+        self.settle()
+
+        assert probe.items == list(type(self).model(many))
+        assert probe.completed
+        assert max(depths) - min(depths) < 20
+
+    # errors
+
+    def test_an_error_of_the_source_that_comes_first(self) -> None:
+        source, probe = self.subscribe()
+        error = ValueError("first")
+
+        source.error(error)
+
+        assert probe.error is error
+        assert probe.signals == ["on_subscribe", "on_error"]
+
+    def test_an_error_of_the_source_needs_no_demand(self) -> None:
+        source, probe = self.subscribe(0)
+        error = ValueError("first")
+
+        source.error(error)
+
+        assert probe.error is error
+
+    def test_an_error_of_the_source_midway(self) -> None:
+        source, probe = self.subscribe()
+        error = ValueError("midway")
+        self.feed(source, ITEMS[:1])
+        before = list(probe.items)
+
+        source.error(error)
+        self.settle()
+
+        assert probe.error is error
+        assert probe.items == before
+        assert probe.signals[-1] == "on_error"
+        assert not source.cancelled  # 2.3: there is nothing to cancel any more
+        assert None not in source.outcomes
+
+    def test_nothing_follows_the_end(self) -> None:
+        source, probe = self.subscribe()
+        self.play(source, ITEMS)
+        signals = list(probe.signals)
+
+        source.error(ValueError("late"))
+        source.complete()
+        probe.request(1)
+        probe.cancel()
+        self.settle()
+
+        assert probe.signals == signals
+
+    def test_a_subscriber_that_raises_counts_as_having_cancelled(self) -> None:
+        error = ArithmeticError("by the subscriber")
+
+        def on_item(_item: object) -> None:
+            raise error
+
+        source, probe = self.subscribe(on_item=on_item)
+        with pytest.raises(ArithmeticError) as caught:
+            self.play(source, ITEMS)
+
+        assert caught.value is error
+        assert len(probe.items) == 1
+        assert set(source.outcomes) <= {"done", "failed", "released"}
+
+    # cancel
+
+    def test_cancel_before_the_first_item(self) -> None:
+        source, probe = self.subscribe()
+
+        probe.cancel()
+        source.next(1)
+        source.error(ValueError("late"))
+        source.complete()
+        self.settle()
+
+        assert source.cancelled
+        assert probe.signals == ["on_subscribe"]
+
+    def test_cancel_in_on_subscribe(self) -> None:
+        source = ManualPublisher[int]()
+
+        class CancelsAtOnce(ProbeSubscriber[Any]):
+            def on_subscribe(self, subscription: Subscription) -> None:
+                super().on_subscribe(subscription)
+                subscription.cancel()
+                subscription.request(1)
+
+        probe = CancelsAtOnce()
+        type(self).build(source).subscribe(probe)
+
+        assert source.cancelled or source.subscriptions == 0
+        assert source.requests in ([], [1])  # 3.6: a source does nothing about it
+        assert probe.signals == ["on_subscribe"]
+
+    def test_cancel_midway(self) -> None:
+        source, probe = self.subscribe(on_item=lambda _item: probe.cancel())
+
+        self.feed(source, ITEMS)
+        ended = source.cancelled
+        if not ended:
+            source.complete()
+            self.settle()
+
+        assert len(probe.items) == 1
+        assert probe.signals == ["on_subscribe", "on_next"]
+        assert None not in source.outcomes
+
+    def test_cancel_with_items_kept(self) -> None:
+        source, probe = self.subscribe()
+        self.feed(source, ITEMS[:1])
+
+        probe.cancel()
+        probe.cancel()
+
+        assert source.cancelled
+        assert None not in source.outcomes
+
+    # holds
+
+    def test_items_are_done_when_nobody_holds_them(self) -> None:
+        source, _ = self.subscribe()
+
+        self.play(source, ITEMS)
+
+        assert set(source.outcomes) == {"done"}
+
+    @pytest.mark.parametrize("settle_by", ["done", "fail", "release"])
+    def test_what_a_subscriber_holds_reaches_the_source(self, settle_by: str) -> None:
+        source, probe = self.subscribe(hold=True)
+        self.play(source, ITEMS)
+        error = ValueError("by the holder")
+
+        for hold in probe.holds:
+            if settle_by == "fail":
+                hold.fail(error)
+            else:
+                getattr(hold, settle_by)()
+
+        expected = {"done": "done", "fail": "failed", "release": "released"}[settle_by]
+        assert None not in source.outcomes
+        assert set(source.outcomes) <= {"done", expected}
+        if self.forwards_holds:
+            assert expected in source.outcomes
+
+    # subscriptions
+
+    def test_a_second_subscription_is_cancelled(self) -> None:
+        source, probe = self.subscribe(1)
+        other = ManualPublisher[int]()
+
+        other.subscribe(source._subscribed())
+
+        assert other.cancelled
+        assert not source.cancelled
+        assert probe.signals == ["on_subscribe"]
+
+
+class FunctionContract(OperatorContract):
+    """The common tests of an operator with a user function that is called once an item.
+
+    Attributes:
+        failing: Applies the operator with a user function that does what it is given.
+    """
+
+    failing: ClassVar[Callable[[Publisher[int], Callable[[], object]], Publisher[Any]]]
+
+    def test_what_a_user_function_raises_ends_the_stream(self) -> None:
+        error = ZeroDivisionError("by the user")
+
+        def fail() -> None:
+            raise error
+
+        source, probe = self._subscribe_with(fail)
+        self.feed(source, ITEMS)
+
+        assert probe.error is error
+        assert probe.signals == ["on_subscribe", "on_error"]
+        assert source.cancelled
+        assert source.outcomes == ["failed"]
+        assert source.errors == [error]
+
+    def test_stop_iteration_is_an_error_like_any_other(self) -> None:
+        error = StopIteration("by the user")
+
+        def fail() -> None:
+            raise error
+
+        source, probe = self._subscribe_with(fail)
+        self.feed(source, ITEMS)
+
+        # An async function cannot raise it: Python makes a RuntimeError of it.
+        assert error in (probe.error, getattr(probe.error, "__cause__", None))
+
+    def test_a_user_function_may_cancel(self) -> None:
+        source, probe = self._subscribe_with(lambda: probe.cancel())  # noqa: PLW0108 - there is no probe yet
+        self.feed(source, ITEMS)
+
+        assert source.cancelled
+        assert probe.signals == ["on_subscribe"]
+        assert None not in source.outcomes
+
+    def _subscribe_with(self, function: Callable[[], object]) -> tuple[ManualPublisher[int], ProbeSubscriber[Any]]:
+        source = ManualPublisher[int]()
+        probe = ProbeSubscriber[Any](UNBOUNDED)
+        type(self).failing(source, function).subscribe(probe)
+        return source, probe
+
+
+def _depth() -> int:
+    frame, depth = sys._getframe(), 0
+    while frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth

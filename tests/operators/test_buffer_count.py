@@ -1,0 +1,117 @@
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.errors import ConfigError
+from rstreams.operators.buffer_count import buffer_count
+from rstreams.operators.map import map as map_
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import OperatorContract
+
+
+class TestBufferCount(OperatorContract):
+    build = staticmethod(lambda source: buffer_count(source, 2))
+    model = staticmethod(lambda items: [list(items[i : i + 2]) for i in range(0, len(items), 2)])
+    requests = ((1, [2]), (5, [10]), (2**62, [UNBOUNDED]), (UNBOUNDED - 1, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
+
+
+class TestBufferOne(OperatorContract):
+    build = staticmethod(lambda source: buffer_count(source, 1))
+    model = staticmethod(lambda items: [[x] for x in items])
+    requests = ((1, [1]), (UNBOUNDED, [UNBOUNDED]))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
+def test_a_wrong_count_is_named(count: int) -> None:
+    with pytest.raises(ConfigError, match=rf"buffer_count\(count={count!r}\): count must be 1 or more items"):
+        buffer_count(ManualPublisher[int](), count)
+
+
+def test_items_are_held_until_their_list_is_handled() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](2, hold=True)
+    buffer_count(source, 3).subscribe(probe)
+
+    source.next(1, 2)
+    assert source.outcomes == [None, None]
+    source.next(3, 4)
+    assert source.outcomes == [None, None, None, None]
+    probe.holds[0].done()
+
+    assert source.outcomes == ["done", "done", "done", None]
+
+
+def test_a_list_that_fails_fails_its_items_and_gives_back_no_others() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+    map_(buffer_count(source, 2), lambda pair: pair[0] // pair[1]).subscribe(probe)
+
+    source.next(8, 2, 1, 0)
+
+    assert probe.items == [4]
+    assert isinstance(probe.error, ZeroDivisionError)
+    assert source.outcomes == ["done", "done", "failed", "failed"]
+
+
+@pytest.mark.parametrize("end", ["cancel", "error"])
+def test_items_of_a_list_that_never_fills_are_given_back(end: str) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](UNBOUNDED)
+    buffer_count(source, 3).subscribe(probe)
+    source.next(1, 2, 3, 4, 5)
+
+    if end == "cancel":
+        probe.cancel()
+    else:
+        source.error(ValueError())
+
+    assert probe.items == [[1, 2, 3]]
+    assert source.outcomes == ["done", "done", "done", "released", "released"]
+
+
+def test_the_last_list_is_held_like_the_others() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](1, hold=True)
+    buffer_count(source, 3).subscribe(probe)
+
+    source.next(1, 2)
+    source.complete()
+    assert probe.items == [[1, 2]]
+    assert source.outcomes == [None, None]
+    probe.holds[0].done()
+
+    assert source.outcomes == ["done", "done"]
+
+
+def test_cancel_in_the_last_list_leaves_out_the_completion() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](1, on_item=lambda _: probe.cancel())
+    buffer_count(source, 3).subscribe(probe)
+
+    source.next(1)
+    source.complete()
+
+    assert probe.signals == ["on_subscribe", "on_next"]
+
+
+class Link(ManualPublisher[int]):
+    """A source that, like a link, has no more than its window unsettled."""
+
+    window = 4
+
+
+def test_a_window_that_can_never_fill_a_list_is_named_at_once() -> None:
+    source, probe = Link(), ProbeSubscriber[list[int]](1)
+
+    buffer_count(map_(source, lambda x: x), 5).subscribe(probe)
+
+    assert isinstance(probe.error, ConfigError)
+    assert "buffer_count(count=5)" in str(probe.error)
+    assert "is 4" in str(probe.error)
+    assert probe.signals == ["on_subscribe", "on_error"]
+    assert source.requests == []
+    assert source.cancelled
+
+
+def test_lists_of_lists_need_a_window_for_all_of_them() -> None:
+    fits, too_small = ProbeSubscriber[list[list[int]]](1), ProbeSubscriber[list[list[int]]](1)
+
+    buffer_count(buffer_count(Link(), 2), 2).subscribe(fits)
+    buffer_count(buffer_count(Link(), 2), 3).subscribe(too_small)
+
+    assert fits.error is None
+    assert isinstance(too_small.error, ConfigError)

@@ -1,0 +1,268 @@
+from itertools import count
+
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.operators.map import map as map_
+from rstreams.operators.merge import merge
+from rstreams.operators.take import take
+from rstreams.sources.empty import empty
+from rstreams.sources.from_iterable import from_iterable
+from rstreams.sources.of import of
+from rstreams.sources.range import range as range_
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import OperatorContract
+
+
+class TestMergeOne(OperatorContract):
+    build = staticmethod(merge)
+    model = staticmethod(lambda items: items)
+    requests = ((1, [32]), (5, [32]), (UNBOUNDED, [32]))
+
+
+class TestMergeWithEmpty(OperatorContract):
+    build = staticmethod(lambda source: merge(empty(), source, of()))
+    model = staticmethod(lambda items: items)
+    requests = ((1, [32]), (5, [32]), (UNBOUNDED, [32]))
+
+
+def _merged(
+    request: int = 0, *, hold: bool = False
+) -> tuple[ManualPublisher[int], ManualPublisher[int], ProbeSubscriber[int]]:
+    one, two, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int](request, hold=hold)
+    merge(one, two).subscribe(probe)
+    return one, two, probe
+
+
+def test_nothing_at_all_is_an_empty_stream() -> None:
+    probe = ProbeSubscriber[int]()
+
+    merge().subscribe(probe)
+
+    assert probe.signals == ["on_subscribe", "on_complete"]
+
+
+def test_what_is_no_publisher_is_named() -> None:
+    with pytest.raises(TypeError, match=r"merge\(\*sources\): source 0 must be a Publisher, not None"):
+        merge(None)  # type: ignore[arg-type]
+
+
+def test_items_are_emitted_as_they_come() -> None:
+    one, two, probe = _merged(UNBOUNDED)
+
+    one.next(1)
+    two.next(10)
+    one.next(2)
+    one.complete()
+    two.next(20)
+    two.complete()
+
+    assert probe.items == [1, 10, 2, 20]
+    assert probe.signals[-1] == "on_complete"
+
+
+def test_items_wait_for_demand_and_take_turns() -> None:
+    one, two, probe = _merged(1)
+    one.next(1, 2, 3, 4)
+    two.next(10, 20)
+    one.complete()
+    two.complete()
+    assert probe.items == [1]
+
+    probe.request(2)
+    assert probe.items == [1, 2, 10]
+    probe.request(3)
+
+    assert probe.items == [1, 2, 10, 3, 20, 4]
+    assert probe.completed
+
+
+def test_no_more_than_the_prefetch_is_drawn_ahead() -> None:
+    one, two, probe = _merged(1)
+
+    one.next(*range(32))
+    assert one.outstanding == 0
+    probe.request(22)
+    assert one.requests == [32]
+    probe.request(1)  # the 24th leaves
+
+    assert one.requests == [32, 24]
+    assert two.requests == [32]
+
+
+def test_a_source_subscribed_to_is_asked_for_nothing_before_there_is_demand() -> None:
+    one, two, probe = _merged(0)
+    assert (one.requests, two.requests) == ([], [])
+
+    probe.request(1)
+
+    assert (one.requests, two.requests) == ([32], [32])
+
+
+def test_endless_sources_that_answer_at_once_take_turns() -> None:
+    probe = ProbeSubscriber[int](UNBOUNDED)
+
+    take(merge(from_iterable(count(0, 2)), from_iterable(count(1, 2))), 1000).subscribe(probe)
+
+    assert probe.items == list(range(1000))
+
+
+def test_sources_without_end_in_sight_leave_no_item_out() -> None:
+    probe = ProbeSubscriber[int](1, on_item=lambda _: probe.request(1))
+
+    merge(range_(10_000), range_(10_000, 15_000), range_(15_000, 15_001)).subscribe(probe)
+
+    assert sorted(probe.items) == list(range(15_001))
+    assert probe.completed
+
+
+def test_the_first_error_ends_it_all_and_items_waiting_are_given_back() -> None:
+    error = ValueError()
+    one, two, probe = _merged(1)
+    one.next(1, 2)
+    two.next(10)
+
+    two.error(error)
+
+    assert probe.error is error
+    assert probe.items == [1]
+    assert one.cancelled
+    assert not two.cancelled  # 2.3
+    assert one.outcomes == ["done", "released"]
+    assert two.outcomes == ["released"]
+
+
+def test_sources_after_one_that_fails_at_once_are_not_subscribed_to() -> None:
+    one, two, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int](1)
+
+    merge(map_(one, lambda x: x), _failing(), two).subscribe(probe)
+
+    assert isinstance(probe.error, LookupError)
+    assert one.cancelled
+    assert two.subscriptions == 0
+
+
+def _failing() -> ManualPublisher[int]:
+    class Failing(ManualPublisher[int]):
+        def subscribe(self, subscriber: object) -> None:
+            super().subscribe(subscriber)
+            self.error(LookupError())
+
+    return Failing()
+
+
+def test_a_cancel_reaches_all_sources_and_gives_items_back() -> None:
+    one, two, probe = _merged(1)
+    one.next(1, 2)
+    two.next(10)
+
+    probe.cancel()
+    one.next(3)
+
+    assert one.cancelled
+    assert two.cancelled
+    assert one.outcomes == ["done", "released", "done"]
+    assert two.outcomes == ["released"]
+    assert probe.items == [1]
+
+
+def test_items_that_waited_are_held_where_they_come_from() -> None:
+    one, two, probe = _merged(1, hold=True)
+    one.next(1, 2)
+    two.next(10)
+    probe.request(5)
+    assert probe.items == [1, 2, 10]
+    assert (one.outcomes, two.outcomes) == ([None, None], [None])
+
+    probe.holds[0].done()
+    probe.holds[1].fail(ValueError())
+    probe.holds[2].release()
+
+    assert one.outcomes == ["done", "failed"]
+    assert two.outcomes == ["released"]
+
+
+def test_items_that_waited_are_done_when_nobody_holds_them() -> None:
+    one, _, probe = _merged(1)
+    one.next(1, 2, 3)
+    assert one.outcomes == ["done", None, None]
+
+    probe.request(1)
+
+    assert one.outcomes == ["done", "done", None]
+
+
+def test_a_source_that_sends_while_another_s_item_is_emitted_waits_its_turn() -> None:
+    one, two, probe = _merged(UNBOUNDED)
+    depth, deepest = 0, 0
+
+    def on_item(item: int) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(depth, deepest)
+        if item < 50:
+            two.next(item + 100)
+            two.next(item + 200)
+        depth -= 1
+
+    probe.on_item = on_item
+    one.next(1, 2)
+
+    assert probe.items == [1, 101, 201, 2, 102, 202]
+    assert deepest == 1
+
+
+def test_completion_while_the_last_item_is_emitted_comes_after_it() -> None:
+    one, two, probe = _merged(UNBOUNDED)
+    two.complete()
+    signals: list[str] = []
+
+    def on_item(_: int) -> None:
+        one.complete()
+        signals.extend(probe.signals)
+
+    probe.on_item = on_item
+    one.next(1)
+
+    assert "on_complete" not in signals
+    assert probe.completed
+
+
+def test_a_subscriber_that_raises_cancels_all_sources() -> None:
+    def on_item(_: int) -> None:
+        raise ArithmeticError
+
+    one, two, probe = _merged(1)
+    probe.on_item = on_item
+    with pytest.raises(ArithmeticError):
+        one.next(1)
+    two.next(10)
+
+    assert two.cancelled
+    assert one.outcomes == ["failed"]
+
+
+def test_a_subscriber_that_raises_for_an_item_that_waited_fails_it() -> None:
+    def on_item(_: int) -> None:
+        raise ArithmeticError
+
+    one, two, probe = _merged(1)
+    one.next(1, 2, 3)
+    probe.on_item = on_item
+    with pytest.raises(ArithmeticError):
+        probe.request(1)
+
+    assert one.cancelled
+    assert two.cancelled
+    assert one.outcomes == ["done", "failed", "released"]
+
+
+def test_a_second_subscription_of_a_source_is_cancelled() -> None:
+    one, _, probe = _merged(1)
+    other = ManualPublisher[int]()
+
+    other.subscribe(one._subscribed())
+
+    assert other.cancelled
+    assert not one.cancelled
+    assert probe.signals == ["on_subscribe"]
