@@ -41,8 +41,8 @@ def map_async(
         `function` raises ends the stream at once with that very exception; its item counts as failed.
     Cancels: The source, when `function` raises; and all tasks then, as on a cancel or an error. A cancelled `function`
         may have done a part of its work.
-    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them. If the
-        subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
+    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them. If
+        the subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3.
     """
     require_at_least("map_async", "concurrency", concurrency, 1)
