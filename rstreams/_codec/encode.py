@@ -51,11 +51,7 @@ def encode_sized(code8: int, code32: int, content: bytes | bytearray, what: str)
     size = len(content)
     if size < 256:
         return _U8.pack(code8, size) + content
-    try:
-        return _U32.pack(code32, size) + content
-    except struct.error:
-        msg = f"a {what} of {size} bytes cannot be sent: AMQP carries at most {2**32 - 1} bytes in one"
-        raise ConfigError(msg) from None
+    return _pack_long(_U32, what, code32, size) + content
 
 
 def encode_fields(fields: Sequence[bytes]) -> bytes:
@@ -111,10 +107,14 @@ def _encode_compound(code8: int, code32: int, parts: Sequence[bytes]) -> bytes:
     size, count = len(content), len(parts)
     if size < 255 and count < 256:  # a size counts the count that follows it
         return _COMPOUND8.pack(code8, size + 1, count) + content
+    return _pack_long(_COMPOUND32, "list or map", code32, size + 4, count) + content
+
+
+def _pack_long(form: struct.Struct, what: str, code: int, size: int, *count: int) -> bytes:
     try:
-        return _COMPOUND32.pack(code32, size + 4, count) + content
+        return form.pack(code, size, *count)
     except struct.error:
-        msg = f"a list or map of {size} bytes cannot be sent: AMQP carries at most {2**32 - 5} bytes in one"
+        msg = f"a {what} of {size} bytes cannot be sent: AMQP carries at most {2**32 - 1} bytes in one"
         raise ConfigError(msg) from None
 
 

@@ -86,7 +86,14 @@ def test_amqp_sequences_are_one_list() -> None:
 
 @pytest.mark.parametrize(
     "encoded",
-    ["", "00 53 70 45", "00 53 73 45 00 53 74 c1 01 00", "00 53 78 c1 01 00", "00 53 71 c1 01 00 00 53 78 c1 01 00"],
+    [
+        "",
+        "00 53 70 45",
+        "00 53 73 45 00 53 74 c1 01 00",
+        "00 53 78 c1 01 00",
+        "00 53 71 c1 01 00 00 53 78 c1 01 00",
+        "00 53 78 00 a3 01 78 b0 00000001 00",
+    ],
 )
 def test_a_message_without_a_body_has_none(encoded: str) -> None:
     assert decode_body(bytes.fromhex(encoded)) is None
