@@ -78,6 +78,12 @@ def test_what_subscribers_ask_for_while_an_item_is_passed_on_is_granted_when_all
     second.request(1)
     link.next(b"b")
     assert link.outstanding == 1
+    small = Multicast("m", capacity=10)
+    link = produced(small)
+    first = ProbeSubscriber[bytes](8, on_item=lambda _: first.request(1))
+    small.subscribe(first)
+    link.next(b"a")
+    assert link.requests == [8, 1]
 
 
 def test_unbounded_demand_is_bounded_by_the_capacity() -> None:
