@@ -25,7 +25,7 @@ class Arbiter(Stage[T, T]):
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._demand = 0
-        self._awaiting = True  # a source has been subscribed to, and its `on_subscribe` is due
+        self._awaiting = False  # the `on_subscribe` of a source switched to is due
         self._introduced = False  # `on_subscribe` has gone downstream, which happens once (1.9)
 
     def on_subscribe(self, subscription: Subscription) -> None:

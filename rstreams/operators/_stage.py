@@ -77,9 +77,10 @@ class Stage(Generic[T, R]):
         self._upstream.request(n)
 
     def cancel(self) -> None:
-        self._ended = True
-        self._let_go()
-        self._upstream.cancel()
+        if not self._ended:
+            self._ended = True
+            self._let_go()
+            self._upstream.cancel()
 
     def hold(self) -> Hold:
         return self._upstream.hold()
@@ -92,7 +93,7 @@ class Stage(Generic[T, R]):
     # the operator writes this, if it keeps items
 
     def _let_go(self) -> None:
-        """Release what is kept, for it will not be emitted; may be called again, with nothing kept."""
+        """Release what is kept, for it will not be emitted; called at most once."""
 
     # the operator calls these
 

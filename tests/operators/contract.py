@@ -190,6 +190,18 @@ class OperatorContract:
 
         assert probe.signals == signals
 
+    def test_a_source_that_has_ended_is_left_alone(self) -> None:
+        for end in ("complete", "error"):
+            source, probe = self.subscribe(0)
+            source.complete() if end == "complete" else source.error(ValueError())
+
+            probe.request(1)
+            self.settle()
+            probe.cancel()
+
+            assert not source.cancelled  # 2.4
+            assert source.requests in ([], [1])  # 3.6: what a request does after the end is nothing
+
     def test_a_subscriber_that_raises_counts_as_having_cancelled(self) -> None:
         error = ArithmeticError("by the subscriber")
 

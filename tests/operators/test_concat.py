@@ -1,6 +1,7 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.errors import DemandError
 from rstreams.operators.concat import concat
 from rstreams.sources.empty import empty
 from rstreams.sources.from_iterable import from_iterable
@@ -86,6 +87,22 @@ def test_demand_that_comes_between_two_sources_is_not_lost() -> None:
     second.subscribe(subscribers[0])
 
     assert second.requests == [4]
+
+
+def test_a_wrong_demand_between_two_sources_ends_the_stream() -> None:
+    subscribers = []
+
+    class Slow:
+        def subscribe(self, subscriber: object) -> None:
+            subscribers.append(subscriber)
+
+    second, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
+    concat(empty(), Slow()).subscribe(probe)
+    probe.request(0)
+    second.subscribe(subscribers[0])
+
+    assert isinstance(probe.error, DemandError)
+    assert second.cancelled
 
 
 def test_cancelled_between_two_sources_the_next_one_is_cancelled_when_it_answers() -> None:

@@ -110,6 +110,29 @@ def test_completes_when_the_last_inner_stream_has_and_then_the_source() -> None:
     assert probe.completed
 
 
+def test_a_source_that_is_complete_is_left_alone() -> None:
+    source, inners, probe = _mapped(1)
+    source.next(1)
+    source.complete()
+
+    inners.of[1].complete()
+    probe.cancel()
+
+    assert source.requests == [16]
+    assert not source.cancelled  # 2.4
+
+
+def test_a_cancel_after_the_source_is_complete_reaches_the_inner_streams_alone() -> None:
+    source, inners, probe = _mapped(1)
+    source.next(1)
+    source.complete()
+
+    probe.cancel()
+
+    assert inners.of[1].cancelled
+    assert not source.cancelled  # 2.4
+
+
 def test_never_more_inner_streams_than_the_concurrency() -> None:
     source, inners, _ = _mapped(concurrency=2)
     source.next(1, 2)

@@ -114,6 +114,23 @@ def test_a_cancel_after_the_switch_reaches_the_fallback() -> None:
     assert not source.cancelled
 
 
+def test_until_the_fallback_answers_the_source_that_failed_is_left_alone() -> None:
+    subscribers = []
+
+    class Slow:
+        def subscribe(self, subscriber: object) -> None:
+            subscribers.append(subscriber)
+
+    source, probe = _resumed(lambda _: Slow())
+    source.error(ValueError())
+
+    probe.request(2)
+    probe.cancel()
+
+    assert source.requests == [5]
+    assert not source.cancelled  # 2.3, 2.4
+
+
 def test_the_item_that_failed_counts_as_failed_and_the_fallback_s_items_are_held_there() -> None:
     source, fallback, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int](5, hold=True)
     on_error_resume(map_(source, lambda x: 1 // x), lambda _: fallback).subscribe(probe)
