@@ -21,7 +21,6 @@ from typing import Final, Protocol
 
 import trio
 
-from rstreams._demand import SLICE
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -38,6 +37,10 @@ from rstreams.protocol.link import Endpoint, Link
 
 RECEIVE_BYTES: Final = 256 * 1024
 """The most bytes taken from the network at once."""
+
+RUN: Final = 128
+"""The most deliveries handed to one link in a turn: half the default window, so that the credit for one half travels
+while the other half is worked on."""
 
 SLICE_S: Final = 0.005
 """How long links may signal before other tasks get their turn, in seconds."""
@@ -163,7 +166,7 @@ class Pump:
         while True:
             self._bell = trio.Event()
             self._attach_new()
-            more = engine.dispatch(SLICE, SLICE_S)
+            more = engine.dispatch(RUN, SLICE_S)
             deadline = engine.tick(trio.current_time())
             output = engine.output()
             if output:

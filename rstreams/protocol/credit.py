@@ -77,11 +77,19 @@ class CreditLedger:
         """Count `items` received; the engine has taken them off the credit."""
         self.buffered += items
 
-    def deliver(self) -> None:
-        """Count one item handed to the subscriber; it is unsettled from now on."""
-        self.demand = take_demand(self.demand, 1)
-        self.buffered -= 1
-        self.unsettled += 1
+    def deliver(self) -> int:
+        """Hand over what is buffered, as far as there is demand; return how many items that is: unsettled from now on."""
+        items = min(self.buffered, self.demand)
+        self.demand = take_demand(self.demand, items)
+        self.buffered -= items
+        self.unsettled += items
+        return items
+
+    def take_back(self, items: int) -> None:
+        """Undo `deliver` for the last `items`: the subscriber cancelled before them."""
+        self.demand = add_demand(self.demand, items)
+        self.buffered += items
+        self.unsettled -= items
 
     def settle(self, items: int) -> None:
         """Count `items` of those handed over as settled."""
@@ -122,10 +130,10 @@ class SenderLedger:
         self.owed += wanted
         return wanted
 
-    def receive(self) -> None:
-        """Count one item the publisher sent: no longer owed, held until it can be sent on."""
-        self.owed -= 1
-        self.held += 1
+    def receive(self, items: int) -> None:
+        """Count `items` the publisher sent: no longer owed, held until they can be sent on."""
+        self.owed -= items
+        self.held += items
 
     def send(self, items: int) -> None:
         """Count `items` of those held as sent."""

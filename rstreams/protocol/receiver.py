@@ -216,23 +216,20 @@ class LinkSubscription(Generic[T]):
 
     def _emit(self) -> None:
         buffer = self._buffer
-        if self._emitting or not buffer:
+        if self._emitting or not buffer or self._silent:
             return
-        ledger, decode, on_next, accepted = (
-            self.ledger,
-            self._decode,
-            self._subscriber.on_next,
-            self._accepted,
-        )
+        decode, on_next, accepted = self._decode, self._subscriber.on_next, self._accepted
+        run = self.ledger.deliver()
+        handed = settled = 0
         self._emitting = True
         try:
-            while buffer and ledger.demand and not self._silent:
+            while handed < run and not self._silent:
                 delivery, payload = buffer.popleft()
-                ledger.deliver()
+                handed += 1
                 self._current = delivery
                 try:
                     item = decode(payload)
-                except Exception as error:  # noqa: BLE001 - the caller's own decoder may raise anything
+                except Exception as error:  # the caller's own decoder may raise anything
                     self._settle_current(error)
                     self._fail(error)
                     break
@@ -245,12 +242,14 @@ class LinkSubscription(Generic[T]):
                         raise
                     break
                 if delivery is None:
-                    ledger.settle(1)
+                    settled += 1
                 elif self._shared is None:
                     accepted.append(delivery)
                 else:
                     self._settle_current(None)
         finally:
+            self.ledger.take_back(run - handed)
+            self.ledger.settle(settled)
             self._emitting = False
             self._current = None
 
@@ -360,7 +359,7 @@ class LinkSubscription(Generic[T]):
     def _signal(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the connection must live
+        except Exception as error:  # user code may raise anything; the connection must live
             self._raised(error)
 
 

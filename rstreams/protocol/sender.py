@@ -105,7 +105,7 @@ class LinkSubscriber(Generic[T]):
         """Subscribe to the publisher: the link is attached."""
         try:
             self._publisher.subscribe(self)
-        except Exception as error:  # noqa: BLE001 - a broken publisher must not take the connection down
+        except Exception as error:  # a broken publisher must not take the connection down
             self.on_error(error)
 
     def abort(self) -> None:
@@ -132,12 +132,11 @@ class LinkSubscriber(Generic[T]):
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
             payload = self._encode(item)
-        except Exception as error:  # noqa: BLE001 - the caller's own encoder may raise anything
+        except Exception as error:  # the caller's own encoder may raise anything
             hold.fail(error)
             self._subscription.cancel()
             self.on_error(error)
             return
-        self.ledger.receive()
         self._payloads.append(payload)
         self._holds.append(hold)
         if not self._working:
@@ -253,8 +252,13 @@ class LinkSubscriber(Generic[T]):
             if not self._payloads:
                 return True
 
+    def _count_received(self) -> None:
+        """Tell the ledger what has gathered since it was last told: once a run, not once an item."""
+        self.ledger.receive(len(self._payloads) - self.ledger.held)
+
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
+        self._count_received()
         count = min(len(self._payloads), max(driver.credit(), 0), most)
         if count == 0:
             return 0
@@ -304,6 +308,7 @@ class LinkSubscriber(Generic[T]):
         if not self._completed:
             self._completed = True
             self._error = error
+        self._count_received()
         holds, self._holds = self._holds, []
         self._payloads.clear()
         self.ledger.send(len(holds))

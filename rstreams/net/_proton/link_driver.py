@@ -246,40 +246,52 @@ class LinkDriver:
 
     def _read(self, most: int) -> Transfer | None:
         """Take up to `most` whole deliveries, all settled or all not, from the engine."""
-        pointer, unpack, buffer = self.pointer, ffi.unpack, self._buffer
-        current, partial, pending = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_pending
-        recv, advance, settled = lib.pn_link_recv, lib.pn_link_advance, lib.pn_delivery_settled
+        pointer, unpack, buffer, room = self.pointer, ffi.unpack, self._buffer, self._buffer_bytes
+        current, partial, settled = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_settled
+        recv, advance = lib.pn_link_recv, lib.pn_link_advance
         deliveries: list[Pointer] = []
         payloads: list[bytes] = []
-        run_settled: int | None = None
+        run_settled = False
         while len(payloads) < most:
             delivery = current(pointer)
             if not delivery or partial(delivery):
                 break
-            if settled(delivery) != run_settled:
-                if run_settled is not None:
+            if settled(delivery) is not run_settled:
+                if payloads:
                     break
-                run_settled = settled(delivery)
-            size = pending(delivery)
-            if size > self._buffer_bytes:
-                buffer = self._grow(size)
-            size = recv(pointer, buffer, size)
-            if size < 0 and lib.pn_delivery_aborted(delivery):
+                run_settled = not run_settled
+            size = recv(pointer, buffer, room)
+            if 0 <= size < room:
+                payloads.append(unpack(buffer, size))
+            elif lib.pn_delivery_aborted(delivery):
                 lib.pn_delivery_settle(delivery)  # advances, too
                 continue
-            payloads.append(unpack(buffer, size) if size > 0 else b"")
-            advance(pointer)
+            else:
+                payloads.append(self._read_rest(size))
+                buffer, room = self._buffer, self._buffer_bytes
             if run_settled:
-                lib.pn_delivery_settle(delivery)
+                lib.pn_delivery_settle(delivery)  # advances, too
+            else:
+                advance(pointer)
             deliveries.append(delivery)
         if not payloads:
             return None
-        return Transfer(deliveries, payloads, bool(run_settled))
+        return Transfer(deliveries, payloads, run_settled)
 
-    def _grow(self, size: int) -> Pointer:
-        self._buffer_bytes = size
-        self._buffer = ffi.new("char[]", size)
-        return self._buffer
+    def _read_rest(self, size: int) -> bytes:
+        """Return a message that was empty, or filled the buffer; let the buffer grow to its size."""
+        if size < 0:
+            return b""
+        parts = [ffi.unpack(self._buffer, size)]
+        while (more := lib.pn_delivery_pending(lib.pn_link_current(self.pointer))) > 0:
+            if more > self._buffer_bytes:
+                self._buffer_bytes = more
+                self._buffer = ffi.new("char[]", more)
+            size = lib.pn_link_recv(self.pointer, self._buffer, more)
+            if size <= 0:
+                break
+            parts.append(ffi.unpack(self._buffer, size))
+        return b"".join(parts)
 
     def _note_accepted(self) -> None:
         if self._accepted:
