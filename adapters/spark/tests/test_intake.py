@@ -1,7 +1,5 @@
 """The intake against a link played by hand, in virtual time."""
 
-# ruff: noqa: ARG001 - taking the fixture autojump_clock is what makes time virtual
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -59,6 +59,7 @@ def test_names_arrive_in_lower_case_and_values_with_spaces() -> None:
         ("url", "amqps://host", "amqp://[user:password@]host[:port]"),
         ("url", "amqp://", "amqp://[user:password@]host[:port]"),
         ("url", "amqp://host:99999", "amqp://[user:password@]host[:port]"),
+        ("url", "amqp://host:0", "amqp://[user:password@]host[:port]"),
         ("url", "amqp://host:x", "amqp://[user:password@]host[:port]"),
         ("url", "amqp://host/queue", "amqp://[user:password@]host[:port]"),
         ("url", "127.0.0.1:5672", "amqp://[user:password@]host[:port]"),
@@ -121,7 +122,15 @@ def test_credentials_twice_are_refused_without_showing_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["amqps://ada:secret@h", "ada:secret@h", "amqp://ada:sec/ret@h", "amqp://ada:secret@h:x", "x://secret@://h"]
+    "url",
+    [
+        "amqps://ada:secret@h",
+        "ada:secret@h",
+        "amqp://ada:sec/ret@h",
+        "amqp://ada:secret@h:x",
+        "amqp://:secret@h",
+        "x://secret@://h",
+    ],
 )
 def test_a_malformed_url_is_shown_without_credentials(url: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -142,8 +142,10 @@ class _Given:
         given = self.required("url", f"{allowed}, such as amqp://127.0.0.1:5672")
         try:
             url = urlsplit(given)
-            host, port = url.hostname, url.port or 5672
-            wrong = url.scheme != "amqp" or not host or url.path not in {"", "/"} or url.query or url.fragment
+            host, port = url.hostname, 5672 if url.port is None else url.port
+            beyond = url.path not in {"", "/"} or url.query or url.fragment
+            nameless = url.password is not None and not url.username
+            wrong = url.scheme != "amqp" or not host or not port or beyond or nameless
         except ValueError:
             wrong = True
         if wrong:

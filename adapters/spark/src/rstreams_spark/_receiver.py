@@ -25,8 +25,9 @@ from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
 
-CLOSE_WAIT_S: Final = 0.8
-"""How long giving back and closing may take: Spark expects a runner to be gone soon after SIGTERM."""
+CLOSE_WAIT_S: Final = 0.9
+"""How long giving back and closing may take: Spark wants a runner gone soon after SIGTERM. A peer that has not answered
+by then finds the connection broken."""
 
 _LOOK_EVERY_S: Final = 0.25
 
@@ -65,10 +66,10 @@ class Receiver:
         return self._call(lambda: self._intake.collect_queued(committed, most))
 
     def close(self) -> None:
-        """Give back what is not settled and close the connection, within `CLOSE_WAIT_S`."""
+        """Give back what is not settled and close the connection; wait for it no longer than `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
-        self._thread.join(2 * CLOSE_WAIT_S)
+        self._thread.join(CLOSE_WAIT_S)
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
         try:
@@ -105,12 +106,11 @@ class Receiver:
         )
         started(trio.lowlevel.current_trio_token())
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._connect, nursery.cancel_scope)
             nursery.start_soon(self._watch_parent)
-            await self._stop.wait()
-            nursery.cancel_scope.deadline = trio.current_time() + CLOSE_WAIT_S
+            await self._connect()
+            nursery.cancel_scope.cancel()
 
-    async def _connect(self, scope: trio.CancelScope) -> None:
+    async def _connect(self) -> None:
         options, intake = self._options, self._intake
         try:
             async with rstreams.connect(options.peer.url) as connection:
@@ -120,7 +120,6 @@ class Receiver:
         except RStreamsError as error:
             intake.on_error(error)
         await self._stop.wait()
-        scope.cancel()
 
     async def _watch_parent(self) -> None:
         while os.getppid() == self._parent:  # noqa: ASYNC110 - nobody tells a process that its parent died

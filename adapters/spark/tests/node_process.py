@@ -1,0 +1,81 @@
+"""A node in a process of its own, for the tests: `python node_process.py QUEUE...`.
+
+Its first line of output is its port. Beside the queues it serves `counted`, 500 numbered messages, and `counted/most`,
+the most of them that were ever granted or unsettled. It ends when its standard input closes, or by a signal.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+from rstreams import Message, Node, Stream
+from rstreams.abc import Hold, Subscriber
+
+USERS = {"ada": "se/cr@et"}
+
+
+class Counted:
+    """A publisher that knows how much of it is requested, or sent and not settled."""
+
+    def __init__(self, messages: int) -> None:
+        self.most = 0
+        self._messages = messages
+        self._outstanding = 0
+        self._sent = 0
+        self._demand = 0
+        self._emitting = False
+        self._subscriber: Subscriber[Message] | None = None
+
+    def subscribe(self, subscriber: Subscriber[Message]) -> None:
+        self._subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        self._outstanding += n
+        self.most = max(self.most, self._outstanding)
+        self._demand += n
+        if self._emitting:
+            return
+        assert self._subscriber is not None
+        self._emitting = True
+        while self._demand and self._sent < self._messages:
+            self._demand -= 1
+            self._sent += 1
+            self._subscriber.on_next(Message(body=b"%d" % self._sent, id=f"c-{self._sent}"))
+        self._emitting = False
+
+    def cancel(self) -> None:
+        self._messages = self._sent
+
+    def hold(self) -> Hold:
+        return self
+
+    def done(self) -> None:
+        self._outstanding -= 1
+
+    def fail(self, _error: BaseException) -> None:
+        self._outstanding -= 1
+
+    def release(self) -> None:
+        self._outstanding -= 1
+
+
+async def main() -> None:
+    async with Node(users=USERS if "--users" in sys.argv else None) as node:
+        for name in sys.argv[1:]:
+            if not name.startswith("--"):
+                node.queue(name, capacity=100_000)
+        counted = Counted(500)
+        node.serve("counted", counted)
+        node.serve("counted/most", Stream.defer(lambda: Stream.of(counted.most)))
+        node.serve("three", Stream.of(b"1", b"2", b"3"))
+        listener = await node.listen("127.0.0.1:0")
+        sys.stdout.write(f"{listener.port}\n")
+        sys.stdout.flush()
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+
+
+if __name__ == "__main__":
+    trio.run(main)
