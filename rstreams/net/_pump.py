@@ -1,15 +1,15 @@
 """The pump: the one task that owns a connection.
 
 Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved by one
-task, so nothing in it needs a lock. A turn of it:
+task, so nothing in it needs a lock. Its turns are made of:
 
     dispatch    the engine's events become frames for the links, which signal, settle and grant; a slice at a time
     tick        heartbeats and time-outs
     output      what the engine has for the peer goes out in one piece; the pump waits while the network does
     sleep       until bytes have come, a link is woken (request, cancel, a hold released), or the clock is due
 
-A second task does nothing but receive: it feeds the engine and rings the bell. It goes on while the pump waits to send, so
-two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted.
+A second task does nothing but receive: it feeds the engine and rings the bell. It goes on while the pump waits to send,
+so two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted.
 
 Any task of the run may wake a link. Only the pump touches the engine otherwise, and only these two tasks the network.
 """
@@ -195,7 +195,7 @@ class Pump:
             self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
 
     async def _receive(self) -> None:
-        data = b"-"
+        data: bytes | bytearray = b"-"
         while data:
             # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
             with trio.move_on_after(2 * self._idle_timeout_s) as silence:

@@ -178,9 +178,9 @@ class _LinkPublisher(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
         end = LinkSubscription(subscriber, decode=self._decode, window=self._window, on_raised=self._raised)
-        name = self._connection._link_name()  # noqa: SLF001 - the two halves of one class
+        name = self._connection._link_name()
         frame = Attach(name, Role.RECEIVER, self._address, "", self._settlement)
-        self._connection._pump.attach(end, frame)  # noqa: SLF001
+        self._connection._pump.attach(end, frame)
 
     def _raised(self, error: BaseException) -> None:
         text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
@@ -206,8 +206,8 @@ async def connect(
         container_id: This side's name for the peer; a random one by default.
 
     Errors: `ConfigError` for a bad option; `ConnectFailed` if nothing listens there or it speaks no AMQP 1.0;
-        `AuthenticationFailed`; `ConnectionClosed` if the peer opened and closed it at once. What leaves the block leaves it
-        unwrapped.
+        `AuthenticationFailed`; `ConnectionClosed` if the peer opened and closed it at once. What leaves the block
+        leaves it unwrapped.
     Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """

@@ -44,7 +44,7 @@ class Node:
         users: Passwords by user name, for SASL PLAIN; None lets every client in.
         idle_timeout_s: Seconds of silence after which a client counts as dead.
         max_frame_bytes: The largest frame taken; larger messages come in several.
-        expose_errors: Whether the text of a served stream's exception goes to its subscribers; else only that it failed.
+        expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
         container_id: The node's name for its peers; a random one by default.
 
     Errors: What leaves the block leaves it unwrapped. One connection's failure is logged and touches no other.

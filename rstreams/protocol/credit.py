@@ -78,7 +78,7 @@ class CreditLedger:
         self.buffered += items
 
     def deliver(self) -> int:
-        """Hand over what is buffered, as far as there is demand; return how many items that is: unsettled from now on."""
+        """Hand over what is buffered, as far as there is demand: unsettled from now on; return how many items."""
         items = min(self.buffered, self.demand)
         self.demand = take_demand(self.demand, items)
         self.buffered -= items

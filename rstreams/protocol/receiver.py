@@ -1,7 +1,7 @@
 """The receiving end of a link: a subscription whose request is flow and whose items are transfers.
 
-A call from user code only notes what is wanted and wakes the driver; `work()`, which the driver calls then and after every
-run of frames, does it. So no signal waits for the network and none recurses.
+A call from user code only notes what is wanted and wakes the driver; `work()`, which the driver calls then and after
+every run of frames, does it. So no signal waits for the network and none recurses.
 """
 
 from __future__ import annotations

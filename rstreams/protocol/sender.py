@@ -286,7 +286,7 @@ class LinkSubscriber(Generic[T]):
             self._send(Detach())
         else:
             condition, description, info = condition_of(error, expose=self._expose_errors)
-            self._send(Detach(True, condition, description, info))
+            self._send(Detach(condition=condition, description=description, info=info))
 
     def _send(self, frame: Transfer | Flow | Detach) -> None:
         assert self._link is not None, "bind comes first"

@@ -100,7 +100,7 @@ class Engine:
         sasl = lib.pn_sasl(self._transport)
         cproton.pn_sasl_allowed_mechs(sasl, "ANONYMOUS" if user is None else "PLAIN")
         if user is not None:
-            lib.pn_sasl_set_allow_insecure_mechs(sasl, True)
+            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)
             cproton.pn_connection_set_user(self._connection, user)
             cproton.pn_connection_set_password(self._connection, password or "")
         else:
@@ -134,7 +134,7 @@ class Engine:
 
     # bytes and time
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | bytearray) -> None:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
             lib.pn_transport_close_tail(self._transport)

@@ -1,7 +1,7 @@
 """The driver that carries one protocol link on the engine.
 
-A pointer into the engine is used as what it is: the link's is the key of its driver, a delivery's is the receiver's handle
-for it. A delivery's pointer is dead once it is settled, and no delivery is settled after its link has ended.
+A pointer into the engine is used as what it is: the link's is the key of its driver, a delivery's is the receiver's
+handle for it. A delivery's pointer is dead once it is settled, and no delivery is settled after its link has ended.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LinkDriver:
         return int(lib.pn_link_credit(self.pointer))
 
     def queued(self) -> int:
-        """Return the deliveries not on the wire yet; a sender that asks and is told some is woken when they have gone."""
+        """Return the deliveries not on the wire yet; a sender that is told some is woken when they have gone."""
         queued = int(lib.pn_link_queued(self.pointer))
         if queued:
             self._engine.wait(self)

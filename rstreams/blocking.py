@@ -1,0 +1,337 @@
+"""rstreams for scripts, notebooks and threads without trio: the same streams, in plain `with` and `for`.
+
+    with rstreams.blocking.connect("amqp://127.0.0.1:5672") as connection:
+        for reading in connection.stream("temperature").map(parse).take(10):
+            print(reading)
+
+The connection lives in a trio run in a thread of its own, so heartbeats go on while the program computes. Functions
+given to operators run in that thread and must not block it; the body of the loop runs in the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+import rstreams.net.client as network
+from rstreams._subscription import ENDED
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+from rstreams.message import Message
+from rstreams.net.client import PublishResult, SettlementName
+from rstreams.runtime.portal import Portal, start_portal
+from rstreams.runtime.scope import Scope
+from rstreams.stream import Stream
+
+__all__ = ["BlockingConnection", "BlockingStream", "Items", "connect"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+P = ParamSpec("P")
+
+
+@contextmanager
+def connect(url: str, **options: Any) -> Iterator[BlockingConnection]:  # noqa: ANN401 - those of `rstreams.connect`
+    """Open a connection to an AMQP 1.0 peer for the length of a `with` block.
+
+    Args:
+        url: `amqp://[user:password@]host[:port]`.
+        **options: As for `rstreams.connect`.
+
+    Errors: As `rstreams.connect`.
+    Context: Any thread without trio; blocks it. Several threads may use the connection at the same time.
+    """
+    with start_portal() as portal, portal.enter(network.connect(url, **options)) as connection:
+        yield BlockingConnection(portal, connection)
+
+
+class BlockingConnection:
+    """An open connection, for threads; made by `connect`."""
+
+    def __init__(self, portal: Portal, connection: network.Connection) -> None:
+        self._portal = portal
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._connection!r}>"
+
+    def stream(self, address: str, **options: Any) -> BlockingStream[Any]:  # noqa: ANN401 - those of Connection.stream
+        """Return the stream of what is sent to `address`; options as for `rstreams.Connection.stream`."""
+        return BlockingStream(self._portal, self._connection.stream(address, **options))
+
+    def messages(self, address: str, **options: Any) -> BlockingStream[Message]:  # noqa: ANN401 - likewise
+        """Return the stream of whole messages from `address`; options as for `rstreams.Connection.messages`."""
+        return BlockingStream(self._portal, self._connection.messages(address, **options))
+
+    def publish(
+        self, address: str, items: Publisher[Any], *, settlement: SettlementName = "at_least_once"
+    ) -> PublishResult:
+        """Send what `items` publishes to `address`; return when all of it is settled.
+
+        Errors: As `rstreams.Connection.publish`.
+        Context: Any thread but the connection's own; blocks it. Ctrl-C cancels the publishing.
+        """
+
+        async def publish() -> PublishResult:
+            return await self._connection.publish(address, items, settlement=settlement)
+
+        return self._portal.run(publish)
+
+
+class BlockingStream(Generic[T_co]):
+    """A `rstreams.Stream` for threads: the same operators, run by `for`, `to_list`, `first_or_none` and `for_each`.
+
+    Context: Any thread without trio. Functions given to operators run in the connection's thread.
+    """
+
+    __slots__ = ("_portal", "_stream")
+
+    def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
+        self._portal = portal
+        self._stream = stream
+
+    # terminals
+
+    def open(self, window: int = 256) -> AbstractContextManager[Items[T_co]]:
+        """Open the stream for a `for` loop in a `with` block, as `Stream.open` does for `async for`.
+
+        Args:
+            window: The most items that have been requested or have come and were not given out yet.
+
+        Errors: The loop raises what the stream failed with.
+        Context: Any thread without trio; the loop blocks it while it waits. Ctrl-C ends the wait.
+        """
+        return _open(self._portal, self._stream, window)
+
+    def __iter__(self) -> Iterator[T_co]:
+        """Iterate over the items.
+
+        A bare loop cannot tell `break` from an exception, so leaving it early gives the item in hand back as failed:
+        it comes again. Loop inside `with stream.open() as items` to have it accepted.
+        """
+        with self.open() as items:
+            yield from items
+
+    def to_list(self) -> list[T_co]:
+        """Return all items."""
+        return self._portal.run(self._stream.to_list)
+
+    def first_or_none(self) -> T_co | None:
+        """Return the first item, or None if the stream completes without one; no other item is drawn."""
+        return self._portal.run(self._stream.first_or_none)
+
+    def for_each(self, function: Callable[[T_co], object]) -> None:
+        """Call `function` with each item, in the calling thread; an item is done when it has returned."""
+        for item in self:
+            function(item)
+
+    # operators: those of Stream
+
+    def map(self, function: Callable[[T_co], R]) -> BlockingStream[R]:
+        """See `Stream.map`."""
+        return self._with(self._stream.map(function))
+
+    def map_async(
+        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+    ) -> BlockingStream[R]:
+        """See `Stream.map_async`."""
+        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered))
+
+    def filter(self, predicate: Callable[[T_co], object]) -> BlockingStream[T_co]:
+        """See `Stream.filter`."""
+        return self._with(self._stream.filter(predicate))
+
+    def take(self, count: int) -> BlockingStream[T_co]:
+        """See `Stream.take`."""
+        return self._with(self._stream.take(count))
+
+    def skip(self, count: int) -> BlockingStream[T_co]:
+        """See `Stream.skip`."""
+        return self._with(self._stream.skip(count))
+
+    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
+        """See `Stream.scan`."""
+        return self._with(self._stream.scan(accumulator, seed))
+
+    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
+        """See `Stream.reduce`."""
+        return self._with(self._stream.reduce(accumulator, seed))
+
+    def buffer_count(self, count: int) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_count`."""
+        return self._with(self._stream.buffer_count(count))
+
+    def concat(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
+        """See `Stream.concat`."""
+        return self._with(self._stream.concat(*others))
+
+    def merge(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
+        """See `Stream.merge`."""
+        return self._with(self._stream.merge(*others))
+
+    def flat_map(
+        self, function: Callable[[T_co], Publisher[R]], *, concurrency: int = 16, prefetch: int = 32
+    ) -> BlockingStream[R]:
+        """See `Stream.flat_map`."""
+        return self._with(self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch))
+
+    def do_on_next(self, function: Callable[[T_co], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_next`."""
+        return self._with(self._stream.do_on_next(function))
+
+    def do_on_error(self, function: Callable[[BaseException], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_error`."""
+        return self._with(self._stream.do_on_error(function))
+
+    def do_on_complete(self, function: Callable[[], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_complete`."""
+        return self._with(self._stream.do_on_complete(function))
+
+    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> BlockingStream[T_co | R]:
+        """See `Stream.on_error_resume`."""
+        return self._with(self._stream.on_error_resume(handler))
+
+    def through(
+        self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingStream[R]:
+        """See `Stream.through`."""
+        return self._with(self._stream.through(function, *args, **kwargs))
+
+    def subscribe(self, subscriber: Subscriber[T_co]) -> None:
+        """Start a new run of the stream, so that it can be published or merged; called in the connection's thread."""
+        self._stream.subscribe(subscriber)
+
+    def _with(self, stream: Stream[R]) -> BlockingStream[R]:
+        return BlockingStream(self._portal, stream)
+
+
+@contextmanager
+def _open(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items[T]]:
+    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
+        msg = f"open(window={window!r}): window must be 1 or more items"
+        raise ConfigError(msg)
+    items = Items[T](portal, window)
+    with portal.enter(Scope()):
+        portal.run(items.subscribe_to, stream)
+        try:
+            yield items
+        except BaseException as error:
+            portal.run(items.end, error)
+            raise
+        portal.run(items.end, None)
+
+
+class Items(Generic[T]):
+    """The items of an open stream, for a `for` loop in a thread.
+
+    An item is done when the next one is asked for; the connection's thread is told so in batches, at the latest
+    10 ms later or when the loop has nothing more to take. When the block ends, the item last given out is
+    done if it ended well, and failed if it raised; items that had come and were not given out are released.
+
+    Context: One thread takes the items; the signals come in the connection's thread.
+    """
+
+    _TOLD_AFTER_S = 0.01
+
+    def __init__(self, portal: Portal, window: int) -> None:
+        self._portal = portal
+        self._window = window
+        self._subscription: Subscription = ENDED
+        self._changed = threading.Condition()
+        self._kept: deque[tuple[T, Hold]] = deque()
+        self._ended = False
+        self._error: BaseException | None = None
+        self._last: Hold | None = None  # the hold on the item given out last
+        self._done: list[Hold] = []  # items done that the connection's thread has not been told of
+        self._told_at = monotonic()
+
+    # the thread that loops
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        """Return the next item; waits for it.
+
+        Errors: What the stream failed with, after the items that came before.
+        """
+        if self._last is not None:
+            self._done.append(self._last)
+            self._last = None
+        if not self._kept or len(self._done) * 2 >= self._window or monotonic() - self._told_at > self._TOLD_AFTER_S:
+            self._tell()
+        with self._changed:
+            while not self._kept and not self._ended:
+                self._changed.wait()
+            if self._kept:
+                item, self._last = self._kept.popleft()
+                return item
+        if self._error is not None:
+            raise self._error
+        raise StopIteration
+
+    def _tell(self) -> None:
+        done, self._done = self._done, []
+        self._told_at = monotonic()
+        if done:
+            self._portal.post(self._settle, done)
+
+    # the connection's thread
+
+    async def subscribe_to(self, stream: Stream[T]) -> None:
+        """Subscribe to the stream whose items these are."""
+        stream.subscribe(self)
+
+    async def end(self, error: BaseException | None) -> None:
+        """End the subscription: `error` is what the block raised."""
+        with self._changed:
+            self._ended = True
+            kept, self._kept = self._kept, deque()
+        for hold in self._done:
+            hold.done()
+        if self._last is not None and error is None:
+            self._last.done()
+        elif self._last is not None and error is not None:
+            self._last.fail(error)
+        for _, hold in kept:
+            hold.release()
+        self._subscription.cancel()
+
+    def _settle(self, done: list[Hold]) -> None:
+        for hold in done:
+            hold.done()
+        self._subscription.request(len(done))
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Ask for a window of items; a second subscription is cancelled (2.5)."""
+        if self._subscription is not ENDED:
+            subscription.cancel()
+            return
+        self._subscription = subscription
+        subscription.request(self._window)
+
+    def on_next(self, item: T) -> None:
+        """Keep the item for the thread that loops."""
+        hold = self._subscription.hold()
+        with self._changed:
+            if not self._ended:
+                self._kept.append((item, hold))
+                self._changed.notify()
+                return
+        hold.release()
+
+    def on_error(self, error: BaseException) -> None:
+        """End the loop with the error, after what was kept."""
+        self._error = error
+        self.on_complete()
+
+    def on_complete(self) -> None:
+        """End the loop, after what was kept."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
