@@ -38,13 +38,17 @@ class _Sender(MessagingHandler):
         self._ready()
 
     def on_link_opening(self, event: Event) -> None:
-        event.link.source.copy(event.link.remote_source)
-        event.link.target.copy(event.link.remote_target)
-        event.link.snd_settle_mode = event.link.remote_snd_settle_mode
+        link = event.link
+        assert link is not None
+        link.source.copy(link.remote_source)
+        link.target.copy(link.remote_target)
+        link.snd_settle_mode = link.remote_snd_settle_mode
 
     def on_sendable(self, event: Event) -> None:
-        while event.sender.credit and self._left:
-            event.sender.send(self._message)
+        sender = event.sender
+        assert sender is not None
+        while sender.credit and self._left:
+            sender.send(self._message)
             self._left -= 1
 
     def on_disconnected(self, _event: Event) -> None:
@@ -70,4 +74,5 @@ class _Receiver(MessagingHandler):
             self.first = perf_counter()
         elif self._received == self._load.items:
             self.last = perf_counter()
+            assert event.connection is not None
             event.connection.close()

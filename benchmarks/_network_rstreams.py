@@ -14,15 +14,14 @@ from rstreams import Stream
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
-    """Serve the items to one subscriber, until it has gone."""
+    """Serve the items to whoever subscribes, until the process is ended."""
 
     async def serve() -> None:
         async with rstreams.Node() as node:
             node.serve("items", Stream.from_iterable(repeat(load.item, load.items)))
             await node.listen(f"127.0.0.1:{load.port}")
             ready()
-            while node.statistics().served["items"].subscriptions == 0 or node.statistics().connections:
-                await trio.sleep(0.05)
+            await trio.sleep_forever()
 
     trio.run(serve)
 

@@ -43,25 +43,25 @@ Consume: TypeAlias = Callable[[Load], float]
 
 def run_pair(produce: Produce, consume: Consume, items: int, item_bytes: int, settlement: Settlement) -> float:
     """Run a producer and a consumer, each in a process of its own; return what the consumer measured."""
-    load = Load(_free_port(), items, item_bytes, settlement)
+    load = Load(free_port(), items, item_bytes, settlement)
     ready, told_ready = _processes.Pipe(duplex=False)
     result, told_result = _processes.Pipe(duplex=False)
     producer = _processes.Process(target=_produce, args=(produce, load, told_ready))
     consumer = _processes.Process(target=_consume, args=(consume, load, told_result))
     try:
         producer.start()
-        _receive(ready, "the producer")
+        receive(ready, "the producer")
         consumer.start()
-        return float(_receive(result, "the consumer"))
+        return float(receive(result, "the consumer"))
     finally:
         for process in (producer, consumer):
             if process.pid is not None:
-                process.join(5)
                 process.kill()
                 process.join()
 
 
-def _receive(pipe: Connection, who: str) -> float:
+def receive(pipe: Connection, who: str) -> float:
+    """Return the next number from a process, or give up after `TIMEOUT_S`."""
     if not pipe.poll(TIMEOUT_S):
         msg = f"{who} did not answer within {TIMEOUT_S:g} s"
         raise TimeoutError(msg)
@@ -76,7 +76,8 @@ def _consume(consume: Consume, load: Load, result: Connection) -> None:
     result.send(consume(load))
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens at now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
