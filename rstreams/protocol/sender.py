@@ -305,8 +305,8 @@ class LinkSubscriber(Generic[T]):
 
     def _stop(self, error: BaseException | None) -> None:
         """Take no more from the publisher, give back what was not sent, and end with `error`."""
-        if not self._completed:
-            self._completed = True
+        self._completed = True
+        if self._error is None:  # an item may be refused after the publisher has completed
             self._error = error
         self._count_received()
         holds, self._holds = self._holds, []
