@@ -85,18 +85,22 @@ def read_items(buffer: bytes, at: int, count: int, depth: int) -> tuple[list[Any
 
 def read_list(buffer: bytes, at: int) -> tuple[list[Any], int]:
     """Return the list at `at` and the position after it; anything but a list is malformed."""
-    if buffer[at] not in {0x45, 0xC0, 0xD0}:
-        msg = f"a list is due, not a value of constructor 0x{buffer[at]:02x}"
-        raise ValueError(msg)
-    return _read_content(buffer, at + 1, buffer[at], 0)
+    code = buffer[at]
+    if code == 0xC0 or code == 0xD0:  # noqa: PLR1714 - quicker than a set
+        return _read_compound(buffer, at + 1, code, 0)
+    if code == 0x45:
+        return [], at + 1
+    msg = f"a list is due, not a value of constructor 0x{code:02x}"
+    raise ValueError(msg)
 
 
 def read_map(buffer: bytes, at: int) -> tuple[dict[Any, Any], int]:
     """Return the map at `at` and the position after it; anything but a map is malformed."""
-    if buffer[at] not in {0xC1, 0xD1}:
-        msg = f"a map is due, not a value of constructor 0x{buffer[at]:02x}"
-        raise ValueError(msg)
-    return _read_content(buffer, at + 1, buffer[at], 0)
+    code = buffer[at]
+    if code == 0xC1 or code == 0xD1:  # noqa: PLR1714 - quicker than a set
+        return _read_compound(buffer, at + 1, code, 0)
+    msg = f"a map is due, not a value of constructor 0x{code:02x}"
+    raise ValueError(msg)
 
 
 def read_binary(buffer: bytes, at: int) -> tuple[bytes, int]:
@@ -154,19 +158,7 @@ def _read_content(buffer: bytes, at: int, code: int, depth: int) -> tuple[Any, i
         raise _unknown(code)
     if kind < 0xC:
         return _read_text(buffer, at, code)
-    if kind & 1:
-        size, count = _read_2u32(buffer, at)
-        end, at = at + 4 + size, at + 8
-    else:
-        size, count = buffer[at], buffer[at + 1]
-        end, at = at + 1 + size, at + 2
-    if end > len(buffer):
-        raise IndexError
-    value, at = _read_compound(buffer, at, code, count, _inside(depth))
-    if at != end:
-        msg = f"a list, map or array of {count} items takes {at - end:+} bytes more than its size says"
-        raise ValueError(msg)
-    return value, at
+    return _read_compound(buffer, at, code, depth)
 
 
 def _read_text(buffer: bytes, at: int, code: int) -> tuple[bytes | str, int]:
@@ -187,15 +179,32 @@ def _read_text(buffer: bytes, at: int, code: int) -> tuple[bytes | str, int]:
     raise _unknown(code)
 
 
-def _read_compound(buffer: bytes, at: int, code: int, count: int, depth: int) -> tuple[Any, int]:
-    if code in {0xC0, 0xD0}:
-        return read_items(buffer, at, count, depth)
-    if code in {0xC1, 0xD1}:
-        items, at = read_items(buffer, at, count, depth)
-        return _as_map(items), at
-    if code in {0xE0, 0xF0}:
-        return _read_array(buffer, at, count, depth)
-    raise _unknown(code)
+def _read_compound(buffer: bytes, at: int, code: int, depth: int) -> tuple[Any, int]:
+    if depth >= MAX_DEPTH:
+        raise _too_deep()
+    if code & 0x10:
+        size, count = _read_2u32(buffer, at)
+        end, at = at + 4 + size, at + 8
+    else:
+        size, count = buffer[at], buffer[at + 1]
+        end, at = at + 1 + size, at + 2
+    if end > len(buffer):
+        raise IndexError
+    value: Any
+    form = code & 0xEF
+    if form == 0xC0:
+        value, at = read_items(buffer, at, count, depth + 1)
+    elif form == 0xC1:
+        items, at = read_items(buffer, at, count, depth + 1)
+        value = _as_map(items)
+    elif form == 0xE0:
+        value, at = _read_array(buffer, at, count, depth + 1)
+    else:
+        raise _unknown(code)
+    if at != end:
+        msg = f"a list, map or array of {count} items takes {at - end:+} bytes more than its size says"
+        raise ValueError(msg)
+    return value, at
 
 
 def _as_map(items: list[Any]) -> dict[Any, Any]:
@@ -255,9 +264,12 @@ def _read_described(buffer: bytes, at: int, depth: int) -> tuple[Described, int]
 
 def _inside(depth: int) -> int:
     if depth >= MAX_DEPTH:
-        msg = f"values stand more than {MAX_DEPTH} deep in one another"
-        raise ValueError(msg)
+        raise _too_deep()
     return depth + 1
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"values stand more than {MAX_DEPTH} deep in one another")
 
 
 def _unknown(code: int) -> ValueError:
