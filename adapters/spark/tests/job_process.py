@@ -1,4 +1,6 @@
-"""A Spark job in a process of its own, for the tests to kill: `python job_process.py URL CHECKPOINT TABLE SPOOL LIMIT DELAY`.
+"""A Spark job in a process of its own, for the tests to kill.
+
+    python job_process.py URL CHECKPOINT TABLE SPOOL LIMIT DELAY
 
 Its first line of output is the process id of its JVM; then it copies queue `in` into the table until it is killed.
 """
@@ -10,7 +12,8 @@ import sys
 from pyspark.sql import SparkSession
 
 
-def main(url: str, checkpoint: str, table: str, spool: str, limit: str, delay: str) -> None:
+def main(arguments: list[str]) -> None:
+    url, checkpoint, table, spool, limit, delay = arguments
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -36,4 +39,4 @@ def main(url: str, checkpoint: str, table: str, spool: str, limit: str, delay: s
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

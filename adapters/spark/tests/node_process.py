@@ -1,7 +1,8 @@
 """A node in a process of its own, for the tests: `python node_process.py QUEUE...`.
 
-Its first line of output is its port. Beside the queues it serves `counted`, 500 numbered messages, and `counted/most`,
-the most of them that were ever granted or unsettled. It ends when its standard input closes, or by a signal.
+Its first line of output is its port. Beside the queues it has `small`, a queue for 10, and serves `counted`, 500
+numbered messages, and `counted/most`, the most of them that were ever granted or unsettled. It ends when its standard
+input closes, or by a signal.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ async def main() -> None:
         for name in sys.argv[1:]:
             if not name.startswith("--"):
                 node.queue(name, capacity=100_000)
+        node.queue("small", capacity=10)
         counted = Counted(500)
         node.serve("counted", counted)
         node.serve("counted/most", Stream.defer(lambda: Stream.of(counted.most)))

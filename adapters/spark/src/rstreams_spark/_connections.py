@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rstreams_spark._options import Peer
     from rstreams_spark._rows import RowPublisher
 
-_open: dict[str, tuple[blocking.Connection, ExitStack]] = {}
+_open: dict[str, tuple[blocking.BlockingConnection, ExitStack]] = {}
 
 
 def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
@@ -36,7 +36,7 @@ def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
         _connection(peer).publish(address, rows)
 
 
-def _connection(peer: Peer) -> blocking.Connection:
+def _connection(peer: Peer) -> blocking.BlockingConnection:
     kept = _open.get(peer.url)
     if kept is None:
         stack = ExitStack()
