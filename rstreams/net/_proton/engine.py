@@ -233,15 +233,14 @@ class Engine:
     def _note_events(self) -> None:
         collector, peek, pop, kind_of = self._collector, lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type
         delivery_event, flow_event, drivers = lib.PN_DELIVERY, lib.PN_LINK_FLOW, self._drivers
-        event_delivery, event_link, noted = lib.pn_event_delivery, lib.pn_event_link, self._noted
+        event_link, noted = lib.pn_event_link, self._noted
         while event := peek(collector):
             kind = kind_of(event)
             if kind == delivery_event:
                 driver = drivers.get(event_link(event))
                 if driver is not None:
                     noted[driver] = None
-                    if driver.sends:
-                        driver.note_outcome(event_delivery(event))
+                    driver.outcomes_noted += 1
             elif kind == flow_event:
                 driver = drivers.get(event_link(event))
                 if driver is not None:

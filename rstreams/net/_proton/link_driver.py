@@ -7,6 +7,10 @@ handle for it. A delivery's pointer is dead once it is settled, and no delivery 
 from __future__ import annotations
 
 import struct
+from collections import deque
+from collections.abc import Hashable
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import cproton
@@ -60,10 +64,9 @@ class LinkDriver:
         self.flow_noted = False
         self._engine = engine
         self._session = lib.pn_link_session(pointer)
-        # As a sender: the tag of each delivery not settled yet, and outcomes noted but not handed over.
-        self._tags: dict[Pointer, int] = {}
-        self._noted: list[tuple[int, Outcome]] = []
-        self._accepted: list[int] = []
+        # As a sender: the deliveries not settled yet, in the order they were sent.
+        self._sent: deque[tuple[Hashable, Pointer]] = deque()
+        self.outcomes_noted = 0
         self._tag_bytes = ffi.new("char[]", 4)
         self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
         # As a receiver: where a message is copied to on its way from the engine.
@@ -148,21 +151,6 @@ class LinkDriver:
                 self._engine.end(self)
         return False
 
-    def note_outcome(self, delivery: Pointer) -> None:
-        """Note what the peer says of a delivery of ours, and settle it."""
-        state = lib.pn_delivery_remote_state(delivery)
-        if state not in _TERMINAL and not lib.pn_delivery_settled(delivery):
-            return
-        tag = self._tags.pop(delivery, None)
-        if tag is None:
-            return
-        if state == lib.PN_ACCEPTED:
-            self._accepted.append(tag)
-        else:
-            self._note_accepted()
-            self._noted.append((tag, _read_outcome(delivery, state)))
-        lib.pn_delivery_settle(delivery)
-
     def hand_over(self, most: int) -> bool:
         """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
         more = False
@@ -207,7 +195,7 @@ class LinkDriver:
         lib.pn_link_flow(pointer, frame.credit - lib.pn_link_credit(pointer))
 
     def _send_transfer(self, frame: Transfer) -> None:
-        pointer, tag, tag_bytes, tags = self.pointer, self._tag, self._tag_bytes, self._tags
+        pointer, tag, tag_bytes, note = self.pointer, self._tag, self._tag_bytes, self._sent.append
         new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
         raw_tag = ffi.buffer(tag_bytes)
         settled = frame.settled
@@ -219,7 +207,7 @@ class LinkDriver:
             if settled:
                 settle(delivery)
             else:
-                tags[delivery] = number  # type: ignore[assignment]
+                note((number, delivery))
 
     def _send_disposition(self, frame: Disposition) -> None:
         update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
@@ -293,23 +281,40 @@ class LinkDriver:
             parts.append(ffi.unpack(self._buffer, size))
         return b"".join(parts)
 
-    def _note_accepted(self) -> None:
-        if self._accepted:
-            accepted, self._accepted = self._accepted, []
-            self._noted.extend((tag, ACCEPTED) for tag in accepted)
-
     def _hand_over_outcomes(self) -> None:
-        if not self._noted:
-            accepted, self._accepted = self._accepted, []
-            if accepted:
-                self.receive(Disposition(accepted, ACCEPTED))
-            return
-        self._note_accepted()
-        noted, self._noted = self._noted, []
-        for tag, outcome in noted:
-            self.receive(Disposition((tag,), outcome))
+        """Settle what the peer has decided on, and hand it over in runs of equal outcomes.
+
+        A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
+        that did not find as many outcomes as were noted.
+        """
+        sent, noted, self.outcomes_noted = self._sent, self.outcomes_noted, 0
+        state_of, settle = lib.pn_delivery_remote_state, lib.pn_delivery_settle
+        accepted: list[Hashable] = []
+        while sent and state_of(sent[0][1]) == _ACCEPTED:
+            tag, delivery = sent.popleft()
+            settle(delivery)
+            accepted.append(tag)
+        if accepted:
+            self.receive(Disposition(accepted, ACCEPTED))
+        if len(accepted) < noted:
+            self._hand_over_scattered()
+
+    def _hand_over_scattered(self) -> None:
+        decided: list[tuple[Hashable, Outcome]] = []
+        left: deque[tuple[Hashable, Pointer]] = deque()
+        for tag, delivery in self._sent:
+            state = lib.pn_delivery_remote_state(delivery)
+            if state in _TERMINAL or lib.pn_delivery_settled(delivery):
+                decided.append((tag, _read_outcome(delivery, state)))
+                lib.pn_delivery_settle(delivery)
+            else:
+                left.append((tag, delivery))
+        self._sent = left
+        for outcome, run in groupby(decided, itemgetter(1)):
+            self.receive(Disposition([tag for tag, _ in run], outcome))
 
 
+_ACCEPTED: Final = lib.PN_ACCEPTED
 _TERMINAL: Final = frozenset(_OUTCOME_CODES.values())
 
 
@@ -328,6 +333,8 @@ def _write_terminus(terminus: Pointer, address: str | None) -> None:
 
 
 def _read_outcome(delivery: Pointer, state: int) -> Outcome:
+    if state == _ACCEPTED:
+        return ACCEPTED
     disposition = lib.pn_delivery_remote(delivery)
     if state == lib.PN_REJECTED:
         condition = read_condition(lib.pn_disposition_condition(disposition))
