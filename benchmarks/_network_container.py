@@ -11,8 +11,11 @@ from proton.reactor import AtLeastOnce, AtMostOnce, Container
 
 from benchmarks._processes import Load
 
+PREFETCH = 10
+"""The credit a Container grants by default."""
+
 WINDOW = 256
-"""The same credit as rstreams grants by default."""
+"""The credit rstreams grants by default."""
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
@@ -21,8 +24,17 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 
 
 def consume(load: Load) -> float:
-    """Return the messages received per second."""
-    receiver = _Receiver(load)
+    """Return the messages received per second by a Container as it comes."""
+    return _consume(load, PREFETCH)
+
+
+def consume_with_window(load: Load) -> float:
+    """Return the messages received per second by one that grants as much credit as rstreams."""
+    return _consume(load, WINDOW)
+
+
+def _consume(load: Load, prefetch: int) -> float:
+    receiver = _Receiver(load, prefetch)
     Container(receiver).run()
     return (load.items - 1) / (receiver.last - receiver.first)
 
@@ -56,8 +68,8 @@ class _Sender(MessagingHandler):
 
 
 class _Receiver(MessagingHandler):
-    def __init__(self, load: Load) -> None:
-        super().__init__(prefetch=WINDOW)
+    def __init__(self, load: Load, prefetch: int) -> None:
+        super().__init__(prefetch=prefetch)
         self._load, self._received = load, 0
         self.first = self.last = 0.0
 
