@@ -26,6 +26,8 @@ T = TypeVar("T")
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
 
+_UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended before the item's outcome was told")
+
 
 class LinkSubscriber(Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
@@ -35,7 +37,7 @@ class LinkSubscriber(Generic[T]):
     Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
         encoded ends the stream in the same way.
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
-        settled are given back to the publisher through their holds.
+        sent are given back to the publisher through their holds, those that were and not settled as failed.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
@@ -312,9 +314,9 @@ class LinkSubscriber(Generic[T]):
         holds, self._holds = self._holds, []
         self._payloads.clear()
         self.ledger.send(len(holds))
+        self._subscription.cancel()  # first: what is given back must not come again
         for hold in holds:
             hold.release()
-        self._subscription.cancel()
 
     def _finish(self, error: BaseException | None) -> None:
         """The link has ended: give back what was not settled, and say how it went."""
@@ -326,7 +328,7 @@ class LinkSubscriber(Generic[T]):
         unsettled, self._unsettled = self._unsettled, {}
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
-            hold.release()
+            hold.fail(_UNTOLD)  # somebody may have worked on it
         if isinstance(failed, RStreamsError):
             failed.outcome_unknown = len(unsettled)
         self._on_finished(failed)
