@@ -135,11 +135,13 @@ class LocalDriver:
         if isinstance(frame, Transfer):
             self._credit -= len(frame.deliveries)
         self._link.receive(frame)
+        self.wake()
 
     def _arrive_flow(self, change: int, drain: bool) -> None:  # noqa: FBT001 - AMQP's own flag
         self._credit += change
         if not self._cut and self._link is not None:
             self._link.receive(Flow(self._credit, drain))
+            self.wake()
 
     def _lose(self, error: RStreamsError) -> None:
         if self._link is not None:
