@@ -12,7 +12,7 @@ from typing import TypeVar
 from rstreams._demand import UNBOUNDED, add_demand
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Stage
+from rstreams.operators._stage import Stage, require_subscription
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ class Arbiter(Stage[T, T]):
         self._introduced = False  # `on_subscribe` has gone downstream, which happens once (1.9)
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
         if not self._introduced:
             self._introduced = True
             self._awaiting = False

@@ -7,7 +7,8 @@ inner stands in line in `_ready`; `_drain` takes one item from the first in line
 
 `_drain` is the only loop, and all that can make items come at once (subscribing, asking for more) happens while
 `_draining` is set. So however many inner streams answer synchronously, they only fill queues: nothing recurses (3.3),
-signals come one after the other (1.3), and one without end cannot keep out those that are subscribed to.
+signals come one after the other (1.3), and one without end cannot keep out those that are subscribed to. Nor may
+they keep out the scope's other tasks: after `SLICE` steps or `TURN_S` seconds the loop goes on in the next turn.
 
 Where an inner stream was made of an item of an outer one (flat_map), `outer` is the claim on that item: whoever holds
 what the inner stream emits holds it too, and the last claim ends when the inner stream is complete and its queue empty.
@@ -18,11 +19,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Generic, TypeVar
 
-from rstreams._demand import UNBOUNDED, add_demand, take_demand
+from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
+from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED
-from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage
+from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.operators._stage import KeepingStage, require_subscription
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,9 +40,11 @@ class Merging(KeepingStage[T, R]):
         "_active",
         "_demand",
         "_draining",
+        "_next_turn",
         "_outer_complete",
         "_passing",
         "_ready",
+        "_scheduler",
         "_slots",
         "prefetch",
         "started",
@@ -56,6 +60,8 @@ class Merging(KeepingStage[T, R]):
         self._passing: Inner[T, R] | None = None
         self._demand = 0
         self._draining = False
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
         self._outer_complete = False
 
     def on_complete(self) -> None:
@@ -92,26 +98,50 @@ class Merging(KeepingStage[T, R]):
         self._drain()
 
     def _drain(self) -> None:
-        if self._draining:
-            return
+        if not self._draining and self._next_turn is None:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
         self._draining = True
+        began = 0.0 if self._scheduler is None else self._scheduler.now()
+        steps = 0
         try:
             if self._demand and not self.started:
                 self.started = True
                 for inner in tuple(self._active):
                     inner.upstream.request(self.prefetch)
-            while not self._ended:
-                if self._ready and self._demand:
-                    self._emit_next()
-                elif self._outer_complete and not self._active:
-                    super().on_complete()
-                elif self._slots and self.started and not self._outer_complete:
-                    slots, self._slots = self._slots, 0
-                    self._upstream.request(slots)
-                else:
+            while self._step():
+                steps += 1
+                if self._turn_is_over(steps, began):
                     return
         finally:
             self._draining = False
+
+    def _turn_is_over(self, steps: int, began: float) -> bool:
+        """Tell whether it is time to let others run, and see to the next turn then."""
+        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
+        if self._scheduler is None or steps & (steps - 1):
+            return False
+        if steps < SLICE and self._scheduler.now() - began < TURN_S:
+            return False
+        self._next_turn = self._scheduler.call_later(0, self._take_turn)
+        return True
+
+    def _step(self) -> bool:
+        """Do the next thing there is to do, if there is one."""
+        if self._ended:
+            return False
+        if self._ready and self._demand:
+            self._emit_next()
+        elif self._outer_complete and not self._active:
+            super().on_complete()
+        elif self._slots and self.started and not self._outer_complete:
+            slots, self._slots = self._slots, 0
+            self._upstream.request(slots)
+        else:
+            return False
+        return True
 
     def _emit_next(self) -> None:
         inner = self._ready.popleft()
@@ -123,8 +153,9 @@ class Merging(KeepingStage[T, R]):
         inner.emitted()
 
     def _let_go(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         active, self._active = self._active, {}
-        self._ready.clear()
         for inner in active:
             inner.outer.release()
             inner.let_go()
@@ -135,7 +166,7 @@ class Merging(KeepingStage[T, R]):
         """Emit or keep an item."""
         if self._ended:
             return
-        if self._draining or not self._demand:
+        if self._draining or self._ready or not self._demand:
             if not inner.queue:
                 self._ready.append(inner)
             inner.push(item)
@@ -186,6 +217,7 @@ class Inner(Generic[T, R]):
         self._complete = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
         if self.upstream is not ENDED or self._complete or self._merging.ended:
             subscription.cancel()
             return

@@ -51,9 +51,7 @@ class Stage(Generic[T, R]):
     # upstream calls these
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if subscription is None:  # 2.13
-            msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
-            raise TypeError(msg)
+        require_subscription(subscription)
         if self._upstream is not ENDED or self._ended:
             subscription.cancel()  # 2.5: at most one live subscription
             return
@@ -185,6 +183,13 @@ class Joined(Generic[R]):
     def subscribe(self, subscriber: Subscriber[R]) -> None:
         require_subscriber(subscriber)
         self._start(subscriber)
+
+
+def require_subscription(subscription: object) -> None:
+    """Raise `TypeError` for a subscription that is None (2.13)."""
+    if subscription is None:
+        msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
+        raise TypeError(msg)
 
 
 def require_at_least(operator: str, option: str, value: object, least: int) -> None:

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams.abc import Publisher, Subscription
+from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import DemandError
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
+T = TypeVar("T")
+
 ITEMS = [1, 2, 3, 4, 5, 6, 7]
+
+
+class Slow(Generic[T]):
+    """A source that, like a link, answers later: when the test calls `answer`."""
+
+    def __init__(self) -> None:
+        self.played = ManualPublisher[T]()
+        self._subscriber: Subscriber[T] | None = None
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        self._subscriber = subscriber
+
+    def answer(self) -> ManualPublisher[T]:
+        assert self._subscriber is not None
+        self.played.subscribe(self._subscriber)
+        return self.played
 
 
 class OperatorContract:

@@ -59,11 +59,24 @@ class ManualTask:
             raise
 
 
+class ManualTimer:
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function: Callable[[], None] | None = function
+
+    def cancel(self) -> None:
+        self._function = None
+
+    def fire(self) -> None:
+        if self._function is not None:
+            self._function()
+
+
 class ManualScheduler:
     """A `Scheduler` without a clock."""
 
     def __init__(self) -> None:
         self.tasks: list[ManualTask] = []
+        self.timers: list[ManualTimer] = []
 
     def now(self) -> float:
         return 0.0
@@ -77,12 +90,18 @@ class ManualScheduler:
         return task
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
-        raise NotImplementedError
+        assert delay_s == 0, "there is no clock"
+        timer = ManualTimer(function)
+        self.timers.append(timer)
+        return timer
 
     def run(self) -> None:
         """Run until every task has ended or waits."""
-        while ready := [task for task in self.tasks if task.ready]:
-            for task in ready:
+        while self.timers or any(task.ready for task in self.tasks):
+            timers, self.timers = self.timers, []
+            for timer in timers:
+                timer.fire()
+            for task in [task for task in self.tasks if task.ready]:
                 task.step()
             self.tasks = [task for task in self.tasks if not task.ended]
 

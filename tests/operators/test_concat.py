@@ -7,7 +7,7 @@ from rstreams.sources.empty import empty
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import OperatorContract
+from tests.operators.contract import OperatorContract, Slow
 
 
 class TestConcatFirst(OperatorContract):
@@ -71,51 +71,34 @@ def test_unbounded_demand_stays_unbounded() -> None:
 
 
 def test_demand_that_comes_between_two_sources_is_not_lost() -> None:
-    subscribers = []
-
-    class Slow:
-        """A source that, like a link, answers later."""
-
-        def subscribe(self, subscriber: object) -> None:
-            subscribers.append(subscriber)
-
-    first, second, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int](2)
-    concat(first, Slow()).subscribe(probe)
+    slow = Slow[int]()
+    first, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
+    concat(first, slow).subscribe(probe)
     first.next(1)
     first.complete()
     probe.request(3)
-    second.subscribe(subscribers[0])
+    second = slow.answer()
 
     assert second.requests == [4]
 
 
 def test_a_wrong_demand_between_two_sources_ends_the_stream() -> None:
-    subscribers = []
-
-    class Slow:
-        def subscribe(self, subscriber: object) -> None:
-            subscribers.append(subscriber)
-
-    second, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
-    concat(empty(), Slow()).subscribe(probe)
+    slow = Slow[int]()
+    probe = ProbeSubscriber[int](2)
+    concat(empty(), slow).subscribe(probe)
     probe.request(0)
-    second.subscribe(subscribers[0])
+    second = slow.answer()
 
     assert isinstance(probe.error, DemandError)
     assert second.cancelled
 
 
 def test_cancelled_between_two_sources_the_next_one_is_cancelled_when_it_answers() -> None:
-    subscribers = []
-
-    class Slow:
-        def subscribe(self, subscriber: object) -> None:
-            subscribers.append(subscriber)
-
-    second, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
-    concat(empty(), Slow()).subscribe(probe)
+    slow = Slow[int]()
+    probe = ProbeSubscriber[int](2)
+    concat(empty(), slow).subscribe(probe)
     probe.cancel()
-    second.subscribe(subscribers[0])
+    second = slow.answer()
 
     assert second.cancelled
     assert second.requests == []

@@ -1,17 +1,20 @@
 from collections.abc import Callable
 
 import pytest
+import trio
 
-from rstreams._demand import UNBOUNDED
+from rstreams._demand import SLICE, UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.map import map as map_
+from rstreams.runtime.scope import Scope
 from rstreams.sources.empty import empty
+from rstreams.sources.generate import generate
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import FunctionContract
+from tests.operators.contract import FunctionContract, Slow
 
 
 class TestFlatMap(FunctionContract):
@@ -301,6 +304,19 @@ def test_an_inner_stream_that_fails_fails_its_outer_item_and_gives_back_the_othe
     assert not inners.of[2].cancelled  # 2.3
 
 
+def test_a_hold_that_outlives_the_failure_of_its_inner_stream_keeps_the_outer_item_open() -> None:
+    source, inners, probe = _mapped(hold=True)
+    source.next(1)
+    inners.of[1].next("a")
+    inners.of[1].error(ValueError())
+    assert source.outcomes == [None]
+
+    probe.holds[0].done()
+
+    assert source.outcomes == ["failed"]
+    assert inners.of[1].outcomes == ["done"]
+
+
 def test_an_error_of_the_source_gives_everything_back() -> None:
     source, inners, probe = _mapped(1)
     source.next(1)
@@ -366,18 +382,31 @@ def test_a_function_that_cancels_and_returns_a_stream() -> None:
 
 
 def test_an_inner_stream_that_answers_after_a_cancel_is_cancelled() -> None:
-    subscribers = []
-
-    class Slow:
-        def subscribe(self, subscriber: object) -> None:
-            subscribers.append(subscriber)
-
-    source, late, probe = ManualPublisher[int](), ManualPublisher[str](), ProbeSubscriber[str](5)
-    flat_map(source, lambda _: Slow()).subscribe(probe)
+    slow = Slow[str]()
+    source, probe = ManualPublisher[int](), ProbeSubscriber[str](5)
+    flat_map(source, lambda _: slow).subscribe(probe)
     source.next(1)
     probe.cancel()
 
-    late.subscribe(subscribers[0])
+    late = slow.answer()
 
     assert late.cancelled
     assert late.requests == []
+
+
+async def test_endless_empty_inner_streams_let_other_tasks_run() -> None:
+    probe, called = ProbeSubscriber[int](1), 0
+
+    def function(_: int) -> Publisher[int]:
+        nonlocal called
+        called += 1
+        return empty()
+
+    async with Scope():
+        flat_map(generate(0, lambda n: (n, n + 1)), function).subscribe(probe)
+        while called < 4 * SLICE:
+            await trio.lowlevel.checkpoint()
+        probe.cancel()
+        at_cancel = called
+        await trio.lowlevel.checkpoint()
+    assert called == at_cancel

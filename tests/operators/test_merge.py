@@ -1,13 +1,18 @@
 from itertools import count
 
 import pytest
+import trio
+import trio.testing
 
-from rstreams._demand import UNBOUNDED
+from rstreams._demand import SLICE, UNBOUNDED
+from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.map import map as map_
 from rstreams.operators.merge import merge
 from rstreams.operators.take import take
+from rstreams.runtime.scope import Scope
 from rstreams.sources.empty import empty
 from rstreams.sources.from_iterable import from_iterable
+from rstreams.sources.generate import generate
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -144,7 +149,7 @@ def test_sources_after_one_that_fails_at_once_are_not_subscribed_to() -> None:
 
 def _failing() -> ManualPublisher[int]:
     class Failing(ManualPublisher[int]):
-        def subscribe(self, subscriber: object) -> None:
+        def subscribe(self, subscriber: Subscriber[int]) -> None:
             super().subscribe(subscriber)
             self.error(LookupError())
 
@@ -266,3 +271,45 @@ def test_a_second_subscription_of_a_source_is_cancelled() -> None:
     assert other.cancelled
     assert not one.cancelled
     assert probe.signals == ["on_subscribe"]
+
+
+# in a scope
+
+
+def _endless() -> Publisher[int]:
+    return generate(0, lambda n: (n, n + 1))
+
+
+async def test_endless_sources_let_other_tasks_run() -> None:
+    probe = ProbeSubscriber[int](UNBOUNDED)
+    async with Scope():
+        merge(_endless(), _endless()).subscribe(probe)
+        first = len(probe.items)
+        while len(probe.items) < 4 * SLICE:
+            await trio.lowlevel.checkpoint()
+        probe.cancel()
+    assert 0 < first <= SLICE
+    assert probe.items == [n for n in range(len(probe.items) // 2 + 1) for _ in range(2)][: len(probe.items)]
+
+
+async def test_between_turns_items_wait_behind_those_before_them() -> None:
+    manual, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+    async with Scope():
+        take(merge(range_(2 * SLICE), manual), 2 * SLICE + 1).subscribe(probe)
+        manual.next(-1)
+        probe.request(1)
+        assert len(probe.items) <= SLICE
+        while not probe.completed:
+            await trio.lowlevel.checkpoint()
+    assert sorted(probe.items) == list(range(-1, 2 * SLICE))
+
+
+async def test_a_cancel_between_turns_leaves_nothing_behind() -> None:
+    probe = ProbeSubscriber[int](UNBOUNDED)
+    async with Scope() as scope:
+        merge(_endless(), _endless()).subscribe(probe)
+        taken = len(probe.items)
+        probe.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not scope.nursery.child_tasks
+    assert len(probe.items) == taken

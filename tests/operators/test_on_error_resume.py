@@ -6,7 +6,7 @@ from rstreams.operators.map import map as map_
 from rstreams.operators.on_error_resume import on_error_resume
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import OperatorContract
+from tests.operators.contract import OperatorContract, Slow
 
 
 def _raise_again(error: Exception) -> Publisher[int]:
@@ -115,13 +115,8 @@ def test_a_cancel_after_the_switch_reaches_the_fallback() -> None:
 
 
 def test_until_the_fallback_answers_the_source_that_failed_is_left_alone() -> None:
-    subscribers = []
-
-    class Slow:
-        def subscribe(self, subscriber: object) -> None:
-            subscribers.append(subscriber)
-
-    source, probe = _resumed(lambda _: Slow())
+    slow = Slow[int]()
+    source, probe = _resumed(lambda _: slow)
     source.error(ValueError())
 
     probe.request(2)
