@@ -1,0 +1,1 @@
+"""The command line: `rstreams`, or `python -m rstreams.cli`; one module a command."""

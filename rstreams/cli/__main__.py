@@ -1,0 +1,69 @@
+"""The command `rstreams`: finds the subcommand, and turns what goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from rstreams import RStreamsError, __version__
+from rstreams.cli import node
+from rstreams.errors import ConfigError
+
+COMMANDS: Final = (node,)
+"""The modules of the subcommands: each has `add_to(commands)`, which sets `run` to what the command does."""
+
+FAILED: Final = 1
+MISUSED: Final = 2
+INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: The arguments, without the program's name; those of the process by default.
+
+    Returns:
+        The exit code: 0 when all went well, 1 when something failed, 2 for arguments that cannot be, 130 for an
+        interrupt. What went wrong is one line on stderr, with no traceback.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said why: --help, --version, or a mistake
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    try:
+        arguments.run(arguments)
+    except ConfigError as error:
+        return _say(arguments.command, error, MISUSED)
+    except (RStreamsError, OSError) as error:
+        return _say(arguments.command, error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rstreams",
+        description="Reactive Streams whose signals are AMQP 1.0 link frames.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"rstreams {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def _say(command: str, error: Exception, code: int) -> int:
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    print(f"rstreams {command}: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

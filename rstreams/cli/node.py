@@ -1,0 +1,195 @@
+"""`rstreams node`: the embedded node as a process of its own, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, cast
+
+import trio
+
+from rstreams.errors import ConfigError
+from rstreams.node import Node
+from rstreams.runtime.scope import Scope
+
+Overflow: TypeAlias = Literal["block", "drop_oldest"]
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_EXAMPLES = """\
+examples:
+  rstreams node --queue orders --queue jobs:5000
+  rstreams node --listen 127.0.0.1:0 --multicast prices:drop_oldest --url-file node.url
+  rstreams node --queue orders --user alice:/run/secrets/alice --user bob:env:BOBS_PASSWORD
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "node",
+        help="run a node with queues and multicasts, in memory",
+        description="Run an AMQP 1.0 node with queues and multicasts, in memory, until SIGINT or SIGTERM. When it is "
+        "ready it prints one line: listening on amqp://HOST:PORT",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:5672",
+        metavar="HOST:PORT",
+        help="where to listen; port 0 is any free port (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--queue",
+        action="append",
+        default=[],
+        metavar="NAME[:CAPACITY]",
+        help="a queue for competing consumers, of 1024 messages or as many as given; may be repeated",
+    )
+    parser.add_argument(
+        "--multicast",
+        action="append",
+        default=[],
+        metavar="NAME[:OVERFLOW]",
+        help="an address whose subscribers each get a copy: as fast as the slowest (block, the default), or with its "
+        "oldest items dropped for who is slow (drop_oldest); may be repeated",
+    )
+    parser.add_argument(
+        "--user",
+        action="append",
+        default=[],
+        metavar="NAME:FILE",
+        help="let in only users named so, with the password that is the first line of FILE, or with NAME:env:VARIABLE "
+        "that of an environment variable; may be repeated (default: everyone is let in)",
+    )
+    parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the node.
+
+    Errors: `ConfigError` for an option that cannot be; `TransportError` if it cannot listen; `OSError` for a file that
+        cannot be read or written.
+    Context: Blocks until a signal comes; then every connection is closed in order.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    trio.run(_run, arguments)
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    users = _users(arguments.user)
+    # One signal is enough, and a second one finds the node closing: a terminal sends it to everyone in it, and so may
+    # whoever started the node.
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        stop = trio.Event()
+        async with Scope() as scope, Node(users=users) as node:
+            scope.nursery.start_soon(_watch, signals, stop)
+            for text in arguments.queue:
+                name, capacity = _queue(text)
+                node.queue(name, capacity=capacity)
+            for text in arguments.multicast:
+                name, overflow = _multicast(text)
+                node.multicast(name, overflow=overflow)
+            listener = await node.listen(arguments.listen)
+            with _written(arguments.url_file, listener.url):
+                print(f"listening on {listener.url}", flush=True)
+                await stop.wait()
+
+
+async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
+    async for _ in signals:
+        stop.set()
+
+
+@contextmanager
+def _written(path: Path | None, url: str) -> Iterator[None]:
+    """Have `url` in a file for the length of a block; whoever finds the file finds the whole of it."""
+    if path is None:
+        yield
+        return
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(f"{url}\n", encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        msg = f"--url-file {str(path)!r} cannot be written: {error.strerror}"
+        raise OSError(msg) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _queue(text: str) -> tuple[str, int]:
+    """Return the name and capacity in `NAME[:CAPACITY]`."""
+    name, colon, capacity = text.rpartition(":")
+    if not colon:
+        return text, 1024
+    if not capacity.isascii() or not capacity.isdigit():
+        msg = f"--queue {text!r}: the capacity must be a number of messages, not {capacity!r} (NAME or NAME:CAPACITY)"
+        raise ConfigError(msg)
+    return name, int(capacity)
+
+
+def _multicast(text: str) -> tuple[str, Overflow]:
+    """Return the name and overflow in `NAME[:OVERFLOW]`."""
+    name, colon, overflow = text.rpartition(":")
+    if not colon:
+        return text, "block"
+    if overflow not in {"block", "drop_oldest"}:
+        msg = f"--multicast {text!r}: the overflow must be block or drop_oldest, not {overflow!r}"
+        raise ConfigError(msg)
+    return name, cast("Overflow", overflow)
+
+
+def _users(texts: list[str]) -> dict[str, str] | None:
+    """Return the passwords by user, or None if no user was given: everyone is let in."""
+    users: dict[str, str] = {}
+    for text in texts:
+        name, password = _user(text)
+        if name in users:
+            msg = f"--user {name!r} is given twice"
+            raise ConfigError(msg)
+        users[name] = password
+    return users or None
+
+
+def _user(text: str) -> tuple[str, str]:
+    """Return the name and the password that `NAME:FILE` or `NAME:env:VARIABLE` says.
+
+    No error repeats what stands behind the name: it may be the password, given by mistake.
+    """
+    name, _, place = text.partition(":")
+    if not name or not place:
+        msg = f"--user {name!r}: give NAME:FILE or NAME:env:VARIABLE"
+        raise ConfigError(msg)
+    if place.startswith("env:"):
+        password, where = os.environ.get(place[4:], ""), "environment variable"
+    else:
+        password, where = _first_line(name, Path(place)), "password file's first line"
+    if not password:
+        msg = f"--user {name!r}: the {where} is empty or missing"
+        raise ConfigError(msg)
+    return name, password
+
+
+def _first_line(name: str, path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        why = "it is no UTF-8 text"
+    except OSError as error:
+        why = error.strerror or "it is no file"
+    else:
+        return text.partition("\n")[0].removesuffix("\r")
+    msg = f"--user {name!r}: the password file cannot be read: {why} (NAME:FILE; the password itself stands in FILE)"
+    raise ConfigError(msg)
