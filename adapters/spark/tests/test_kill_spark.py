@@ -94,8 +94,8 @@ def test_killing_the_jvm_loses_nothing_and_leaves_nothing_behind(
     counts, counters = copied(spark, tmp_path), node.queue("in")
     assert set(counts) == ids(SENT), "none is missing"
     assert counters["accepted"] == SENT
-    assert counters["abandoned"] == 0, "both times the link was closed in order"
-    assert counts.total() - SENT <= counters["released"], "twice came only what was given back"
+    assert counters["modified"] == 0, "both times the messages were given back in order"
+    assert counts.total() - SENT <= 100, "twice came at most the one batch that was under way"
 
 
 def test_killing_the_runner_fails_the_query_and_loses_nothing(
@@ -119,7 +119,7 @@ def test_killing_the_runner_fails_the_query_and_loses_nothing(
     counts, counters = copied(spark, tmp_path), node.queue("in")
     assert set(counts) == ids(600)
     assert counters["accepted"] == 600
-    assert counts.total() - 600 <= counters["abandoned"] <= 50
+    assert counts.total() - 600 <= 50, "twice came at most the one batch that was under way"
     eventually(lambda: list((tmp_path / "spool").iterdir()) == [], "the spools are deleted, the killed one's too", 5)
 
 

@@ -86,7 +86,7 @@ class Intake:
         self._subscription = subscription
         self._news.set()
 
-    def on_next(self, message: Message) -> None:
+    def on_next(self, item: Message) -> None:
         """Make a row of a message; it stays unsettled."""
         assert self._subscription is not None
         self._received += 1
@@ -96,9 +96,9 @@ class Intake:
             self._set_aside.append(hold)
             return
         try:
-            row = self._parse(message)
+            row = self._parse(item)
         except Exception as error:  # whatever is wrong with a message, it must not vanish
-            self._on_unparsable(message, hold, error)
+            self._on_unparsable(item, hold, error)
             return
         if not self._waiting:
             self._first_came_at = trio.current_time()

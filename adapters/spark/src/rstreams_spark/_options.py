@@ -18,6 +18,7 @@ V = TypeVar("V")
 MAX_CREDIT: Final = 2**31 - 1
 """The most a link may be granted, and so the largest batch."""
 
+_URL: Final = "amqp://[user:password@]host[:port]"
 _MAX_DELAY_S: Final = 3600.0
 _MAX_PARTITIONS: Final = 10_000
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -138,21 +139,17 @@ class _Given:
         return self._read(name, default, lambda text: choices.get(text.lower()), " or ".join(choices))
 
     def peer(self) -> Peer:
-        allowed = "amqp://[user:password@]host[:port]"
-        given = self.required("url", f"{allowed}, such as amqp://127.0.0.1:5672")
+        given = self.required("url", f"{_URL}, such as amqp://127.0.0.1:5672")
         try:
             url = urlsplit(given)
-            host, port = url.hostname, 5672 if url.port is None else url.port
-            beyond = url.path not in {"", "/"} or url.query or url.fragment
-            nameless = url.password is not None and not url.username
-            wrong = url.scheme != "amqp" or not host or not port or beyond or nameless
+            port = 5672 if url.port is None else url.port
         except ValueError:
-            wrong = True
-        if wrong:
-            msg = f"option url={_without_credentials(given)!r}: must be {allowed}"
-            raise ConfigError(msg)
-        assert host is not None
-        return Peer(host, port, self._with_credentials(url))
+            raise _wrong_url(given) from None
+        beyond = url.path not in {"", "/"} or url.query or url.fragment
+        nameless = url.password is not None and not url.username
+        if url.scheme != "amqp" or not url.hostname or not port or beyond or nameless:
+            raise _wrong_url(given)
+        return Peer(url.hostname, port, self._with_credentials(url))
 
     def _with_credentials(self, url: SplitResult) -> str:
         username = self.optional("username", "the name to log in with")
@@ -182,10 +179,11 @@ class _Given:
         return value
 
 
-def _without_credentials(url: str) -> str:
-    """Return `url` without what stands, or may be meant to stand, before the host."""
+def _wrong_url(url: str) -> ConfigError:
+    """Show what was given, without what stands, or may be meant to stand, before the host."""
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
-    return scheme + mark + rest.rpartition("@")[2]
+    shown = scheme + mark + rest.rpartition("@")[2]
+    return ConfigError(f"option url={shown!r}: must be {_URL}")
 
 
 def hide_credentials(text: str) -> str:

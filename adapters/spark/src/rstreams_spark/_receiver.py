@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 import trio
 
 import rstreams
-from rstreams.errors import RStreamsError
 from rstreams_spark._intake import Intake
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._schema import Row, row_of
@@ -50,7 +49,6 @@ class Receiver:
         self._options = options
         self._on_orphaned = on_orphaned
         self._parent = os.getppid()
-        self._crash: BaseException | None = None
         started: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
         self._thread.start()
@@ -75,9 +73,8 @@ class Receiver:
         try:
             return trio.from_thread.run(function, trio_token=self._token)
         except (trio.RunFinishedError, trio.Cancelled):
-            told = "it was closed" if self._crash is None else f"{type(self._crash).__name__}: {self._crash}"
-            msg = f"{self._where}: the connection has ended: {told}"
-            raise SourceFailed(hide_credentials(msg)) from None
+            msg = f"{self._where}: the connection was closed from this side"
+            raise SourceFailed(msg) from None
         except (SourceFailed, UnparsableMessage) as error:
             msg = f"{self._where}: {error}"
             raise type(error)(hide_credentials(msg)) from None
@@ -91,10 +88,9 @@ class Receiver:
     def _run(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         try:
             trio.run(self._main, started)
-        except BaseException as error:
-            self._crash = error
-        if os.getppid() != self._parent:
-            self._on_orphaned()
+        finally:
+            if os.getppid() != self._parent:
+                self._on_orphaned()
 
     async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         options = self._options
@@ -117,7 +113,7 @@ class Receiver:
                 connection.messages(options.address, window=options.max_messages_per_trigger).subscribe(intake)
                 await self._stop.wait()
                 intake.give_back()
-        except RStreamsError as error:
+        except Exception as error:  # whatever it is, the query is told
             intake.on_error(error)
         await self._stop.wait()
 

@@ -1,0 +1,114 @@
+"""The source's connection in its thread, against a node in another process; no Spark."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from rstreams_spark import _receiver
+from rstreams_spark._options import SourceOptions
+from rstreams_spark._receiver import Receiver
+from rstreams_spark.errors import SourceFailed, UnparsableMessage
+
+from rstreams import Message
+
+if TYPE_CHECKING:
+    from conftest import Eventually, NodeProcess
+    from rstreams_spark._schema import Row
+
+
+@contextmanager
+def receiving(url: str, orphaned: threading.Event | None = None, **options: str) -> Iterator[Receiver]:
+    parsed = SourceOptions.parse({"url": url, "address": "in", "maxtriggerdelay": "0ms"} | options)
+    receiver = Receiver(parsed, (orphaned or threading.Event()).set)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
+def bodies(rows: list[Row]) -> list[bytes | None]:
+    return [row[0] for row in rows]
+
+
+def test_a_batch_is_accepted_by_the_next_call_and_the_rest_released_by_closing(node: NodeProcess) -> None:
+    node.publish("in", [b"1", b"2", b"3", b"4", b"5"])
+    with receiving(node.url) as receiver:
+        assert bodies(receiver.collect_queued(0, 3)) == [b"1", b"2", b"3"]
+        counters = node.queue("in")
+        assert (counters["unsettled"], counters["accepted"]) == (5, 0)
+        assert bodies(receiver.collect_queued(3, 3)) == [b"4", b"5"]
+    counters = node.queue("in")
+    assert (counters["accepted"], counters["modified"], counters["ready"], counters["consumers"]) == (3, 0, 2, 0)
+    assert node.take("in", 2) == [Message(body=b"4"), Message(body=b"5")]  # with a delivery-count of 0
+
+
+def test_what_was_committed_last_is_accepted_even_if_closing_follows_at_once(node: NodeProcess) -> None:
+    node.publish("in", [b"%d" % n for n in range(1_000)])
+    with receiving(node.url) as receiver:
+        assert len(receiver.collect_queued(0, 1_000)) == 1_000
+        assert receiver.collect_queued(1_000, 1_000) == []
+    counters = node.queue("in")
+    assert (counters["accepted"], counters["delivered"]) == (1_000, 1_000)
+
+
+def test_errors_name_the_address_and_the_peer_and_no_credentials(guarded_node: NodeProcess) -> None:
+    where = rf"^rstreams source, address '{{}}' at 127\.0\.0\.1:{guarded_node.port}: "
+    with (
+        pytest.raises(
+            SourceFailed, match=where.format("nowhere") + "LinkDetached: no address 'nowhere' here"
+        ) as caught,
+        receiving(guarded_node.url, address="nowhere"),
+    ):
+        pass
+    assert "cr%40et" not in str(caught.value)
+
+    guarded_node.publish("in", [Message(body=1, id="bad")])
+    with receiving(guarded_node.url) as receiver:
+        with pytest.raises(
+            UnparsableMessage, match=where.format("in") + r"message 1 of this link \(message_id 'bad'\)"
+        ):
+            receiver.collect_queued(0, 10)
+        guarded_node.kill()
+        with pytest.raises(SourceFailed, match=where.format("in") + "ConnectionLost: "):
+            while True:
+                receiver.collect(0, 10)
+
+
+def test_a_closed_receiver_says_so(node: NodeProcess) -> None:
+    with receiving(node.url) as receiver:
+        receiver.close()
+        with pytest.raises(SourceFailed, match="the connection was closed from this side"):
+            receiver.collect(0, 10)
+
+
+def test_what_goes_wrong_in_the_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_url: str) -> None:
+        msg = "a mistake of ours"
+        raise ZeroDivisionError(msg)
+
+    monkeypatch.setattr(_receiver.rstreams, "connect", broken)
+    with (
+        pytest.raises(
+            SourceFailed, match=r"at 127\.0\.0\.1:1: ZeroDivisionError: a mistake of ours; messages that Spark has not"
+        ),
+        receiving("amqp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_it_gives_back_and_tells_when_its_parent_has_died(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    orphaned = threading.Event()
+    node.publish("in", [b"1", b"2"])
+    with receiving(node.url, orphaned) as receiver:
+        assert len(receiver.collect_queued(0, 10)) == 2
+        monkeypatch.setattr(os, "getppid", lambda: 1)
+        assert orphaned.wait(10)
+        counters = node.queue("in")
+        assert (counters["modified"], counters["ready"], counters["consumers"]) == (0, 2, 0)
