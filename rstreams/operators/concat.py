@@ -46,9 +46,7 @@ class _Concat(Arbiter[T]):
         self._advancing = False
 
     def on_complete(self) -> None:
-        if not self._ended:
-            self._upstream = ENDED  # from here on demand waits for the next source
-            self.advance()
+        self.advance()
 
     def advance(self) -> None:
         """Subscribe to the next source; one that completes at once only makes the loop turn again (3.3)."""

@@ -371,6 +371,16 @@ class FunctionContract(OperatorContract):
         assert probe.signals == ["on_subscribe"]
         assert None not in source.outcomes
 
+    def test_after_a_cancel_a_user_function_is_not_called(self) -> None:
+        called: list[None] = []
+        source, probe = self._subscribe_with(lambda: called.append(None))
+        probe.cancel()
+
+        source.next(1)
+        self.settle()
+
+        assert called == []
+
     def _subscribe_with(self, function: Callable[[], object]) -> tuple[ManualPublisher[int], ProbeSubscriber[Any]]:
         source = ManualPublisher[int]()
         probe = ProbeSubscriber[Any](UNBOUNDED)

@@ -88,6 +88,17 @@ def test_cancel_in_the_last_list_leaves_out_the_completion() -> None:
     assert probe.signals == ["on_subscribe", "on_next"]
 
 
+def test_what_is_requested_in_the_last_list_does_not_reach_the_source() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](1, on_item=lambda _: probe.request(1))
+    buffer_count(source, 3).subscribe(probe)
+
+    source.next(1)
+    source.complete()
+
+    assert source.requests == [3]  # 2.3
+    assert probe.completed
+
+
 class Link(ManualPublisher[int]):
     """A source that, like a link, has no more than its window unsettled."""
 

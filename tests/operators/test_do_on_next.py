@@ -20,14 +20,3 @@ def test_the_function_sees_each_item_before_it_is_emitted() -> None:
     source.next(1, 2)
 
     assert seen == ["saw 1", "emitted 1", "saw 2", "emitted 2"]
-
-
-def test_after_a_cancel_the_function_sees_nothing() -> None:
-    seen: list[int] = []
-    source, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
-    do_on_next(source, seen.append).subscribe(probe)
-    probe.cancel()
-
-    source.next(1)
-
-    assert seen == []

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from rstreams._demand import UNBOUNDED
 from rstreams._scheduler import current_scheduler
@@ -14,7 +15,7 @@ from rstreams.runtime.scope import Scope
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract
-from tests.operators.manual_scheduler import ManualEvent, ManualScheduler
+from tests.operators.manual_scheduler import Cancelled, ManualEvent, ManualScheduler
 
 
 async def _ten_times(x: int) -> int:
@@ -264,7 +265,7 @@ def test_completion_that_a_request_inside_on_next_brings_comes_after_it(schedule
 
     probe.on_item = on_item
     source = ManualPublisher[int](on_request=lambda _: source.complete() if source.outcomes else None)
-    map_async(source, _ten_times).subscribe(probe)
+    map_async(source, _ten_times, concurrency=2).subscribe(probe)
     source.next(1)
     scheduler.run()
 
@@ -292,6 +293,37 @@ def test_a_function_that_is_not_async_is_an_error(scheduler: ManualScheduler) ->
 
     assert isinstance(probe.error, TypeError)
     assert source.outcomes == ["failed"]
+
+
+def test_a_function_that_fails_when_it_is_cancelled_is_heard_no_more(scheduler: ManualScheduler) -> None:
+    door = ManualEvent()
+
+    async def fail_on_cancel(_: int) -> None:
+        try:
+            await door.wait()
+        except Cancelled:
+            raise LookupError from None
+
+    source, probe = ManualPublisher[int](), ProbeSubscriber[None](1)
+    map_async(source, fail_on_cancel).subscribe(probe)
+    source.next(1)
+    scheduler.run()
+    probe.cancel()
+    scheduler.run()
+
+    assert probe.signals == ["on_subscribe"]
+    assert source.outcomes == ["released"]
+
+
+def test_a_result_that_comes_after_the_end_is_dropped(scheduler: ManualScheduler) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](2)
+    map_async(source, _ten_times, concurrency=2).subscribe(probe)
+    source.next(1, 2)
+    probe.on_item = lambda _: probe.cancel()
+    scheduler.run()
+
+    assert probe.items == [10]
+    assert source.outcomes == ["done", "released"]
 
 
 # under trio
