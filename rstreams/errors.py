@@ -82,6 +82,19 @@ class RStreamsError(Exception):
 
     outcome_unknown: int = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let an error be copied, and pickled into another process, whatever its constructor takes."""
+        plain = {name: dict(value) if name == "info" else value for name, value in self.__dict__.items()}
+        return _restore, (type(self), self.args, plain)
+
+
+def _restore(kind: type[RStreamsError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RStreamsError:
+    error = kind.__new__(kind)
+    error.args = args
+    for name, value in attributes.items():
+        setattr(error, name, MappingProxyType(value) if name == "info" else value)
+    return error
+
 
 class ConfigError(RStreamsError, ValueError):
     """An option has a value that cannot work; the message names the option, the value and what is allowed."""
