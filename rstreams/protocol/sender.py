@@ -7,13 +7,22 @@ one run.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from typing import Generic, TypeVar
 
 from rstreams._demand import SLICE
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED
 from rstreams.abc import Hold, Publisher, Subscription
-from rstreams.errors import Condition, DeliveryFailed, LinkDetached, RStreamsError, condition_of, error_for
+from rstreams.errors import (
+    Condition,
+    DeliveryFailed,
+    LinkDetached,
+    RStreamsError,
+    SpecViolation,
+    condition_of,
+    error_for,
+)
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
@@ -89,6 +98,7 @@ class LinkSubscriber(Generic[T]):
         self._item_bytes = _FIRST_GUESS_BYTES
         self._completed = False  # the publisher has said its last: completion, or `_error`
         self._error: BaseException | None = None
+        self._publisher_ended = False  # by its own word, or by our cancel
         self._working = False
         self._drain = False
         self._finished = False
@@ -105,6 +115,9 @@ class LinkSubscriber(Generic[T]):
 
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
+        if self._completed:  # aborted before it was
+            self._wake()
+            return
         try:
             self._publisher.subscribe(self)
         except Exception as error:  # a broken publisher must not take the connection down
@@ -136,7 +149,7 @@ class LinkSubscriber(Generic[T]):
             payload = self._encode(item)
         except Exception as error:  # the caller's own encoder may raise anything
             hold.fail(error)
-            self._subscription.cancel()
+            self._cancel_publisher()
             self.on_error(error)
             return
         self._payloads.append(payload)
@@ -146,6 +159,7 @@ class LinkSubscriber(Generic[T]):
 
     def on_error(self, error: BaseException) -> None:
         """The publisher failed: a detach with the condition follows what it sent before."""
+        self._publisher_ended = True
         if not self._completed:
             self._completed = True
             self._error = error
@@ -153,6 +167,7 @@ class LinkSubscriber(Generic[T]):
 
     def on_complete(self) -> None:
         """The publisher is through: a detach without error follows what it sent before."""
+        self._publisher_ended = True
         if not self._completed:
             self._completed = True
             self._wake()
@@ -192,7 +207,7 @@ class LinkSubscriber(Generic[T]):
         error: BaseException | None = None
         if frame.condition is not None:
             error = error_for(frame.condition, frame.description, frame.info)
-        elif self._state is State.DETACH_RECEIVED and self._settle_before_detach:
+        elif self._state is State.DETACH_RECEIVED and self._settle_before_detach and not self._through:
             text = "the peer detached the link before the stream was through"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if self._state is State.DETACH_RECEIVED:
@@ -210,6 +225,8 @@ class LinkSubscriber(Generic[T]):
         self._working = True
         try:
             at_rest = self._send_transfers()
+            if self._finished:
+                return  # the link was lost while the publisher was asked
             if self._drain and at_rest:
                 # What is still owed arrives later and takes the next credit first (law 3).
                 self._drain = False
@@ -247,16 +264,26 @@ class LinkSubscriber(Generic[T]):
             if left <= 0:
                 driver.wake()
                 return False
-            if not self._completed:
+            if not self._completed and self._subscription is not ENDED:  # it may come later than the credit
                 items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
                 if items:
-                    self._subscription.request(items)
+                    self._request(items)
             if not self._payloads:
                 return True
 
+    def _request(self, items: int) -> None:
+        try:
+            self._subscription.request(items)
+        except Exception as error:  # against 3.16, and no reason for the connection to die
+            self._cancel_publisher()
+            self.on_error(error)
+
     def _count_received(self) -> None:
         """Tell the ledger what has gathered since it was last told: once a run, not once an item."""
-        self.ledger.receive(len(self._payloads) - self.ledger.held)
+        ledger = self.ledger
+        ledger.receive(len(self._payloads) - ledger.held)
+        if ledger.owed < 0 and not self._completed:
+            self._stop(SpecViolation("1.1", "the publisher sent more items than were requested"))
 
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
@@ -281,7 +308,7 @@ class LinkSubscriber(Generic[T]):
         driver = self._driver
         if self._payloads or driver.queued():
             return
-        if self._settle_before_detach and self._unsettled:
+        if self._settle_before_detach and not self._through:
             return
         error = self._error
         if error is None or isinstance(error, DeliveryFailed):
@@ -295,6 +322,11 @@ class LinkSubscriber(Generic[T]):
         self._link.send(frame)
 
     # how it ends
+
+    @property
+    def _through(self) -> bool:
+        """Whether the publisher has said its last, and all of it is sent and settled."""
+        return self._completed and not self._payloads and not self._unsettled
 
     def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
         if outcome.kind == "released":
@@ -314,21 +346,34 @@ class LinkSubscriber(Generic[T]):
         holds, self._holds = self._holds, []
         self._payloads.clear()
         self.ledger.send(len(holds))
-        self._subscription.cancel()  # first: what is given back must not come again
+        self._cancel_publisher()  # first: what is given back must not come again
         for hold in holds:
             hold.release()
+
+    def _cancel_publisher(self) -> None:
+        """Cancel the publisher, unless it has ended (2.4) or been cancelled."""
+        if self._publisher_ended:
+            return
+        self._publisher_ended = True
+        try:
+            self._subscription.cancel()
+        except Exception as error:  # against 3.15, and no reason for the connection to die
+            if self._error is None:
+                self._error = error
 
     def _finish(self, error: BaseException | None) -> None:
         """The link has ended: give back what was not settled, and say how it went."""
         if self._finished:
             return
         self._finished = True
-        failed = self._error or error
-        self._stop(failed)
+        self._stop(error)
+        failed = self._error
         unsettled, self._unsettled = self._unsettled, {}
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
             hold.fail(_UNTOLD)  # somebody may have worked on it
-        if isinstance(failed, RStreamsError):
+        if unsettled and isinstance(failed, RStreamsError):
+            # What ends a connection is told to each of its links; the count is this link's own.
+            failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = len(unsettled)
         self._on_finished(failed)
