@@ -71,8 +71,11 @@ class LinkSubscription(Generic[T]):
         self._emitting = False
         self._current: Hashable = None
         self._shared: SharedHold | None = None
-        self._on_drained: list[Callable[[], None]] = []
-        self._draining = False
+        self._on_drained: list[Callable[[], None]] = []  # drains asked for
+        self._draining: list[Callable[[], None]] | None = None  # the drain under way
+        self._signalling = False
+        self._work_waits = False
+        self._lost = False
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on."""
@@ -116,9 +119,12 @@ class LinkSubscription(Generic[T]):
         """Have the sender use up its credit now with what it has.
 
         Args:
-            on_drained: Called like a signal when all that was there has been handed over; never after the end.
+            on_drained: Called like a signal when the credit is used up or given back, and what came for it has been
+                handed over; never after the end.
 
-        Credit: What the sender gives back returns to unmet demand, and is granted again after `on_drained`.
+        Credit: All the grant rule allows is granted first. What the sender gives back returns to unmet demand, and is
+            granted again after `on_drained`. Fewer items than were asked for and had room say that the sender had no
+            more.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         if not self._silent:
@@ -168,13 +174,14 @@ class LinkSubscription(Generic[T]):
         elif not frame.closed:
             text = "the peer left the subscription without ending it"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        elif not self._started:
+            text = "the peer refused the link and did not say why"
+            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         self._end(error)
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what was not handed over is with the peer, but for what came settled."""
-        kept = [entry for entry in self._buffer if entry[0] is None]
-        self.ledger.give_back(len(self._buffer) - len(kept))
-        self._buffer = deque(kept)
+        self._lost = True
         self._end(frame.error)
         self.work()
 
@@ -182,6 +189,11 @@ class LinkSubscription(Generic[T]):
         """Hand over, settle, grant, end: whatever has become possible."""
         if self._emitting:
             return  # called from inside on_next; the emission goes on, and this after it
+        if self._signalling:
+            self._work_waits = True  # until the signal has returned: signals are serial (1.3)
+            return
+        if self._lost:
+            self._forget_unsettled()
         self._emit()
         if self._ended and not self._buffer:
             self._signal_end()
@@ -264,6 +276,13 @@ class LinkSubscription(Generic[T]):
             shared.done()
         else:
             shared.fail(error)
+        self._current = None  # no further hold on it, whatever signal follows
+
+    def _forget_unsettled(self) -> None:
+        """Drop what was not handed over: the peer has it back, but for what came settled."""
+        kept = [entry for entry in self._buffer if entry[0] is None]
+        self.ledger.give_back(len(self._buffer) - len(kept))
+        self._buffer = deque(kept)
 
     def _release_buffer(self) -> None:
         released = [(RELEASED, delivery) for delivery, _ in self._buffer if delivery is not None]
@@ -292,7 +311,7 @@ class LinkSubscription(Generic[T]):
             if credit > 0:
                 self._send(Flow(0))
             return
-        if self._on_drained:
+        if self._on_drained or self._draining is not None:
             self._work_drain(credit)
             return
         granted = self.ledger.grant(credit)
@@ -300,17 +319,17 @@ class LinkSubscription(Generic[T]):
             self._send(Flow(credit + granted))
 
     def _work_drain(self, credit: int) -> None:
-        if not self._draining:
+        if self._draining is None:
+            self._draining, self._on_drained = self._on_drained, []
             credit += self.ledger.grant(credit)
-            self._draining = credit > 0
-            if self._draining:
+            if credit > 0:
                 self._send(Flow(credit, drain=True))
                 return
         if credit <= 0 and not self._buffer:
-            self._draining = False
-            calls, self._on_drained = self._on_drained, []
+            calls, self._draining = self._draining, None
             for call in calls:
-                self._signal(call)
+                if not self._silent:
+                    self._signal(call)
             self._wake()
 
     def _send_detach(self) -> None:
@@ -357,10 +376,16 @@ class LinkSubscription(Generic[T]):
         self._wake()
 
     def _signal(self, call: Callable[[], None]) -> None:
+        before, self._signalling = self._signalling, True
         try:
             call()
         except Exception as error:  # user code may raise anything; the connection must live
             self._raised(error)
+        finally:
+            self._signalling = before
+        if self._work_waits and not before:
+            self._work_waits = False
+            self._wake()
 
 
 _CAN_DETACH = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)
