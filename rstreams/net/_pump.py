@@ -173,7 +173,7 @@ class Pump:
                 await self._send(output)
             elif self._over:
                 return
-            elif more:
+            elif more or engine.has_events:  # making output can be what tells the engine that it has failed
                 await trio.lowlevel.checkpoint()
             else:
                 with trio.move_on_at(deadline):

@@ -22,6 +22,9 @@ logger = logging.getLogger("rstreams.net")
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 """How long a client may take to say who it is, in seconds."""
 
+HANG_UP_TIMEOUT_S: Final = 1.0
+"""How long a refused client may take to hang up in its turn, in seconds."""
+
 Attaching = Callable[[LinkDriver, Attach], None]
 
 
@@ -88,8 +91,9 @@ class Listener:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
                 user, first = await authenticate(stream, options.users)
         except (RStreamsError, trio.TooSlowError, trio.BrokenResourceError) as error:
-            logger.warning("refused a connection from %s: %s", peer, error or "it took too long to say who it is")
-            await trio.aclose_forcefully(stream)
+            why = str(error) or "it took too long to say who it is"
+            logger.warning("refused a connection from %s: %s", peer, why)
+            await _hang_up(stream)
             return
         pump = Pump(
             stream,
@@ -122,6 +126,22 @@ async def open_listener(place: str) -> Listener:
         msg = f"cannot listen on {address}: {error.strerror or error}"
         raise TransportError(msg) from error
     return Listener(address, listeners)
+
+
+async def _hang_up(stream: trio.SocketStream) -> None:
+    """Close a connection so that the client gets what it was sent last.
+
+    A socket closed with something unread in it is reset, and a client that sends ahead would never see why.
+    """
+    try:
+        with trio.move_on_after(HANG_UP_TIMEOUT_S):
+            await stream.send_eof()
+            while await stream.receive_some(4096):
+                pass
+    except trio.BrokenResourceError:
+        pass  # the client was quicker
+    finally:
+        await trio.aclose_forcefully(stream)
 
 
 def _peer_of(stream: trio.SocketStream) -> str:

@@ -137,6 +137,7 @@ class Engine:
     def feed(self, data: bytes | bytearray) -> None:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
+            lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
         view, at = ffi.from_buffer(data), 0
@@ -166,6 +167,11 @@ class Engine:
             self._dirty.update(dict.fromkeys(self._waiting))
             self._waiting.clear()
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether something has happened that `dispatch` has not seen yet."""
+        return bool(lib.pn_collector_peek(self._collector))
 
     def tick(self, now_s: float) -> float:
         """Do what the clock asks for (heartbeats, time-outs); return when to come again."""
