@@ -25,9 +25,8 @@ class Queue:
 
     What a consumer does with its hold decides: none taken, or `done`: accepted. `release`: given back untouched.
     `fail`: given back with its delivery-count raised, or gone if the error is a `DeliveryFailed` that says "rejected"
-    (one that says "released" is a release). A consumer that cancels gives back all it has not settled, in order and
-    with the delivery-count raised, for it may have worked on them: what it never saw should be released before.
-    To settle such a message afterwards does nothing.
+    (one that says "released" is a release). A consumer that cancels gets no more, and still says by its holds what
+    became of what it has: a hold outlives the cancel.
 
     Args:
         name: The address.
@@ -57,7 +56,6 @@ class Queue:
         self._rejected = 0
         self._released = 0
         self._modified = 0
-        self._abandoned = 0
 
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Add a consumer; it gets encoded messages as it requests them, until it cancels.
@@ -94,7 +92,6 @@ class Queue:
             rejected=self._rejected,
             released=self._released,
             modified=self._modified,
-            abandoned=self._abandoned,
             ready=ready,
             unsettled=self._room.stored - ready,
             consumers=len(self._consumers),
@@ -126,16 +123,14 @@ class Queue:
         consumer.demand = add_demand(consumer.demand, n)
         self._dispatch()
 
-    def _settle(self, delivery: _Delivery, error: BaseException | None, *, released: bool) -> None:
+    def _settle(self, message: _Message, error: BaseException | None, *, released: bool) -> None:
         """Take the outcome of a message that a consumer held."""
-        if delivery.consumer.unsettled.pop(delivery.message.sequence, None) is None:
-            return  # the consumer has gone and the message is back: a late outcome changes nothing
         if error is None and not released:
             self._accepted += 1
         else:
             kind = "released" if error is None else outcome_of(error).kind
             if kind != "rejected":
-                self._give_back(delivery.message, failed=kind == "modified")
+                self._give_back(message, failed=kind == "modified")
                 self._dispatch()
                 return
             self._rejected += 1
@@ -143,17 +138,11 @@ class Queue:
         self._room.serve()
 
     def _cancel(self, consumer: _Consumer) -> None:
-        """Forget a consumer; what it has not settled goes back."""
+        """Hand nothing more to a consumer; what it holds comes back when it says so."""
         del self._consumers[consumer]
         if consumer.demand:
             self._takers.remove(consumer)
             consumer.demand = 0
-        current = consumer.delivery  # its outcome is known when `on_next` returns
-        back = [delivery for delivery in consumer.unsettled.values() if delivery is not current]
-        consumer.unsettled = {} if current is None else {current.message.sequence: current}
-        for delivery in back:
-            self._abandon(delivery.message)
-        self._dispatch()
 
     # what handing over is made of
 
@@ -190,10 +179,7 @@ class Queue:
             if error is None:
                 delivery.done()
             else:
-                delivery.fail(error)
-            if consumer.ended and message.sequence in consumer.unsettled:
-                del consumer.unsettled[message.sequence]
-                self._abandon(message)
+                delivery.cut(error)
         elif error is None:
             self._accepted += 1
             self._room.free(1)
@@ -206,11 +192,6 @@ class Queue:
             self._modified += 1
         else:
             self._released += 1
-        heapq.heappush(self._returned, message)
-
-    def _abandon(self, message: _Message) -> None:
-        self._abandoned += 1
-        message.failures += 1
         heapq.heappush(self._returned, message)
 
 
@@ -241,29 +222,32 @@ class _Message:
 class _Delivery(SharedHold):
     """A message in the hands of a consumer that took a hold on it; the last to let go settles it."""
 
-    __slots__ = ("consumer", "message", "queue")
+    __slots__ = ("message", "queue")
 
-    def __init__(self, queue: Queue, consumer: _Consumer, message: _Message) -> None:
+    def __init__(self, queue: Queue, message: _Message) -> None:
         super().__init__(())
         self.queue = queue
-        self.consumer = consumer
         self.message = message
 
+    def cut(self, error: BaseException) -> None:
+        """Fail it at once: a consumer that raised may never say what became of it."""
+        self._keepers = 1
+        self.fail(error)
+
     def _settle(self) -> None:
-        self.queue._settle(self, self._error, released=self._released)  # noqa: SLF001 - a part of the queue
+        self.queue._settle(self.message, self._error, released=self._released)  # noqa: SLF001 - a part of the queue
 
 
 class _Consumer:
     """One subscription of a queue."""
 
-    __slots__ = ("delivery", "demand", "ended", "message", "queue", "subscriber", "unsettled")
+    __slots__ = ("delivery", "demand", "ended", "message", "queue", "subscriber")
 
     def __init__(self, queue: Queue, subscriber: Subscriber[bytes]) -> None:
         self.queue = queue
         self.subscriber = subscriber
         self.demand = 0
         self.ended = False
-        self.unsettled: dict[int, _Delivery] = {}
         self.message: _Message | None = None  # in `on_next` now
         self.delivery: _Delivery | None = None  # and held there
 
@@ -284,8 +268,7 @@ class _Consumer:
 
     def hold(self) -> Hold:
         if self.delivery is None:
-            if self.message is None or self.ended:
+            if self.message is None:
                 return NO_HOLD
-            self.delivery = _Delivery(self.queue, self, self.message)
-            self.unsettled[self.message.sequence] = self.delivery
+            self.delivery = _Delivery(self.queue, self.message)
         return self.delivery.hold()

@@ -24,7 +24,7 @@ class QueueStatistics:
     """A queue at one moment.
 
     `enqueued = ready + unsettled + accepted + rejected`, `delivered = unsettled + accepted + rejected + released +
-    modified + abandoned`, and `ready + unsettled + credit <= capacity`.
+    modified`, and `ready + unsettled + credit <= capacity`.
 
     Attributes:
         capacity: The most messages it stores and grants together.
@@ -34,7 +34,6 @@ class QueueStatistics:
         rejected: Messages consumers rejected; they have left the queue.
         released: Messages given back untouched.
         modified: Messages given back as failed.
-        abandoned: Messages taken back from consumers that went away.
         ready: Messages waiting for a consumer.
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
@@ -50,7 +49,6 @@ class QueueStatistics:
     rejected: int
     released: int
     modified: int
-    abandoned: int
     ready: int
     unsettled: int
     consumers: int
