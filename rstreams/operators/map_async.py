@@ -115,6 +115,9 @@ class _MapAsync(KeepingStage[T, R]):
                 job.kept.fail(error)
                 self._fail(error)
             return
+        except BaseException:  # the scope ends, and with it the subscription: what is held must not stay held
+            self.cancel()
+            raise
         if not self._ended:
             job.results.append(result)
             self._emit_results(job)

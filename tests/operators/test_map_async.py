@@ -364,7 +364,7 @@ async def test_tasks_run_side_by_side(autojump_clock: trio.testing.MockClock) ->
         assert autojump_clock.current_time() - start < sum(range(1, 11)) / 2
 
 
-async def test_leaving_the_scope_ends_the_tasks() -> None:
+async def test_leaving_the_scope_ends_the_tasks_and_gives_back_their_items() -> None:
     running = 0
 
     async def forever(_: int) -> None:
@@ -375,14 +375,17 @@ async def test_leaving_the_scope_ends_the_tasks() -> None:
         finally:
             running -= 1
 
-    probe = ProbeSubscriber[None](UNBOUNDED)
+    source, probe = ManualPublisher[int](), ProbeSubscriber[None](UNBOUNDED)
     async with Scope():
-        map_async(range_(10), forever, concurrency=4).subscribe(probe)
+        map_async(source, forever, concurrency=4).subscribe(probe)
+        source.next(1, 2, 3, 4)
         await trio.testing.wait_all_tasks_blocked()
         assert running == 4
 
     assert running == 0
     assert probe.signals == ["on_subscribe"]
+    assert source.cancelled
+    assert source.outcomes == ["released"] * 4
 
 
 async def test_the_task_that_fails_leaves_the_scope_alive() -> None:
