@@ -314,7 +314,12 @@ def test_cancel_inside_on_next(overflow: Literal["block", "drop_oldest"]) -> Non
     address = Multicast("m", overflow)
     link = produced(address)
     later = ProbeSubscriber[bytes](10)
-    first = ProbeSubscriber[bytes](10, on_item=lambda _: (first.cancel(), later.cancel()))
+
+    def cancel_both(_: bytes) -> None:
+        first.cancel()
+        later.cancel()
+
+    first = ProbeSubscriber[bytes](10, on_item=cancel_both)
     address.subscribe(first)
     address.subscribe(later)
     link.next(b"a")
