@@ -63,7 +63,7 @@ class _Sender(MessagingHandler):
             sender.send(self._message)
             self._left -= 1
 
-    def on_disconnected(self, _event: Event) -> None:
+    def on_disconnected(self, event: Event) -> None:  # noqa: ARG002 - the handler's name
         self._acceptor.close()
 
 

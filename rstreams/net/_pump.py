@@ -94,7 +94,7 @@ class Pump:
         self.peer = peer
         self.opened = trio.Event()
         self.error: RStreamsError | None = None
-        self.on_attach = on_attach
+        self._on_attach = on_attach
         self.engine = Engine(
             self,
             container_id=container_id,
@@ -220,6 +220,10 @@ class Pump:
         """The peer has opened the connection."""
         self._open = True
         self.opened.set()
+
+    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """The peer attaches a link: bind one to its driver, or refuse it."""
+        self._on_attach(driver, frame)
 
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer has closed the connection: answer, and end every link."""

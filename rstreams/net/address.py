@@ -61,13 +61,12 @@ def parse_place(place: str) -> PeerAddress:
     """
     try:
         parts = urlsplit(f"//{place}")
-        host, port = parts.hostname, parts.port
+        if parts.hostname and parts.port is not None and not parts.path and parts.username is None:
+            return PeerAddress(parts.hostname, parts.port)
     except ValueError:
-        host = port = None
-    if host is None or port is None or parts.path or parts.username is not None:
-        msg = f"listen={place!r}: give host:port, such as 127.0.0.1:5672 (port 0: any free port)"
-        raise ConfigError(msg)
-    return PeerAddress(host, port)
+        pass
+    msg = f"listen={place!r}: give host:port, such as 127.0.0.1:5672 (port 0: any free port)"
+    raise ConfigError(msg)
 
 
 def _bad_url(url: str, why: str) -> ConfigError:

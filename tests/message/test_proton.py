@@ -65,7 +65,8 @@ ENGINES: dict[type, Callable[[Any], object]] = {
 
 def engines(value: object) -> object:
     """Return the value that proton encodes as what we call `value`."""
-    return ENGINES.get(type(value), lambda same: same)(value)
+    encoder: Callable[[Any], object] | None = ENGINES.get(type(value))
+    return value if encoder is None else encoder(value)
 
 
 def engine_encode(value: object) -> bytes:

@@ -19,7 +19,7 @@ def read_condition(condition: Pointer) -> tuple[str, str, Mapping[str, Any]] | N
     info = dat2obj(lib.pn_condition_info(condition))
     named = {str(key): value for key, value in info.items()} if isinstance(info, dict) else {}
     return (
-        cproton.pn_condition_get_name(condition),
+        cproton.pn_condition_get_name(condition) or "",
         cproton.pn_condition_get_description(condition) or "",
         named,
     )

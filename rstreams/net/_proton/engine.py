@@ -281,7 +281,10 @@ class Engine:
     def _on_session_close(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
         condition = read_condition(lib.pn_session_remote_condition(session))
-        error = SessionEnded(*(condition or (Condition.SESSION_ERRANT_LINK.value, "the peer ended the session")))
+        if condition is None:
+            error = SessionEnded(Condition.SESSION_ERRANT_LINK.value, "the peer ended the session")
+        else:
+            error = SessionEnded(*condition)
         if session in self._sessions:
             self._sessions.remove(session)
         for pointer, driver in list(self._drivers.items()):

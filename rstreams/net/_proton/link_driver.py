@@ -121,7 +121,7 @@ class LinkDriver:
         pointer = self.pointer
         settled = lib.pn_link_remote_snd_settle_mode(pointer) == lib.PN_SND_SETTLED
         return Attach(
-            cproton.pn_link_name(pointer),
+            cproton.pn_link_name(pointer) or "",
             Role.RECEIVER if self.sends else Role.SENDER,
             _read_terminus(lib.pn_link_remote_source(pointer)),
             _read_terminus(lib.pn_link_remote_target(pointer)),
