@@ -349,8 +349,10 @@ class LinkSubscription(Generic[T]):
             self._error = error
 
     def _signal_end(self) -> None:
-        self.start()
         if self._silent:
+            return
+        self.start()
+        if self._silent:  # cancelled in on_subscribe
             return
         self._silent = True
         error = self._error
