@@ -2,7 +2,10 @@
 
 import os
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
+import trio
 from hypothesis import settings
 
 # How long one example takes says nothing on a machine that also does other work.
@@ -11,3 +14,18 @@ settings.load_profile("rstreams")
 
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let `usefixtures("autojump_clock")` set the clock; pytest-trio itself looks for one among the arguments only."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("trio") is None:
+        return
+    if "autojump_clock" in item.fixturenames:
+
+        def run(
+            test: Callable[[], Awaitable[None]], *, clock: object, instruments: Sequence[trio.abc.Instrument]
+        ) -> None:
+            del clock
+            trio.run(test, clock=item.funcargs["autojump_clock"], instruments=instruments)
+
+        item.add_marker(pytest.mark.trio(run=run))
