@@ -68,13 +68,15 @@ def test_errors_name_the_address_and_the_peer_and_no_credentials(guarded_node: N
     assert "cr%40et" not in str(caught.value)
 
     guarded_node.publish("in", [Message(body=1, id="bad")])
-    with receiving(guarded_node.url) as receiver:
-        with pytest.raises(
-            UnparsableMessage, match=where.format("in") + r"message 1 of this link \(message_id 'bad'\)"
-        ):
-            receiver.collect_queued(0, 10)
+    with (
+        receiving(guarded_node.url) as receiver,
+        pytest.raises(UnparsableMessage, match=where.format("in") + r"message 1 of this link \(message_id 'bad'\)"),
+    ):
+        receiver.collect_queued(0, 10)
+
+    with receiving(guarded_node.url, address="three") as receiver:
         guarded_node.kill()
-        with pytest.raises(SourceFailed, match=where.format("in") + "ConnectionLost: "):
+        with pytest.raises(SourceFailed, match=where.format("three") + "ConnectionLost: "):
             while True:
                 receiver.collect(0, 10)
 
