@@ -78,7 +78,7 @@ async def test_it_says_where_it_listens_serves_its_addresses_and_ends_in_order(t
             assert (await connection.publish("work", Stream.of(b"a", b"b"))).accepted == 2
             assert await connection.stream("work").take(2).to_list() == [b"a", b"b"]
             assert (await connection.publish("news", Stream.of(b"unheard"))).accepted == 1
-            snapshot = await connection.stream(STATISTICS).first_or_none()
+            (snapshot,) = await connection.stream(STATISTICS).take(1).to_list()
             assert snapshot["queues"]["work"]["capacity"] == 7
             assert snapshot["multicasts"]["news"]["overflow"] == "drop_oldest"
             assert snapshot["multicasts"]["news"]["unrouted"] == 1
