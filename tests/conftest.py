@@ -23,9 +23,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if "autojump_clock" in item.fixturenames:
 
         def run(
-            test: Callable[[], Awaitable[None]], *, clock: object, instruments: Sequence[trio.abc.Instrument]
+            test: Callable[[], Awaitable[None]],
+            *,
+            clock: trio.abc.Clock | None,
+            instruments: Sequence[trio.abc.Instrument],
         ) -> None:
-            del clock
-            trio.run(test, clock=item.funcargs["autojump_clock"], instruments=instruments)
+            clock_asked_for = item.funcargs["autojump_clock"]
+            assert isinstance(clock_asked_for, trio.abc.Clock)
+            trio.run(test, clock=clock or clock_asked_for, instruments=instruments)
 
-        item.add_marker(pytest.mark.trio(run=run))
+        item.add_marker(pytest.mark.trio(run=run), append=False)  # ahead of the one that trio_mode has set
