@@ -1,0 +1,118 @@
+"""The processes of the demo: started each in a session of its own, read line by line, and ended with all they started.
+
+Spark's JVM and its Python workers change their process groups, but no process leaves its session by itself. So what
+belongs to a child is what is in its session, whether its parent still lives or not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where `python -m examples...` finds the examples."""
+
+GRACE_S = 5.0
+"""How long processes may take to end by themselves."""
+
+_LOOK_EVERY_S = 0.05
+
+
+class Child:
+    """A process that was started, and everything it started.
+
+    Attributes:
+        tail: The last lines it wrote, for when it fails.
+    """
+
+    def __init__(self, process: trio.Process) -> None:
+        """Wrap a process that leads its session; see `start`."""
+        self.tail: deque[str] = deque(maxlen=15)
+        self._process = process
+
+    @classmethod
+    async def start(cls, command: Sequence[str], environment: dict[str, str] | None = None) -> Child:
+        """Start a process; `environment` is what it has beside that of this process."""
+        process = await trio.lowlevel.open_process(
+            command,
+            cwd=ROOT,
+            env=os.environ | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches only the demo, which then ends the others in order
+        )
+        return cls(process)
+
+    async def run(self, on_line: Callable[[str], None]) -> int:
+        """Call `on_line` with each line of its standard output, and return its exit code when it has ended."""
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read, self._process.stdout, on_line)
+            nursery.start_soon(self._read, self._process.stderr, _nothing)
+            code = await self._process.wait()
+            # What it started may live on and keep the pipes open.
+            nursery.cancel_scope.deadline = trio.current_time() + 1
+        return code
+
+    async def _read(self, stream: trio.abc.ReceiveStream, on_line: Callable[[str], None]) -> None:
+        rest = b""
+        async with stream:
+            async for received in stream:
+                *lines, rest = (rest + received).split(b"\n")
+                for line in lines:
+                    text = line.decode(errors="replace")
+                    self.tail.append(text)
+                    on_line(text)
+
+    async def end(self) -> None:
+        """End it and all it started: by SIGTERM to the process itself, and after `GRACE_S` by SIGKILL to all.
+
+        Cancels: Not at all; what was started must not be left behind.
+        """
+        with trio.CancelScope(shield=True):
+            if self._process.poll() is None:
+                self._process.terminate()
+            with trio.move_on_after(GRACE_S):
+                await self._process.wait()
+                await self._wait_for_session()
+            while left := self._session():
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                await self._process.wait()
+                await trio.sleep(_LOOK_EVERY_S)
+            await self._process.wait()
+
+    async def _wait_for_session(self) -> None:
+        while self._session():  # noqa: ASYNC110 - nobody tells of the end of a process that is not a child
+            await trio.sleep(_LOOK_EVERY_S)
+
+    def _session(self) -> list[int]:
+        """Return the processes that live in its session; without /proc, only itself."""
+        if not Path("/proc/self").exists():
+            return [self._process.pid] if self._process.poll() is None else []
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+        return [pid for pid in pids if _session_of(pid) == self._process.pid]
+
+
+def _session_of(pid: int) -> int | None:
+    """Return the session of a process that is alive: one that is over and only not yet reaped is not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, _parent, _group, session = status.rpartition(")")[2].split()[:4]  # the name before may hold anything
+    return int(session) if state not in "ZX" else None
+
+
+def _nothing(_line: str) -> None:
+    """Lines of standard error are only for `tail`."""
