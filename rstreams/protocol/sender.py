@@ -366,12 +366,13 @@ class LinkSubscriber(Generic[T]):
         if self._finished:
             return
         self._finished = True
-        self._stop(error)
-        failed = self._error
+        self._subscription.cancel()
         unsettled, self._unsettled = self._unsettled, {}
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
             hold.fail(_UNTOLD)  # somebody may have worked on it
+        self._stop(error)  # only now: what was not sent goes back behind what was sent before it
+        failed = self._error
         if unsettled and isinstance(failed, RStreamsError):
             # What ends a connection is told to each of its links; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
