@@ -339,9 +339,7 @@ class LinkSubscriber(Generic[T]):
 
     def _stop(self, error: BaseException | None) -> None:
         """Take no more from the publisher, give back what was not sent, and end with `error`."""
-        self._completed = True
-        if self._error is None:  # an item may be refused after the publisher has completed
-            self._error = error
+        self._end_with(error)
         self._count_received()
         holds, self._holds = self._holds, []
         self._payloads.clear()
@@ -349,6 +347,11 @@ class LinkSubscriber(Generic[T]):
         self._cancel_publisher()  # first: what is given back must not come again
         for hold in holds:
             hold.release()
+
+    def _end_with(self, error: BaseException | None) -> None:
+        self._completed = True
+        if self._error is None:  # an item may be refused after the publisher has completed
+            self._error = error
 
     def _cancel_publisher(self) -> None:
         """Cancel the publisher, unless it has ended (2.4) or been cancelled."""
@@ -366,7 +369,8 @@ class LinkSubscriber(Generic[T]):
         if self._finished:
             return
         self._finished = True
-        self._subscription.cancel()
+        self._end_with(error)
+        self._cancel_publisher()
         unsettled, self._unsettled = self._unsettled, {}
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
