@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Role, Transfer
 
@@ -63,7 +63,7 @@ class LocalDriver:
         self._peer: LocalDriver = self
 
     @classmethod
-    def pair(cls) -> tuple[LocalDriver, LocalDriver]:
+    def pair(cls) -> tuple[Self, Self]:
         """Return the drivers of the two ends; `bind` a link to each."""
         turns: deque[Callable[[], None]] = deque()
         one, other = cls(turns), cls(turns)

@@ -258,3 +258,17 @@ class LocalPair:
             self.receiving_link.send(Attach("local", Role.RECEIVER, "a", "", settlement))
             self.sending_link.send(Attach("local", Role.SENDER, "a", "", settlement))
             self.sender.start()
+
+    @staticmethod
+    def unattached(probe: ProbeSubscriber[int]) -> tuple[LocalDriver, LocalDriver]:
+        """Return the drivers of a receiving end that has attached, and of a sending end that has no link yet."""
+        receiver = LinkSubscription(probe, decode=decode, window=8, on_raised=_never)
+        receiving, sending = LocalDriver.pair()
+        link = receiver.bind("local", receiving)
+        receiving.bind(link)
+        link.send(Attach("local", Role.RECEIVER, "a", ""))
+        return receiving, sending
+
+
+def _never(error: BaseException) -> None:
+    raise AssertionError(error)

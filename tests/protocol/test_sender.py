@@ -1,0 +1,715 @@
+"""The sending end, its publisher a probe and its peer the test: credit, outcomes, drain, and all ways to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rstreams._demand import SLICE
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import (
+    BufferOverflow,
+    Condition,
+    ConfigError,
+    ConnectionLost,
+    DeliveryFailed,
+    DemandError,
+    LinkDetached,
+    LocalProtocolError,
+    PublisherFailed,
+    RemoteProtocolError,
+    SpecViolation,
+)
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.refusal import refuse
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.states import State
+from rstreams.testing import ManualPublisher
+from tests.protocol.played import PlayedDriver, PlayedSender, encode
+
+REFUSED = Attach("test", Role.RECEIVER, None, None)
+REJECTED = Outcome("rejected", "x:bad", "unreadable")
+LOST = ConnectionLost("the connection broke")
+
+
+class Source:
+    """A publisher that sends what it likes, from inside `request`."""
+
+    def __init__(self, answer: Callable[[Source, int], None]) -> None:
+        self.answer = answer
+        self.requests: list[int] = []
+        self.cancels = 0
+        self.held = NO_HOLD
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        self.requests.append(n)
+        self.answer(self, n)
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+    def hold(self) -> Hold:
+        return self.held
+
+
+def counting(source: Source, n: int) -> None:
+    for _ in range(n):
+        source.subscriber.on_next(1)
+
+
+# how it begins
+
+
+def test_the_publisher_is_subscribed_when_the_peer_has_attached() -> None:
+    played = PlayedSender(attached=False)
+    assert played.source.subscriptions == 0
+    played.attach()
+    assert played.source.subscriptions == 1
+    assert played.source.requests == []
+
+
+@pytest.mark.parametrize("condition", ["amqp:not-found", None])
+def test_a_refusal_subscribes_nothing_and_is_told(condition: str | None) -> None:
+    played = PlayedSender(attached=False)
+    played.driver.receive(REFUSED, Detach(condition=condition, description="no such address"))
+    (error,) = played.finished
+    assert isinstance(error, LinkDetached)
+    assert error.condition == (condition or Condition.LINK_DETACH_FORCED)
+    assert played.source.subscriptions == 0
+    assert played.detach == Detach()
+    assert played.link.state is State.DETACHED
+
+
+def test_credit_that_comes_before_the_publishers_subscription_is_asked_for_when_it_comes() -> None:
+    """A link as publisher signals `on_subscribe` when its own peer has answered: later than our credit."""
+    taken: list[Subscriber[int]] = []
+
+    class Late:
+        def subscribe(self, subscriber: Subscriber[int]) -> None:
+            taken.append(subscriber)
+
+    played = PlayedSender(publisher=Late())
+    played.grant(5)
+    assert played.end.ledger.owed == 0
+    played.source.subscribe(taken[0])
+    played.driver.turn()
+    assert played.source.requests == [5]
+
+
+def test_a_second_subscription_is_cancelled() -> None:
+    played = PlayedSender()
+    second = ManualPublisher[int]()
+    second.subscribe(played.end)
+    assert second.cancelled
+    assert not played.source.cancelled
+
+
+def test_a_publisher_whose_subscribe_raises_fails_the_stream() -> None:
+    class Broken:
+        def subscribe(self, subscriber: Subscriber[int]) -> None:
+            raise KeyError(subscriber)
+
+    played = PlayedSender(publisher=Broken())
+    assert played.finished == []
+    detach = played.driver.link and played.driver.link.state
+    assert detach is State.DETACH_SENT
+    played.driver.receive(Detach())
+    assert isinstance(played.finished[0], KeyError)
+
+
+# credit
+
+
+def test_credit_is_asked_of_the_publisher_and_no_more() -> None:
+    played = PlayedSender()
+    played.grant(5)
+    played.grant(5)
+    played.grant(8)
+    assert played.source.requests == [5, 3]
+
+
+def test_items_of_one_turn_leave_as_one_run() -> None:
+    played = PlayedSender()
+    played.grant(5)
+    played.source.next(1, 2, 3)
+    played.driver.turn()
+    assert played.driver.sent == [Transfer(range(3), [b"1", b"2", b"3"])]
+    played.source.next(4)
+    played.driver.turn()
+    assert played.driver.sent[1] == Transfer(range(3, 4), [b"4"])
+
+
+def test_nothing_is_sent_beyond_credit_and_what_waits_goes_first() -> None:
+    played = PlayedSender()
+    played.grant(4)
+    played.driver.wire = 1  # the receiver has withdrawn three
+    played.source.next(1, 2, 3, 4)
+    played.driver.turn()
+    assert played.transferred == [1]
+    assert (played.end.ledger.held, played.end.ledger.owed) == (3, 0)
+    played.grant(5)
+    assert played.transferred == [1, 2, 3, 4]
+    assert played.source.requests == [4, 2]
+
+
+def test_a_publisher_that_answers_inside_request_is_asked_a_slice_at_a_time() -> None:
+    source = Source(counting)
+    played = PlayedSender(publisher=source)
+    played.driver.wire = 3 * SLICE
+    played.link.receive(Flow(3 * SLICE))
+    played.link.work()
+    assert len(played.transferred) == SLICE
+    assert played.driver.awake, "there is more: the driver lets others have their turn first"
+    played.driver.turn()
+    assert len(played.transferred) == 3 * SLICE
+    assert sum(source.requests) == 3 * SLICE
+
+
+def test_no_more_is_asked_for_than_the_driver_has_room_for() -> None:
+    played = PlayedSender()
+    played.driver.room = 100_000
+    played.grant(1000)
+    assert played.source.requests == [6], "16 KiB each, as long as nothing is known about them"
+    played.source.next(*range(100, 106))
+    played.driver.turn()
+    assert sum(played.source.requests) == 6 + 994, "3 bytes each"
+
+
+def test_a_full_driver_is_left_alone_until_it_wakes_the_link() -> None:
+    source = Source(counting)
+    played = PlayedSender(publisher=source)
+    played.driver.room = 0
+    played.grant(10, drain=True)
+    assert source.requests == []
+    assert played.driver.sent == [], "a drain is not answered while there may be items to send"
+    played.driver.room = 100_000
+    played.driver.turn()
+    assert len(played.transferred) == 10
+    assert played.driver.sent[-1] == Flow(0, drain=True)
+
+
+def test_a_publisher_that_sends_unasked_ends_its_stream() -> None:
+    """1.1: else it would fill this end, whatever the receiver's credit."""
+
+    def twice_as_many(source: Source, n: int) -> None:
+        counting(source, 2 * n)
+
+    source = Source(twice_as_many)
+    played = PlayedSender(publisher=source)
+    played.grant(3)
+    detach = played.detach
+    assert detach is not None
+    assert detach.condition == Condition.NOT_ALLOWED
+    assert source.cancels == 1
+    played.driver.receive(Detach())
+    assert isinstance(played.finished[0], SpecViolation)
+    assert played.finished[0].rule == "1.1"
+    assert played.transferred == []
+
+
+def test_a_publisher_whose_request_raises_ends_its_stream_after_what_it_sent() -> None:
+    def raises(source: Source, n: int) -> None:
+        source.subscriber.on_next(n)
+        raise KeyError(n)
+
+    source = Source(raises)
+    played = PlayedSender(publisher=source)
+    played.grant(3)
+    assert played.transferred == [3]
+    assert source.cancels == 1
+    played.settle(ACCEPTED, 0)
+    assert played.detach == Detach(condition="amqp:internal-error", description="the publisher failed")
+    played.driver.receive(Detach())
+    assert isinstance(played.finished[0], KeyError)
+
+
+def test_a_publisher_whose_cancel_raises_harms_nobody() -> None:
+    class Broken(Source):
+        def cancel(self) -> None:
+            super().cancel()
+            raise KeyError
+
+    source = Broken(counting)
+    played = PlayedSender(publisher=source, publish=False)
+    played.driver.receive(Detach())
+    assert isinstance(played.finished[0], KeyError)
+    assert source.cancels == 1
+
+    source = Broken(counting)
+    played = PlayedSender(publisher=source)
+    played.driver.lose(LOST)
+    assert played.finished == [LOST]
+
+
+# outcomes
+
+
+def test_each_outcome_reaches_the_items_hold() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(5)
+    played.source.next(0, 1, 2, 3, 4)
+    played.driver.turn()
+    assert played.end.unsettled == 5
+    played.settle(ACCEPTED, 0, 3)
+    played.settle(RELEASED, 1)
+    played.settle(FAILED, 2)
+    played.settle(REJECTED, 4)
+    assert played.source.outcomes == ["done", "released", "failed", "done", "failed"]
+    rejection = played.source.errors[4]
+    assert isinstance(rejection, DeliveryFailed)
+    assert (rejection.outcome, rejection.condition, rejection.description) == ("rejected", "x:bad", "unreadable")
+    assert played.end.accepted == 2
+    assert played.end.unsettled == 0
+    assert played.detach is None, "a served stream goes on after a refused item"
+
+
+def test_an_outcome_that_nobody_waits_for_is_counted_and_changes_nothing() -> None:
+    played = PlayedSender()
+    played.grant(1)
+    played.source.next(7)
+    played.driver.turn()
+    played.settle(ACCEPTED, 0)
+    played.settle(ACCEPTED, 0, 5)
+    assert played.end.late == 2
+    assert played.end.accepted == 1
+    assert played.source.outcomes == ["done"]
+
+
+def test_at_most_once_sends_settled_and_takes_no_hold() -> None:
+    played = PlayedSender(settlement=Settlement.AT_MOST_ONCE)
+    played.grant(2)
+    played.source.next(1, 2)
+    assert played.source.outcomes == ["done", "done"]
+    played.driver.turn()
+    assert played.driver.sent == [Transfer(range(2), [b"1", b"2"], settled=True)]
+    played.source.complete()
+    played.driver.turn()
+    assert played.detach == Detach()
+    played.driver.receive(Detach())
+    assert played.finished == [None]
+    assert (played.end.accepted, played.end.outcome_unknown) == (2, 0)
+
+
+def test_a_source_without_holds_is_served_the_same() -> None:
+    played = PlayedSender(publisher=Source(counting))
+    played.grant(3)
+    played.settle(ACCEPTED, 0, 1, 2)
+    assert played.end.accepted == 3
+
+
+@pytest.mark.parametrize(("outcome", "told"), [(RELEASED, "released"), (FAILED, "modified"), (REJECTED, "rejected")])
+def test_publish_ends_with_the_first_item_that_is_not_accepted(outcome: Outcome, told: str) -> None:
+    played = PlayedSender()
+    played.grant(4)
+    played.source.next(0, 1, 2)
+    played.driver.turn()
+    played.settle(ACCEPTED, 0)
+    played.settle(outcome, 1)
+    assert played.source.cancelled
+    assert played.detach is None, "one outcome is still to come"
+    played.settle(REJECTED, 2)
+    assert played.detach == Detach(), "the receiver knows best why"
+    played.driver.receive(Detach())
+    (error,) = played.finished
+    assert isinstance(error, DeliveryFailed)
+    assert (error.outcome, error.condition, error.accepted) == (told, outcome.condition, 1)
+
+
+def test_what_waits_for_credit_when_an_item_is_refused_is_given_back() -> None:
+    played = PlayedSender()
+    played.grant(3)
+    played.driver.wire = 1
+    played.source.next(0, 1, 2)
+    played.driver.turn()
+    played.settle(REJECTED, 0)
+    assert played.source.outcomes == ["failed", "released", "released"]
+    assert played.detach == Detach()
+    assert (played.end.ledger.held, played.end.ledger.owed) == (0, 0)
+
+
+# drain
+
+
+def test_law_3_a_drain_is_answered_at_once_and_what_is_owed_takes_the_next_credit() -> None:
+    played = PlayedSender()
+    played.grant(5)
+    played.source.next(0)
+    played.driver.wire = 5
+    played.driver.receive(Flow(5, drain=True))
+    assert played.driver.sent == [Transfer(range(1), [b"0"]), Flow(0, drain=True)]
+    played.driver.wire = 0
+    played.source.next(1, 2)
+    played.driver.turn()
+    assert len(played.driver.sent) == 2
+    assert (played.end.ledger.held, played.end.ledger.owed) == (2, 2)
+    played.grant(3)
+    assert played.transferred == [0, 1, 2]
+    assert played.source.requests == [5]
+
+
+def test_a_drain_is_answered_once() -> None:
+    played = PlayedSender()
+    played.grant(5, drain=True)
+    played.driver.turn()
+    assert played.driver.sent == [Flow(0, drain=True)]
+
+
+def test_a_drain_taken_back_is_not_answered() -> None:
+    played = PlayedSender(publisher=Source(counting))
+    played.driver.room = 0
+    played.grant(5, drain=True)
+    played.driver.room = 100_000
+    played.grant(5)
+    assert played.driver.sent == [Transfer(range(5), [b"1"] * 5)]
+
+
+def test_a_drain_of_a_publisher_that_answers_at_once_sends_all_there_is() -> None:
+    def three(source: Source, n: int) -> None:
+        for _ in range(min(n, 3)):
+            source.subscriber.on_next(1)
+
+    played = PlayedSender(publisher=Source(three))
+    played.grant(10, drain=True)
+    assert len(played.transferred) == 3
+    assert played.driver.sent[-1] == Flow(0, drain=True)
+
+
+# how it ends
+
+
+def test_completion_detaches_after_all_is_sent_and_settled() -> None:
+    played = PlayedSender()
+    played.grant(2)
+    played.driver.wire = 1
+    played.source.next(0, 1)
+    played.source.complete()
+    played.driver.turn()
+    assert played.detach is None, "one item waits for credit"
+    played.grant(1)
+    assert played.detach is None, "two items wait for their outcome"
+    played.settle(ACCEPTED, 0, 1)
+    assert played.detach == Detach()
+    assert played.finished == []
+    played.driver.receive(Detach())
+    assert played.finished == [None]
+    assert not played.source.cancelled, "2.4: a source that has ended is left alone"
+
+
+def test_a_served_stream_detaches_after_its_last_item_and_waits_for_outcomes_behind_it() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(2)
+    played.source.next(0, 1)
+    played.source.complete()
+    played.driver.turn()
+    assert played.detach == Detach()
+    played.settle(ACCEPTED, 1)
+    played.settle(FAILED, 0)
+    assert played.source.outcomes == ["failed", "done"]
+    played.driver.receive(Detach())
+    assert played.finished == [None]
+    assert played.end.outcome_unknown == 0
+
+
+def test_nothing_queued_in_the_driver_when_it_detaches() -> None:
+    played = PlayedSender()
+    played.driver.waiting = 1
+    played.source.complete()
+    played.driver.turn()
+    assert played.detach is None
+    played.driver.waiting = 0
+    played.driver.turn()
+    assert played.detach == Detach()
+
+
+@pytest.mark.parametrize(
+    ("error", "expose", "condition", "description"),
+    [
+        (ValueError("secret"), False, "amqp:internal-error", "the publisher failed"),
+        (ValueError("known"), True, "amqp:internal-error", "ValueError: known"),
+        (PublisherFailed("shop:sold-out", "no more", {"left": 0}), False, "shop:sold-out", "no more"),
+        (LinkDetached("amqp:link:stolen", "by another", {"left": 0}), False, "amqp:link:stolen", "by another"),
+        (RemoteProtocolError("amqp:decode-error", "no message"), False, "amqp:decode-error", "no message"),
+        (DemandError(0), False, "amqp:not-allowed", str(DemandError(0))),
+        (BufferOverflow("full"), False, "amqp:resource-limit-exceeded", "full"),
+        (ConfigError("window=0"), False, "amqp:invalid-field", "window=0"),
+    ],
+)
+def test_the_publishers_error_travels(error: BaseException, expose: bool, condition: str, description: str) -> None:  # noqa: FBT001
+    played = PlayedSender(expose_errors=expose)
+    played.grant(1)
+    played.source.next(0)
+    played.source.error(error)
+    played.driver.turn()
+    assert played.transferred == [0]
+    assert played.detach is None, "what was sent before is settled first"
+    played.settle(ACCEPTED, 0)
+    detach = played.detach
+    assert detach is not None
+    assert (detach.closed, detach.condition, detach.description) == (True, condition, description)
+    assert dict(detach.info) == ({"left": 0} if "left" in str(getattr(error, "info", "")) else {})
+    played.driver.receive(Detach())
+    assert played.finished == [error]
+
+
+def test_an_item_that_cannot_be_encoded_ends_the_stream_after_what_was_sent_before() -> None:
+    played = PlayedSender()
+    played.grant(3)
+    played.source.next(0, "x", 2)  # type: ignore[arg-type]
+    played.driver.turn()
+    assert played.transferred == [0]
+    assert played.source.cancelled
+    assert played.source.outcomes == [None, "failed", "released"]
+    played.settle(ACCEPTED, 0)
+    detach = played.detach
+    assert detach is not None
+    assert detach.condition == "amqp:internal-error"
+    played.driver.receive(Detach())
+    assert isinstance(played.finished[0], TypeError)
+
+
+def test_signals_after_the_publishers_end_are_ignored() -> None:
+    played = PlayedSender()
+    played.source.complete()
+    played.source.complete()
+    played.source.error(ValueError("late"))
+    played.driver.turn()
+    assert played.detach == Detach()
+    played.driver.receive(Detach())
+    played.source.error(ValueError("later"))
+    assert played.finished == [None]
+
+
+def test_a_receiver_that_detaches_cancels_a_served_stream() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(3)
+    played.source.next(0, 1)
+    played.driver.turn()
+    played.source.next(2)
+    played.driver.wire = 0
+    played.settle(ACCEPTED, 0)
+    played.driver.receive(Detach())
+    assert played.source.cancelled
+    assert played.source.outcomes == ["done", "failed", "released"], "sent, told; sent, not told; never sent"
+    assert played.detach == Detach()
+    assert played.finished == [None]
+    assert played.end.outcome_unknown == 1
+
+
+def test_a_receiver_that_detaches_before_a_published_stream_is_through_fails_it() -> None:
+    played = PlayedSender()
+    played.grant(3)
+    played.source.next(0, 1)
+    played.driver.turn()
+    played.settle(ACCEPTED, 0)
+    played.driver.receive(Detach())
+    (error,) = played.finished
+    assert isinstance(error, LinkDetached)
+    assert error.condition == Condition.LINK_DETACH_FORCED
+    assert error.outcome_unknown == 1
+    assert played.end.accepted == 1
+
+
+def test_a_receiver_that_detaches_when_all_is_settled_has_failed_nothing() -> None:
+    played = PlayedSender()
+    played.grant(1)
+    played.source.next(0)
+    played.driver.turn()
+    played.source.complete()
+    played.link.receive(Disposition((0,), ACCEPTED))
+    played.driver.receive(Detach())
+    assert played.finished == [None]
+    assert played.detach == Detach()
+
+
+def test_detaches_that_cross_each_other() -> None:
+    played = PlayedSender()
+    played.source.complete()
+    played.driver.turn()
+    played.driver.receive(Flow(5), Detach(condition="amqp:link:transfer-limit-exceeded", description="too many"))
+    (error,) = played.finished
+    assert isinstance(error, LinkDetached)
+    assert error.description == "too many"
+    assert played.detach == Detach()
+
+
+def test_a_receivers_error_reaches_the_publish_with_the_count_of_the_unknown() -> None:
+    played = PlayedSender()
+    played.grant(3)
+    played.source.next(0, 1, 2)
+    played.driver.turn()
+    played.driver.receive(Detach(condition="amqp:resource-deleted", description="gone", info={"x": 1}))
+    (error,) = played.finished
+    assert isinstance(error, LinkDetached)
+    assert (error.condition, error.description, dict(error.info)) == ("amqp:resource-deleted", "gone", {"x": 1})
+    assert error.outcome_unknown == 3
+
+
+def test_law_5_what_is_unsettled_when_the_connection_is_lost_is_unknown_and_each_link_counts_its_own() -> None:
+    first, second, third = PlayedSender(), PlayedSender(), PlayedSender()
+    for played, items in ((first, 3), (second, 1), (third, 0)):
+        played.grant(5)
+        played.source.next(*range(items))
+        played.driver.turn()
+        played.driver.lose(LOST)
+    for played, items in ((first, 3), (second, 1), (third, 0)):
+        (error,) = played.finished
+        assert type(error) is ConnectionLost
+        assert str(error) == str(LOST)
+        assert error.outcome_unknown == items
+        assert played.source.cancelled
+        assert played.source.outcomes == ["failed"] * items
+    assert LOST.outcome_unknown == 0
+
+
+def test_a_link_that_never_was_is_lost() -> None:
+    finished: list[BaseException | None] = []
+    end = LinkSubscriber(
+        ManualPublisher[int](),
+        encode=encode,
+        settlement=Settlement.AT_LEAST_ONCE,
+        settle_before_detach=True,
+        fail_on_refusal=True,
+        expose_errors=False,
+        on_finished=finished.append,
+    )
+    end.on_lost(Lost(LOST))
+    end.abort()
+    end.on_lost(Lost(LOST))
+    assert finished == [LOST]
+
+
+def test_lost_while_the_publisher_is_asked() -> None:
+    """What the publisher does inside `request` may end the connection: nothing is sent after that."""
+
+    def ends(source: Source, n: int) -> None:
+        source.subscriber.on_next(n)
+        played.driver.lose(LOST)
+        source.subscriber.on_next(n)
+
+    source = Source(ends)
+    played = PlayedSender(publisher=source)
+    played.grant(3, drain=True)
+    assert played.driver.sent == []
+    assert played.finished == [LOST]
+    assert source.cancels == 1
+    played.driver.turn()
+    assert played.driver.sent == []
+
+
+def test_abort_cancels_and_detaches_without_waiting_for_outcomes() -> None:
+    played = PlayedSender()
+    played.grant(3)
+    played.source.next(0)
+    played.driver.turn()
+    played.source.next(1)
+    played.end.abort()
+    assert played.source.cancelled
+    assert played.source.outcomes == [None, "released"]
+    played.driver.turn()
+    assert played.detach == Detach()
+    played.settle(ACCEPTED, 0)
+    assert played.source.outcomes == ["done", "released"]
+    played.driver.receive(Detach())
+    assert played.finished == [None]
+
+
+def test_abort_before_the_peer_has_attached_subscribes_nothing() -> None:
+    played = PlayedSender(attached=False)
+    played.end.abort()
+    played.driver.turn()
+    played.attach()
+    assert played.source.subscriptions == 0
+    assert played.detach == Detach()
+
+
+def test_abort_before_the_publisher_has_answered_cancels_it_then() -> None:
+    taken: list[Subscriber[int]] = []
+
+    class Late:
+        def subscribe(self, subscriber: Subscriber[int]) -> None:
+            taken.append(subscriber)
+
+    played = PlayedSender(publisher=Late())
+    played.end.abort()
+    played.source.subscribe(taken[0])
+    assert played.source.cancelled
+
+
+def test_items_that_cross_the_cancel_are_given_back() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(3)
+    played.driver.receive(Detach())
+    played.source.next(0)
+    assert played.source.outcomes == ["released"]
+    assert played.driver.sent == [Detach()]
+
+
+def test_a_hold_that_sends_when_it_is_released_is_served() -> None:
+    """A queue hands over the next item inside the call that frees the last: in the middle of `on_disposition`."""
+    played = PlayedSender(publish=False)
+    played.grant(2)
+
+    class Next:
+        def done(self) -> None:
+            played.source.next(2)
+
+        def fail(self, error: BaseException) -> None:
+            raise AssertionError(error)
+
+        def release(self) -> None:
+            raise AssertionError
+
+    played.source.next(1)
+    played.driver.turn()
+    played.end._unsettled[0] = Next()
+    played.settle(ACCEPTED, 0)
+    assert played.transferred == [1, 2]
+
+
+# what a link never hears
+
+
+def test_a_sender_hears_no_transfers_and_sends_no_dispositions() -> None:
+    played = PlayedSender()
+    with pytest.raises(RemoteProtocolError, match="sender"):
+        played.link.receive(Transfer([1], [b"1"]))
+    with pytest.raises(LocalProtocolError, match="sender"):
+        played.link.send(Disposition([1], ACCEPTED))
+
+
+# refusing a link
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_link_is_refused_with_a_null_terminus_and_the_reason(role: Role) -> None:
+    driver = PlayedDriver()
+    mine = Role.SENDER if role is Role.RECEIVER else Role.RECEIVER
+    attach = Attach("n", role, "a", "b", Settlement.AT_MOST_ONCE)
+    link = driver.link = refuse(driver, attach, "amqp:not-found", "no address 'a' here")
+    assert driver.sent == [
+        Attach("n", mine, None, None, Settlement.AT_MOST_ONCE),
+        Detach(condition="amqp:not-found", description="no address 'a' here"),
+    ]
+    assert link.role is mine
+
+    late = Transfer([1], [b"x"]) if role is Role.SENDER else Disposition([1], ACCEPTED)
+    driver.receive(Flow(5), late, Detach())
+    assert link.state is State.DETACHED
+    assert len(driver.sent) == 2
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_refused_link_that_is_lost_is_forgotten(role: Role) -> None:
+    driver = PlayedDriver()
+    link = refuse(driver, Attach("n", role, "a", "b"), "amqp:not-found", "")
+    driver.link = link
+    driver.receive(Attach("n", role, "a", "b"))
+    driver.lose(LOST)
+    assert link.state is State.DETACHED
