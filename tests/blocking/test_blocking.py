@@ -1,0 +1,199 @@
+"""The blocking facade, against a node in a thread of its own."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import rstreams
+import rstreams.blocking
+from rstreams import Stream
+from rstreams.blocking import BlockingConnection, BlockingStream
+from rstreams.errors import ConfigError, ConnectFailed, LinkDetached, RStreamsError
+from rstreams.node.statistics import QueueStatistics
+from rstreams.runtime.portal import start_portal
+
+
+class Fixture:
+    """A node and a connection to it."""
+
+    def __init__(self, url: str, connection: BlockingConnection, jobs: Callable[[], QueueStatistics]) -> None:
+        self.url = url
+        self.connection = connection
+        self.jobs = jobs
+
+    def publish(self, *items: object) -> int:
+        return self.connection.publish("jobs", Stream.of(*items)).accepted
+
+    def jobs_once(self, right: Callable[[QueueStatistics], bool]) -> QueueStatistics:
+        """Return the queue's numbers once they are right: what a closed loop settled is on its way for a moment."""
+        for _ in range(1000):
+            now = self.jobs()
+            if right(now):
+                return now
+        raise AssertionError(now)
+
+
+@pytest.fixture
+def here() -> Iterator[Fixture]:
+    with start_portal("node") as portal, portal.enter(rstreams.Node()) as node:
+        node.serve("numbers", Stream.range(10_000))
+        node.serve("broken", Stream.range(3).concat(Stream.fail(ValueError("no more"))))
+        node.queue("jobs")
+        listener = portal.run(node.listen, "127.0.0.1:0")
+
+        async def jobs() -> QueueStatistics:
+            return node.statistics().queues["jobs"]
+
+        with rstreams.blocking.connect(listener.url) as connection:
+            yield Fixture(listener.url, connection, lambda: portal.run(jobs))
+
+
+def test_a_stream_is_iterated(here: Fixture) -> None:
+    numbers = here.connection.stream("numbers")
+    assert list(numbers.map(lambda n: n + 1).filter(lambda n: n % 2).take(3)) == [1, 3, 5]
+    assert sum(numbers) == sum(range(10_000))
+
+
+def test_the_terminals(here: Fixture) -> None:
+    numbers = here.connection.stream("numbers")
+    taken: list[int] = []
+    numbers.take(4).for_each(taken.append)
+    assert taken == numbers.take(4).to_list() == [0, 1, 2, 3]
+    assert numbers.first_or_none() == 0
+    assert numbers.take(0).first_or_none() is None
+
+
+def test_every_operator_does_what_that_of_stream_does(here: Fixture) -> None:
+    async def twice(n: int) -> int:
+        return 2 * n
+
+    heard: list[object] = []
+    numbers = here.connection.stream("numbers").take(4)
+    assert numbers.map_async(twice).to_list() == [0, 2, 4, 6]
+    assert numbers.skip(1).to_list() == [1, 2, 3]
+    assert numbers.scan(lambda total, n: total + n, 0).to_list() == [0, 1, 3, 6]
+    assert numbers.reduce(lambda total, n: total + n, 0).to_list() == [6]
+    assert numbers.buffer_count(3).to_list() == [[0, 1, 2], [3]]
+    assert numbers.concat(Stream.of(9)).to_list() == [0, 1, 2, 3, 9]
+    assert sorted(numbers.merge(Stream.of(9)).to_list()) == [0, 1, 2, 3, 9]
+    assert numbers.flat_map(lambda n: Stream.of(n, n)).to_list() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert numbers.do_on_next(heard.append).do_on_complete(lambda: heard.append("end")).to_list() == [0, 1, 2, 3]
+    assert heard == [0, 1, 2, 3, "end"]
+    assert numbers.through(Stream.take, 2).to_list() == [0, 1]
+    broken = here.connection.stream("broken").do_on_error(lambda error: heard.append(type(error)))
+    assert broken.on_error_resume(lambda _: Stream.of(9)).to_list() == [0, 1, 2, 9]
+    assert heard[-1] is not None
+
+
+def test_it_has_the_operators_of_stream() -> None:
+    """What Stream gains, the facade gains, with the same parameters."""
+    only_here = {"open", "to_list", "first_or_none", "for_each"}
+    theirs = {
+        name: inspect.signature(method)
+        for name, method in vars(Stream).items()
+        if inspect.isfunction(method) and not name.startswith("_") and name not in only_here
+    }
+    ours = {name: inspect.signature(getattr(BlockingStream, name)) for name in theirs}
+    assert {name: list(signature.parameters.values()) for name, signature in ours.items()} == {
+        name: list(signature.parameters.values()) for name, signature in theirs.items()
+    }
+
+
+def test_whole_messages(here: Fixture) -> None:
+    assert here.publish(rstreams.Message("wash", id="1", properties={"urgent": True})) == 1
+    [message] = here.connection.messages("jobs").take(1).to_list()
+    assert (message.body, message.id, message.properties) == ("wash", "1", {"urgent": True})
+
+
+def test_a_loop_that_breaks_accepts_what_it_had_and_releases_the_rest(here: Fixture) -> None:
+    here.publish(*"abcd")
+    with here.connection.stream("jobs").open() as jobs:
+        for job in jobs:
+            if job == "b":
+                break
+    now = here.jobs_once(lambda now: now.ready == 2)
+    assert (now.accepted, now.modified, now.unsettled) == (2, 0, 0)
+
+
+def test_a_loop_that_raises_gives_back_the_item_it_had_as_failed(here: Fixture) -> None:
+    here.publish(*"abcd")
+    with pytest.raises(LookupError), here.connection.stream("jobs").open() as jobs:
+        for job in jobs:
+            if job == "b":
+                raise LookupError
+    now = here.jobs_once(lambda now: now.ready == 3)
+    assert (now.accepted, now.modified, now.unsettled) == (1, 1, 0)
+
+
+def test_a_bare_loop_that_is_left_early_gives_back_the_item_it_had(here: Fixture) -> None:
+    here.publish(*"abcd")
+    for job in here.connection.stream("jobs"):
+        if job == "b":
+            break
+    now = here.jobs_once(lambda now: now.ready == 3)
+    assert (now.accepted, now.modified, now.unsettled) == (1, 1, 0)
+
+
+def test_an_item_is_accepted_while_the_loop_waits_for_the_next(here: Fixture) -> None:
+    here.publish("a")
+    with here.connection.stream("jobs").open(window=1) as jobs:
+        assert next(jobs) == "a"
+        here.publish("b")
+        assert next(jobs) == "b"
+        assert here.jobs_once(lambda now: now.accepted == 1).unsettled == 1
+
+
+def test_the_window_bounds_what_is_taken_ahead(here: Fixture) -> None:
+    here.publish(*range(20))
+    with here.connection.stream("jobs").open(window=5) as jobs:
+        assert next(jobs) == 0
+        assert here.jobs_once(lambda now: now.unsettled == 5).ready == 15
+
+
+def test_errors_come_out_of_the_loop_after_the_items(here: Fixture) -> None:
+    seen = []
+    with pytest.raises(LinkDetached, match="the publisher failed"):
+        for number in here.connection.stream("broken"):
+            seen.append(number)  # noqa: PERF402 - one by one, until it fails
+    assert seen == [0, 1, 2]
+    with pytest.raises(LinkDetached, match="no address 'nowhere' here"):
+        here.connection.stream("nowhere").to_list()
+
+
+def test_several_threads_share_a_connection(here: Fixture) -> None:
+    sums: list[int] = []
+    numbers = here.connection.stream("numbers")
+    threads = [threading.Thread(target=lambda: sums.append(sum(numbers))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [sum(range(10_000))] * 4
+
+
+def test_a_blocking_stream_can_be_published(here: Fixture) -> None:
+    assert here.connection.publish("jobs", here.connection.stream("numbers").take(5)).accepted == 5
+
+
+def test_what_cannot_be(here: Fixture) -> None:
+    with pytest.raises(ConfigError, match="window=0"), here.connection.stream("numbers").open(0):
+        pass
+    with pytest.raises(ConfigError, match="settlement='twice'"):
+        here.connection.stream("numbers", settlement="twice")
+    with (
+        pytest.raises(ConnectFailed, match=r"cannot connect to 127\.0\.0\.1:1: "),
+        rstreams.blocking.connect("amqp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_a_connection_that_is_closed(here: Fixture) -> None:
+    with rstreams.blocking.connect(here.url) as connection:
+        numbers = connection.stream("numbers")
+    with pytest.raises(RStreamsError, match="closed"):
+        numbers.to_list()
+    assert "127.0.0.1" in repr(connection)
