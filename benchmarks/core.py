@@ -19,8 +19,8 @@ from rstreams import Stream
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Subscription
 
-ITEMS = 300_000
-RUNS = 7
+ITEMS = 1_000_000
+RUNS = 5
 
 
 def _triple(x: int) -> int:

@@ -33,6 +33,8 @@ from rstreams._holds import SharedHold
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
+from rstreams.sources._emission import IteratorPublisher, log_dropped
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,7 +114,9 @@ class Stage(Generic[T, R]):
 
     def _fail_item(self, error: BaseException) -> None:
         """End the stream because the item in `on_next` could not be processed: it is given back as failed."""
-        if not self._ended:
+        if self._ended:  # what failed has cancelled before, or was called after a cancel
+            log_dropped(error, "a function failed")
+        else:
             self._upstream.hold().fail(error)
             self._fail(error)
 
@@ -170,6 +174,13 @@ class Lifted(Generic[T, R]):
             subscribe_failed(subscriber, error)
         else:
             self._source.subscribe(stage)
+
+
+def lifted(source: Publisher[T], make_stage: Callable[[Subscriber[R]], Subscriber[T]], step: Step) -> Publisher[R]:
+    """Return what an operator returns whose work is a `Step`: a source over an iterator does it in its own loop."""
+    if isinstance(source, IteratorPublisher):
+        return source.then(step)
+    return Lifted(source, make_stage)
 
 
 class Joined(Generic[R]):

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Stage, lifted
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
     """
-    return Lifted(source, lambda downstream: _DoOnNext(downstream, function))
+    return lifted(source, lambda downstream: _DoOnNext(downstream, function), Step("do_on_next", function))
 
 
 class _DoOnNext(Stage[T, T]):

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Stage, lifted
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 3.3 (asking for the replacement does not recurse), 3.17.
     """
-    return Lifted(source, lambda downstream: _Filter(downstream, predicate))
+    return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
 
 
 class _Filter(Stage[T, T]):

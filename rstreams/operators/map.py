@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Stage, lifted
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,7 +29,7 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
     """
-    return Lifted(source, lambda downstream: _Map(downstream, function))
+    return lifted(source, lambda downstream: _Map(downstream, function), Step("map", function))
 
 
 class _Map(Stage[T, R]):

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Stage, lifted
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,7 +31,7 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 2.1, 2.13.
     """
-    return Lifted(source, lambda downstream: _Scan(downstream, accumulator, seed))
+    return lifted(source, lambda downstream: _Scan(downstream, accumulator, seed), Step("scan", accumulator, seed))
 
 
 class _Scan(Stage[T, R]):

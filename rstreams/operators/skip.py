@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from rstreams._demand import add_demand
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage, require_at_least
+from rstreams.operators._stage import Stage, lifted, require_at_least
+from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
     Spec: Reactive Streams 1.1, 3.8, 3.17.
     """
     require_at_least("skip", "count", count, 0)
-    return Lifted(source, lambda downstream: _Skip(downstream, count))
+    return lifted(source, lambda downstream: _Skip(downstream, count), Step("skip", state=count))
 
 
 class _Skip(Stage[T, T]):

@@ -3,8 +3,11 @@
 Theory of operation. `request` adds to the demand and, unless the loop is running already, runs it. A request
 from inside `on_next` therefore only adds to a number, and the loop picks it up when its batch is through: the stack
 stays flat however many items ask for one more (3.3). A batch is counted by C code (`islice`), so an item costs one call
-of `on_next` and one look at `_ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an
+of `on_next` and one look at `ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an
 iterator whose first step notes that the items are through.
+
+The operators that do something to one item and pass it on do not become stages over such a source: it takes up their
+work by `then`, and `_fusion` makes one loop of it all. What they drop of a batch counts as demand again.
 
 Without a scheduler a batch is the whole demand. In a scope, the loop goes on for `SLICE` items or `TURN_S` seconds and
 leaves the rest of the demand to the scope's next turn: a source without end, asked by a `reduce` or by a `filter` that
@@ -22,13 +25,14 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
 from operator import length_hint
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
+from rstreams.sources._fusion import Step, fused_loop
 
 T = TypeVar("T")
 
@@ -44,12 +48,17 @@ def log_dropped(error: BaseException, happened: str) -> None:
 
 
 class IteratorPublisher(Generic[T]):
-    """A publisher that makes a new iterator for each subscriber and sends it the items."""
+    """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
 
-    __slots__ = ("_make_iterator",)
+    __slots__ = ("_make_iterator", "_steps")
 
-    def __init__(self, make_iterator: Callable[[], Iterator[T]]) -> None:
+    def __init__(self, make_iterator: Callable[[], Iterator[Any]], steps: tuple[Step, ...] = ()) -> None:
         self._make_iterator = make_iterator
+        self._steps = steps
+
+    def then(self, step: Step) -> IteratorPublisher[Any]:
+        """Return a publisher like this one that also does `step`."""
+        return IteratorPublisher(self._make_iterator, (*self._steps, step))
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
@@ -58,7 +67,7 @@ class IteratorPublisher(Generic[T]):
         except Exception as error:
             subscribe_failed(subscriber, error)
         else:
-            _Emission(iterator, subscriber).start()
+            _Emission(iterator, subscriber, self._steps).start()
 
 
 class _Emission(Generic[T]):
@@ -67,19 +76,26 @@ class _Emission(Generic[T]):
     __slots__ = (
         "_busy",
         "_demand",
-        "_ended",
         "_exact",
         "_exhausted",
         "_generator",
         "_items",
+        "_loop",
+        "_maker",
         "_next_turn",
         "_scheduler",
         "_subscriber",
+        "ended",
+        "refused",
     )
 
-    def __init__(self, iterator: Iterator[T], subscriber: Subscriber[T]) -> None:
+    def __init__(self, iterator: Iterator[Any], subscriber: Subscriber[T], steps: tuple[Step, ...]) -> None:
         self._subscriber = subscriber
-        self._items: Iterator[T] = chain(iterator, iter(self._note_exhausted, None))
+        self.ended = False
+        self.refused = False  # the subscriber has raised
+        self._loop = fused_loop(steps, subscriber.on_next, self)
+        self._maker = "an iterator, or a function over its items," if steps else "an iterator"
+        self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
         self._exact = iterator if isinstance(iterator, _EXACT) else None
         # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
         self._generator = iterator if isinstance(iterator, Generator) else None
@@ -87,20 +103,19 @@ class _Emission(Generic[T]):
         self._next_turn: Cancellable | None = None
         self._demand = 0
         self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
-        self._ended = False
         self._exhausted = False
 
     def start(self) -> None:
         try:
             self._subscriber.on_subscribe(self)
         except BaseException:
-            self._ended = True
+            self.ended = True
             self._dispose()
             raise
         self._emit()
 
     def request(self, n: int) -> None:
-        if self._ended:
+        if self.ended:
             return
         error = demand_error(n)
         if error is not None:
@@ -112,8 +127,8 @@ class _Emission(Generic[T]):
             self._emit()
 
     def cancel(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self.ended:
+            self.ended = True
             if not self._busy:
                 self._dispose()
 
@@ -128,9 +143,9 @@ class _Emission(Generic[T]):
         sent, look_at = 0, UNBOUNDED if scheduler is None else 1
         began = 0.0 if scheduler is None else scheduler.now()
         try:
-            while not self._ended:
+            while not self.ended:
                 if self._exhausted or (self._exact is not None and length_hint(self._exact) == 0):
-                    self._ended = True
+                    self.ended = True
                     self._subscriber.on_complete()
                 elif not self._demand:
                     return
@@ -145,31 +160,24 @@ class _Emission(Generic[T]):
                     look_at *= 2
         finally:
             self._busy = False
-            if self._ended:
+            if self.ended:
                 self._dispose()
 
     def _emit_batch(self, batch: int) -> None:
-        """Send `batch` items, or as many as there are."""
-        on_next = self._subscriber.on_next
-        refused = False
+        """Draw `batch` items, or as many as there are, and send what comes of them."""
         self._demand = take_demand(self._demand, batch)
         try:
-            for item in islice(self._items, batch):
-                try:
-                    on_next(item)
-                except BaseException:
-                    refused = True
-                    raise
-                if self._ended:
-                    return
+            dropped = self._loop(islice(self._items, batch))
         except BaseException as error:
-            ended, self._ended = self._ended, True
-            if refused or not isinstance(error, Exception):
+            ended, self.ended = self.ended, True
+            if self.refused or not isinstance(error, Exception):
                 raise  # 2.13: the subscription counts as cancelled, and the caller of `request` hears why
             if ended:
-                log_dropped(error, "an iterator failed")
+                log_dropped(error, self._maker + " failed")
             else:
                 self._subscriber.on_error(error)
+        else:
+            self._demand = add_demand(self._demand, dropped)
 
     def _note_exhausted(self) -> None:
         self._exhausted = True
