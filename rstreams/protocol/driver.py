@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self
 
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Role, Transfer
+from rstreams.protocol.frames import Flow, Frame, Lost, Role, Transfer
 
 if TYPE_CHECKING:
     from rstreams.errors import RStreamsError
@@ -96,7 +96,7 @@ class LocalDriver:
             case Transfer(deliveries=deliveries):
                 self._credit -= len(deliveries)
                 self._turns.append(lambda: peer._arrive(frame))
-            case Attach() | Disposition() | Detach():
+            case _:
                 self._turns.append(lambda: peer._arrive(frame))
         self._run()
 

@@ -126,7 +126,7 @@ class Link:
                 refused = frame.refuses and self.state is not State.UNATTACHED
                 self._enter(Event.RECEIVE_REFUSAL if refused else Event.RECEIVE_ATTACH, frame)
                 endpoint.on_attach(frame)
-            case Detach():
+            case _:
                 self._enter(Event.RECEIVE_DETACH, frame)
                 endpoint.on_detach(frame)
 

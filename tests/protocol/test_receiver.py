@@ -592,6 +592,16 @@ def test_a_lost_connection_is_an_error_with_its_cause() -> None:
     assert played.probe.signals == ["on_subscribe", "on_error"]
 
 
+def test_a_connection_lost_after_the_publishers_end_changes_nothing() -> None:
+    played = PlayedReceiver(request=1, hold=True)
+    played.transfer(1)
+    played.driver.receive(Detach())
+    played.driver.lose(LOST)
+    assert played.probe.signals == ["on_subscribe", "on_next", "on_complete"]
+    played.probe.holds[0].done()
+    assert played.detach is None
+
+
 def test_late_outcomes_after_the_loss_do_nothing() -> None:
     played = PlayedReceiver(request=3, hold=True)
     played.transfer(3)
@@ -655,6 +665,17 @@ def test_a_decoder_that_raises_ends_the_stream_and_gives_the_item_back_as_failed
     assert isinstance(played.probe.error, BufferOverflow)
     assert played.outcomes == {0: ACCEPTED, 1: FAILED, 2: RELEASED}
     assert played.detach == Detach()
+
+
+def test_a_decoder_that_cancels_and_raises_has_cancelled() -> None:
+    def refuse(payload: bytes) -> int:
+        played.probe.cancel()
+        raise ValueError(payload)
+
+    played = PlayedReceiver(request=5, decode=refuse)
+    played.transfer(2)
+    assert played.probe.signals == ["on_subscribe"]
+    assert played.outcomes == {0: FAILED, 1: RELEASED}
 
 
 def test_a_malformed_message_is_told_to_the_peer() -> None:
