@@ -9,16 +9,16 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake
+from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake, decode
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
-from rstreams.errors import ConnectionLost, DeliveryFailed, LinkDetached
+from rstreams.errors import ConnectionLost, DeliveryFailed, LinkDetached, RemoteProtocolError
 from rstreams.message import Message
 from rstreams.testing.probes import ManualPublisher
 
 
-class PlayedLink(ManualPublisher[Message]):
+class PlayedLink(ManualPublisher[Message | RemoteProtocolError]):
     """A link played by the test, which answers a drain with `on_drain`."""
 
     def __init__(self) -> None:
@@ -337,3 +337,22 @@ async def test_a_link_lost_in_a_drain_ends_it(autojump_clock: trio.testing.MockC
     link.on_drain = lambda: link.error(ConnectionLost("gone"))
     with pytest.raises(SourceFailed, match=r"^ConnectionLost: gone"):
         await intake.collect_queued(0, 3)
+
+
+async def test_a_message_with_a_broken_encoding_is_unparsable_and_no_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    broken = decode(b"\x00\x53\x75\xa0")
+    assert isinstance(broken, RemoteProtocolError)
+    link, intake = linked(3, reject=True)
+    await intake.collect(0, 3, 0.0)
+    link.next(broken, Message(body=b"sound"))
+    assert bodies(await intake.collect(0, 3, 0.0)) == [b"sound"]
+    assert link.outcomes == ["failed", None]
+
+    link, intake = linked(3)
+    await intake.collect(0, 3, 0.0)
+    link.next(broken)
+    with pytest.raises(UnparsableMessage, match=r"message 1 of this link cannot be made a row: .*amqp:decode-error"):
+        await intake.collect(0, 3, 0.0)
+    assert link.outcomes == [None]

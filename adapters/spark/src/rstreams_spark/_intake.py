@@ -26,8 +26,8 @@ from typing import Final, Protocol
 import trio
 
 from rstreams.abc import Hold, Subscription
-from rstreams.errors import Condition, DeliveryFailed
-from rstreams.message import Message
+from rstreams.errors import Condition, DeliveryFailed, RemoteProtocolError
+from rstreams.message import Message, decode_message
 from rstreams_spark._schema import Row
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
@@ -44,6 +44,14 @@ class Drains(Protocol):
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Have the peer send what it has now, then take back the rest of the credit and call `on_drained`."""
         ...
+
+
+def decode(encoded: bytes) -> Message | RemoteProtocolError:
+    """Return the message, or what is wrong with its encoding: one bad message is no reason to end the link."""
+    try:
+        return decode_message(encoded)
+    except RemoteProtocolError as error:
+        return error
 
 
 class Intake:
@@ -86,8 +94,8 @@ class Intake:
         self._subscription = subscription
         self._news.set()
 
-    def on_next(self, item: Message) -> None:
-        """Make a row of a message; it stays unsettled."""
+    def on_next(self, item: Message | RemoteProtocolError) -> None:
+        """Make a row of a message, or take what is wrong with its encoding; it stays unsettled."""
         assert self._subscription is not None
         self._received += 1
         self._demand -= 1
@@ -96,6 +104,8 @@ class Intake:
             self._set_aside.append(hold)
             return
         try:
+            if isinstance(item, RemoteProtocolError):
+                raise item  # noqa: TRY301 - one of the ways in which a message cannot be made a row
             row = self._parse(item)
         except Exception as error:  # whatever is wrong with a message, it must not vanish
             self._on_unparsable(item, hold, error)
@@ -120,8 +130,10 @@ class Intake:
         self._completed = True
         self._news.set()
 
-    def _on_unparsable(self, message: Message, hold: Hold, error: Exception) -> None:
-        name = f"message {self._received} of this link (message_id {message.id!r})"
+    def _on_unparsable(self, item: Message | RemoteProtocolError, hold: Hold, error: Exception) -> None:
+        name = f"message {self._received} of this link"
+        if isinstance(item, Message):
+            name += f" (message_id {item.id!r})"
         if self._reject_unparsable:
             hold.fail(DeliveryFailed("rejected", Condition.DECODE_ERROR.value, f"not a row: {error}"))
             self._request(1)

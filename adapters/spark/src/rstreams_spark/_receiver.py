@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import trio
 
 import rstreams
-from rstreams_spark._intake import Intake
+from rstreams_spark._intake import Intake, decode
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -110,7 +110,8 @@ class Receiver:
         options, intake = self._options, self._intake
         try:
             async with rstreams.connect(options.peer.url) as connection:
-                connection.messages(options.address, window=options.max_messages_per_trigger).subscribe(intake)
+                window = options.max_messages_per_trigger
+                connection.stream(options.address, window=window, decode=decode).subscribe(intake)
                 await self._stop.wait()
                 intake.give_back()
         except Exception as error:  # whatever it is, the query is told
