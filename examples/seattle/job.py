@@ -73,8 +73,8 @@ def start_query(spark: SparkSession, url: str, folder: Path) -> StreamingQuery:
         sink = as_messages(maxima).write.format("rstreams").mode("append")
         sink.option("url", url).option("address", MAXIMA).save()
 
-    # In update mode a day is sent again whenever a batch has changed it. Spark lets sinks written in Python, such as
-    # writeStream.format("rstreams"), run in append mode only; so each batch of changes is written as a DataFrame.
+    # In update mode a day is sent again whenever a batch has changed it. Spark has no update mode for sinks written in
+    # Python, such as writeStream.format("rstreams"), so each batch of changes is written as a DataFrame.
     return (
         daily_maxima(readings)
         .writeStream.outputMode("update")
