@@ -12,14 +12,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from rstreams._demand import demand_error
+from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError, error_for
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
 from rstreams.protocol.states import State
 
@@ -63,6 +63,7 @@ class LinkSubscription(Generic[T]):
         self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
         self._accepted: list[Hashable] = []
         self._given_back: list[tuple[Outcome, Hashable]] = []
+        self._settled = False  # the deliveries come settled
         self._started = False  # on_subscribe has been signalled
         self._silent = False  # no signal reaches the subscriber any more
         self._ended = False  # the publisher has said its last: completion, or `_error`
@@ -115,6 +116,11 @@ class LinkSubscription(Generic[T]):
             self._shared = SharedHold((DeliveryHold(self, self._current),))
         return self._shared.hold()
 
+    @property
+    def window(self) -> int:
+        """Return how many items can be held at once before no further one comes: what comes settled has no limit."""
+        return UNBOUNDED if self._settled else self.ledger.window
+
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Have the sender use up its credit now with what it has.
 
@@ -143,6 +149,7 @@ class LinkSubscription(Generic[T]):
 
     def on_attach(self, frame: Attach) -> None:
         """The publisher's answer: the subscription begins, unless it is a refusal."""
+        self._settled = frame.settlement is Settlement.AT_MOST_ONCE
         if not frame.refuses and self._state is State.ATTACHED:
             self.start()
 

@@ -1,5 +1,6 @@
 import pytest
 
+import rstreams
 from rstreams._demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count import buffer_count
@@ -126,3 +127,15 @@ def test_lists_of_lists_need_a_window_for_all_of_them() -> None:
 
     assert fits.error is None
     assert isinstance(too_small.error, ConfigError)
+
+
+async def test_over_a_link_the_window_counts_unless_items_come_settled() -> None:
+    async with rstreams.Node() as node:
+        node.serve("numbers", rstreams.Stream.range(10))
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            with pytest.raises(ConfigError, match=r"buffer_count\(count=5\) .* is 4"):
+                await connection.stream("numbers", window=4).map(lambda x: x).buffer_count(5).to_list()
+            fits = await connection.stream("numbers", window=5).buffer_count(5).to_list()
+            settled = connection.stream("numbers", window=4, settlement="at_most_once").buffer_count(5)
+            assert fits == await settled.to_list() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
