@@ -10,6 +10,8 @@ from rstreams.errors import ConfigError
 
 DEFAULT_PORT: Final = 5672
 
+_PORTS: Final = "a number from 1 to 65535"
+
 
 @dataclass(frozen=True, slots=True)
 class PeerAddress:
@@ -37,8 +39,8 @@ def parse_url(url: str) -> PeerAddress:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise _bad_url(url, str(error)) from None
+    except ValueError:  # its text may show a part of the password
+        raise _bad_url(url, f"its host or port cannot be; a port is {_PORTS}") from None
     if parts.scheme != "amqp":
         raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp'")
     if not parts.hostname:
@@ -49,8 +51,12 @@ def parse_url(url: str) -> PeerAddress:
         raise _bad_url(url, "port 0 cannot be connected to")
     if parts.password is not None and not parts.username:
         raise _bad_url(url, "it has a password and no user")
+    if not _is_host(parts.hostname):
+        raise _bad_url(url, "its host cannot be: a name has parts of 1 to 63 characters")
     user = unquote(parts.username) if parts.username else None
     password = unquote(parts.password) if parts.password is not None else None
+    if "\0" in f"{user}{password}":
+        raise _bad_url(url, "there is a NUL character in its user or password")
     return PeerAddress(parts.hostname, DEFAULT_PORT if port is None else port, user, password)
 
 
@@ -61,7 +67,8 @@ def parse_place(place: str) -> PeerAddress:
     """
     try:
         parts = urlsplit(f"//{place}")
-        if parts.hostname and parts.port is not None and not parts.path and parts.username is None:
+        plain = not parts.path and not parts.query and not parts.fragment and parts.username is None
+        if parts.hostname and _is_host(parts.hostname) and parts.port is not None and plain:
             return PeerAddress(parts.hostname, parts.port)
     except ValueError:
         pass
@@ -69,8 +76,17 @@ def parse_place(place: str) -> PeerAddress:
     raise ConfigError(msg)
 
 
+def _is_host(host: str) -> bool:
+    """Tell whether a host's name can be looked up; whether it is there is another question."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
 def _bad_url(url: str, why: str) -> ConfigError:
     before, at, after = url.rpartition("@")
     if at:
-        url = before.partition("//")[0] + "//***@" + after
+        scheme, slashes, _ = before.partition("//")
+        url = f"{scheme}//***@{after}" if slashes else f"***@{after}"
     return ConfigError(f"url={url!r}: {why} (amqp://[user:password@]host[:port])")

@@ -16,6 +16,8 @@ from rstreams._subscription import require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ConnectFailed
 from rstreams.message import Message, decode_body, decode_message, encode_item
+from rstreams.net._names import check_container_id, check_name
+from rstreams.net._options import check_connect_timeout, check_idle_timeout, check_max_frame
 from rstreams.net._proton import LinkDriver
 from rstreams.net._pump import Pump
 from rstreams.net.address import PeerAddress, parse_url
@@ -212,11 +214,10 @@ async def connect(
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """
     address = parse_url(url)
-    _check_positive("idle_timeout_s", idle_timeout_s)
-    _check_positive("connect_timeout_s", connect_timeout_s)
-    if not 512 <= max_frame_bytes <= 2**32 - 1:
-        msg = f"max_frame_bytes={max_frame_bytes!r}: frames must be allowed 512 to {2**32 - 1} bytes"
-        raise ConfigError(msg)
+    check_idle_timeout(idle_timeout_s)
+    check_connect_timeout(connect_timeout_s)
+    check_max_frame(max_frame_bytes)
+    check_container_id(container_id)
     name = container_id or f"rstreams-{uuid.uuid4()}"
     async with Scope() as scope:
         pump: Pump | None = None
@@ -271,12 +272,4 @@ def _settlement(name: SettlementName) -> Settlement:
 
 
 def _check_address(address: str) -> None:
-    if not isinstance(address, str) or not address:
-        msg = f"address={address!r}: an address is a string that is not empty"
-        raise ConfigError(msg)
-
-
-def _check_positive(option: str, seconds: float) -> None:
-    if not seconds > 0:
-        msg = f"{option}={seconds!r}: it must be more than 0 seconds"
-        raise ConfigError(msg)
+    check_name("address", address, "an address")

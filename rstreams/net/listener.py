@@ -88,6 +88,15 @@ class Listener:
     async def _serve(self, options: ConnectionOptions, on_attach: Attaching, stream: trio.SocketStream) -> None:
         peer = _peer_of(stream)
         try:
+            await self._serve_peer(options, on_attach, stream, peer)
+        except Exception:  # a fault of ours that one peer has found must not end the others' connections
+            logger.exception("the connection from %s failed", peer)
+            await trio.aclose_forcefully(stream)
+
+    async def _serve_peer(
+        self, options: ConnectionOptions, on_attach: Attaching, stream: trio.SocketStream, peer: str
+    ) -> None:
+        try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
                 user, first = await authenticate(stream, options.users)
         except (RStreamsError, trio.TooSlowError, trio.BrokenResourceError) as error:

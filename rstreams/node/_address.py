@@ -14,6 +14,7 @@ from typing import Protocol
 from rstreams._subscription import ENDED
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import ConfigError
+from rstreams.net._names import check_name as check_link_name
 
 logger = logging.getLogger("rstreams.node")
 
@@ -99,6 +100,7 @@ def check_name(kind: str, name: str) -> str:
     if not isinstance(name, str) or not name or name.startswith("$"):
         msg = f'{kind} name={name!r}: the name must be a non-empty string that does not begin with "$"'
         raise ConfigError(msg)
+    check_link_name(f"{kind} name", name, "the name")
     return name
 
 

@@ -13,6 +13,8 @@ import trio
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import encode_item
+from rstreams.net._names import check_container_id, check_users
+from rstreams.net._options import check_idle_timeout, check_max_frame
 from rstreams.net._proton import LinkDriver
 from rstreams.net.client import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW
 from rstreams.net.listener import ConnectionOptions, Listener, open_listener
@@ -61,9 +63,12 @@ class Node:
         expose_errors: bool = False,
         container_id: str | None = None,
     ) -> None:
+        check_idle_timeout(idle_timeout_s)
+        check_max_frame(max_frame_bytes)
+        check_container_id(container_id)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
-            users=None if users is None else dict(users),
+            users=check_users(users),
             idle_timeout_s=idle_timeout_s,
             max_frame_bytes=max_frame_bytes,
         )
@@ -71,10 +76,19 @@ class Node:
         self._addresses: dict[str, Address] = {}
         self._listeners: list[Listener] = []
         self._scope = Scope()
+        self._entered = False
+        self._open = False
         self._statistics = generate(None, lambda _: (self.statistics().as_dict(), None))
 
     async def __aenter__(self) -> Self:
-        """Open the scope in which served streams run."""
+        """Open the scope in which served streams run.
+
+        Errors: `RuntimeError` the second time: a node has one life.
+        """
+        if self._entered:
+            msg = "this Node has been entered before; make a new one"
+            raise RuntimeError(msg)
+        self._entered = self._open = True
         await self._scope.__aenter__()
         return self
 
@@ -82,6 +96,7 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """Close every connection, then end the scope."""
+        self._open = False
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 for listener in self._listeners:
@@ -96,7 +111,7 @@ class Node:
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
 
         Demand: Each subscriber's link credit reaches `publisher` as its subscription's demand.
-        Errors: `ConfigError` for a name that is taken or cannot be.
+        Errors: `ConfigError` for a name that is taken or cannot be, or a `publisher` that is none.
         """
         self._add(Served(address, publisher))
 
@@ -134,8 +149,11 @@ class Node:
         """Listen at `host:port` until the node's block ends; port 0 lets the system choose.
 
         Errors: `ConfigError` for a malformed place; `TransportError` if it cannot be listened at, as when the port is
-            in use.
+            in use; `RuntimeError` outside the block.
         """
+        if not self._open:
+            msg = "a Node listens inside its block: async with Node() as node: await node.listen(...)"
+            raise RuntimeError(msg)
         listener = await open_listener(place)
         self._listeners.append(listener)
         self._scope.nursery.start_soon(listener.run, self._options, self._on_attach)

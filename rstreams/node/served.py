@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import ConfigError
 from rstreams.node._address import check_name
 from rstreams.node.statistics import ServedStatistics
 from rstreams.operators._stage import Stage
@@ -21,12 +22,15 @@ class Served(Generic[T]):
         publisher: Whose items are served; each subscriber's demand reaches it.
 
     Demand: Passed up unchanged.
-    Errors: `ConfigError` for a name that cannot be; errors of the publisher pass through, and count.
+    Errors: `ConfigError` for a name or a publisher that cannot be; errors of the publisher pass through, and count.
     Cancels: The publisher's subscription, when the subscriber cancels.
     """
 
     def __init__(self, name: str, publisher: Publisher[T]) -> None:
         self.name = check_name("served stream", name)
+        if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
+            msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, not {publisher!r:.80}"
+            raise ConfigError(msg)
         self.publisher = publisher
         self._subscriptions = 0
         self._delivered = 0

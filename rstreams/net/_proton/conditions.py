@@ -1,34 +1,84 @@
-"""Error conditions between the engine's structures and plain values."""
+"""Text and error conditions between the engine's structures and plain values.
+
+What a peer sends is read whatever it is: text that is no UTF-8 with replacement characters, an info map that Python
+cannot hold as an empty one. What goes out is made to fit: the engine takes C strings, which end at a NUL, and a
+performative has to fit into one frame of the peer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 
 import cproton
-from cproton_ffi import lib
+from cproton_ffi import ffi, lib
 from proton._data import dat2obj, obj2dat, symbol
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
+
+MAX_TEXT_BYTES: Final = 4096
+"""The longest description sent, whatever the size of the peer's frames."""
+
+MAX_CONDITION_BYTES: Final = 255
+
+_BESIDE_TEXT_BYTES: Final = MAX_CONDITION_BYTES + 128
+"""What else may stand in the frame of an error: the condition, and what the performative itself needs."""
+
+
+def read_text(pointer: Pointer) -> str:
+    """Return a C string of the engine; "" for none."""
+    return "" if pointer == ffi.NULL else str(ffi.string(pointer).decode("utf-8", "replace"))
 
 
 def read_condition(condition: Pointer) -> tuple[str, str, Mapping[str, Any]] | None:
     """Return the condition, description and info, or None if none is set."""
     if not lib.pn_condition_is_set(condition):
         return None
-    info = dat2obj(lib.pn_condition_info(condition))
-    named = {str(key): value for key, value in info.items()} if isinstance(info, dict) else {}
+    try:
+        info = dat2obj(lib.pn_condition_info(condition))
+        named = {str(key): value for key, value in info.items()} if isinstance(info, dict) else {}
+    except Exception:  # the engine's own classes raise what they like: KeyError, TypeError, UnicodeDecodeError
+        named = {}
     return (
-        cproton.pn_condition_get_name(condition) or "",
-        cproton.pn_condition_get_description(condition) or "",
+        read_text(lib.pn_condition_get_name(condition)),
+        read_text(lib.pn_condition_get_description(condition)),
         named,
     )
 
 
-def write_condition(condition: Pointer, name: str, description: str, info: Mapping[str, Any]) -> None:
-    """Set an error condition of a link, a session, a connection or a rejected delivery."""
-    cproton.pn_condition_set_name(condition, name)
-    cproton.pn_condition_set_description(condition, description or None)
+def write_condition(
+    condition: Pointer, name: str, description: str, info: Mapping[str, Any], frame_bytes: int = 0
+) -> None:
+    """Set an error condition of a link, a session, a connection or a rejected delivery.
+
+    Args:
+        condition: Where to.
+        name: The condition.
+        description: Text for people; what is too long for the frame is cut off.
+        info: More about it; left out if it cannot be sent.
+        frame_bytes: The largest frame the peer takes; 0 if there is no limit.
+    """
+    room = max(0, min(MAX_TEXT_BYTES, (frame_bytes or MAX_TEXT_BYTES * 2) - _BESIDE_TEXT_BYTES))
+    cproton.pn_condition_set_name(condition, _fitting(name, MAX_CONDITION_BYTES))
+    text = _fitting(description, room)
+    cproton.pn_condition_set_description(condition, text or None)
     if info:
-        raw = {symbol(key): value for key, value in info.items()}
-        obj2dat(raw, lib.pn_condition_info(condition))
+        _write_info(lib.pn_condition_info(condition), info, room - len(text.encode()))
+
+
+def _write_info(data: Pointer, info: Mapping[str, Any], room: int) -> None:
+    fits = False
+    with suppress(Exception):  # somebody's own error may carry anything
+        obj2dat({symbol(key): value for key, value in info.items()}, data)
+        fits = lib.pn_data_encoded_size(data) <= room
+    if not fits:
+        lib.pn_data_clear(data)
+
+
+def _fitting(text: str, size: int) -> str:
+    """Return as much of `text` as goes into `size` bytes, in characters that can be sent."""
+    encoded = text.replace("\0", "\\0").encode("utf-8", "backslashreplace")
+    if len(encoded) > size:
+        encoded = encoded[: max(0, size - 3)] + b"..."[:size]
+    return encoded.decode("utf-8", "ignore")

@@ -85,6 +85,7 @@ class Engine:
         lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
         self._drivers: dict[Pointer, LinkDriver] = {}
         self._sessions: list[Pointer] = []
+        self._peer_sessions = 0  # opened by the peer; each takes a channel, too
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
@@ -118,7 +119,8 @@ class Engine:
     def close(self, condition: str | None = None, description: str = "") -> None:
         """Close the connection, with an error or without."""
         if condition is not None:
-            write_condition(lib.pn_connection_condition(self._connection), condition, description, {})
+            where = lib.pn_connection_condition(self._connection)
+            write_condition(where, condition, description, {}, self.peer_frame_bytes)
         lib.pn_connection_close(self._connection)
 
     def free(self) -> None:
@@ -173,11 +175,21 @@ class Engine:
         """Whether something has happened that `dispatch` has not seen yet."""
         return bool(lib.pn_collector_peek(self._collector))
 
+    def flush(self) -> None:
+        """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
+        lib.pn_transport_pending(self._transport)
+
     def tick(self, now_s: float) -> float:
         """Do what the clock asks for (heartbeats, time-outs); return when to come again."""
-        # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself.
-        deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000) + 1)
+        # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself. A moment that is a deadline
+        # in floating point may be a hair below it, and must still count as having come.
+        deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
         return (deadline - 1) / 1000 if deadline else math.inf
+
+    @property
+    def peer_frame_bytes(self) -> int:
+        """The largest frame the peer takes; 0 if it has set no limit."""
+        return int(lib.pn_transport_get_remote_max_frame(self._transport))
 
     # links
 
@@ -200,15 +212,18 @@ class Engine:
 
     def _session(self) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used."""
-        limit = min(MAX_SESSIONS, lib.pn_transport_remote_channel_max(self._transport) + 1)
-        if len(self._sessions) < limit:
+        channels = lib.pn_transport_remote_channel_max(self._transport) + 1
+        limit = min(MAX_SESSIONS, channels - self._peer_sessions)
+        if len(self._sessions) < limit or not self._sessions:
             session = lib.pn_session(self._connection)
             lib.pn_session_open(session)
             self._sessions.append(session)
             return session
         load = dict.fromkeys(self._sessions, 0)
         for pointer in self._drivers:
-            load[lib.pn_link_session(pointer)] += 1
+            session = lib.pn_link_session(pointer)
+            if session in load:  # else it is the peer's
+                load[session] += 1
         return min(self._sessions, key=load.__getitem__)
 
     # events
@@ -276,6 +291,7 @@ class Engine:
     def _on_session_open(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
         if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
+            self._peer_sessions += 1
             lib.pn_session_open(session)
 
     def _on_session_close(self, event: Pointer) -> None:
@@ -287,6 +303,8 @@ class Engine:
             error = SessionEnded(*condition)
         if session in self._sessions:
             self._sessions.remove(session)
+        else:
+            self._peer_sessions -= 1
         for pointer, driver in list(self._drivers.items()):
             if lib.pn_link_session(pointer) == session:
                 driver.hand_over_all()

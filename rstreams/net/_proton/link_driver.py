@@ -17,7 +17,7 @@ import cproton
 from cproton_ffi import ffi, lib
 
 from rstreams.errors import Condition, RemoteProtocolError
-from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.net._proton.conditions import read_condition, read_text, write_condition
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -121,7 +121,7 @@ class LinkDriver:
         pointer = self.pointer
         settled = lib.pn_link_remote_snd_settle_mode(pointer) == lib.PN_SND_SETTLED
         return Attach(
-            cproton.pn_link_name(pointer) or "",
+            read_text(lib.pn_link_name(pointer)),
             Role.RECEIVER if self.sends else Role.SENDER,
             _read_terminus(lib.pn_link_remote_source(pointer)),
             _read_terminus(lib.pn_link_remote_target(pointer)),
@@ -191,6 +191,7 @@ class LinkDriver:
         if self.sends:
             lib.pn_link_drained(pointer)
             return
+        self._engine.flush()  # what is settled makes room for the credit, so the peer must hear of it first (law 2)
         lib.pn_link_set_drain(pointer, frame.drain)
         lib.pn_link_flow(pointer, frame.credit - lib.pn_link_credit(pointer))
 
@@ -216,7 +217,7 @@ class LinkDriver:
         plain = outcome is ACCEPTED or outcome.kind == "released"
         for delivery in frame.deliveries:
             if not plain:
-                _write_outcome(lib.pn_delivery_local(delivery), outcome)
+                _write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
             update(delivery, code)
             settle(delivery)
 
@@ -224,7 +225,8 @@ class LinkDriver:
         pointer = self.pointer
         if frame.condition is not None:
             condition = lib.pn_link_condition(pointer)
-            write_condition(condition, frame.condition, frame.description, frame.info)
+            size = self._engine.peer_frame_bytes
+            write_condition(condition, frame.condition, frame.description, frame.info, size)
         if frame.closed:
             lib.pn_link_close(pointer)
         else:
@@ -322,7 +324,7 @@ def _read_terminus(terminus: Pointer) -> str | None:
     """Return the address, "" for a terminus without one, or None for a null terminus."""
     if lib.pn_terminus_get_type(terminus) == lib.PN_UNSPECIFIED:
         return None
-    return cproton.pn_terminus_get_address(terminus) or ""
+    return read_text(lib.pn_terminus_get_address(terminus))
 
 
 def _write_terminus(terminus: Pointer, address: str | None) -> None:
@@ -345,10 +347,10 @@ def _read_outcome(delivery: Pointer, state: int) -> Outcome:
     return RELEASED  # or settled without an outcome, which says as little as being given back
 
 
-def _write_outcome(disposition: Pointer, outcome: Outcome) -> None:
+def _write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> None:
     if outcome.kind == "rejected":
         name = outcome.condition or Condition.INTERNAL_ERROR.value
         condition = lib.pn_disposition_condition(disposition)
-        write_condition(condition, name, outcome.description, {})
+        write_condition(condition, name, outcome.description, {}, frame_bytes)
     else:
         lib.pn_disposition_set_failed(disposition, outcome.delivery_failed)
