@@ -182,9 +182,12 @@ class Multicast:
                 if self._credit <= limit:  # not the one item everybody may send
                     del self._producers[producer]  # whoever was served is the last to be served next time
                     self._producers[producer] = None
+                enqueued = self._enqueued
                 producer.grant(n)
+                if self._enqueued != enqueued:
+                    self._grant_due = True  # an answer came at once: the limit is another one
                 if self._grant_due:
-                    return  # an answer came at once: the limit is another one
+                    return
 
     def _limit(self) -> int:
         """Return what producers may have outstanding together, as the class says; 0 or less is nothing."""
@@ -249,8 +252,9 @@ class _Copies:
         self.arrived += 1
         self.pending.append(encoded)
         self._emit()
-        # With "block" there is room for all that was granted, so this is for "drop_oldest" alone.
-        if len(self.pending) > address.capacity:
+        # With "block" there is room for all that was granted, so this is for "drop_oldest" alone. Where there is demand
+        # nothing is lost: what came while an item was handed over is handed over next.
+        if not self.demand and len(self.pending) > address.capacity:
             self.pending.popleft()
             self.dropped += 1
             address._dropped += 1  # noqa: SLF001 - a part of the address

@@ -1,5 +1,6 @@
 """The multicast address: everyone's own copy, at the pace of the slowest or with the oldest dropped."""
 
+import itertools
 import logging
 from typing import Literal
 
@@ -387,6 +388,23 @@ def test_a_publisher_that_answers_at_once_is_held_to_the_limit() -> None:
     probe = subscribed(address, 7)
     assert len(probe.items) == 7
     assert address.statistics().subscribers[0].pending <= 1
+
+
+def test_what_comes_while_an_item_is_handed_over_is_not_dropped() -> None:
+    address = Multicast("m", capacity=2)
+    calm = produced(address)
+    subscribed(address, 100)
+    slow = ProbeSubscriber[bytes]()
+    address.subscribe(slow)
+    calm.next(b"1", b"2")  # both wait for `slow`
+    eager = ManualPublisher[bytes]()
+    more = iter([b"3", b"4"])
+    eager.on_request = lambda _: eager.next(*itertools.islice(more, 1))
+    eager.subscribe(address.producer())
+    slow.on_item = lambda _: slow.request(1)
+    slow.request(3)
+    assert slow.items == [b"1", b"2", b"3", b"4"]
+    assert address.statistics().dropped == 0
 
 
 def test_an_overflow_that_cannot_be() -> None:
