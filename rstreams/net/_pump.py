@@ -126,8 +126,8 @@ class Pump:
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
         finally:
+            self._fail(self._end)
             self._over = True
-            self._fail(self._closed_here)
             self.engine.free()
             self._ended.set()
             await trio.aclose_forcefully(self._stream)
@@ -153,10 +153,10 @@ class Pump:
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
-        self._attaching.append((end, frame))
         if self._over or self._closing:
-            self._fail(self._closed_here)
+            end.on_lost(Lost(self.error or self._end))
         else:
+            self._attaching.append((end, frame))
             self._ring()
 
     # the two tasks
@@ -245,8 +245,13 @@ class Pump:
             self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
 
     @property
-    def _closed_here(self) -> ConnectionLost:
-        return ConnectionLost(f"the connection to {self.peer} was closed from this side")
+    def _end(self) -> RStreamsError:
+        """What ends the connection if nothing was said: this side, or a peer that hung up in the middle of a frame."""
+        if self._closing or not self._over:
+            return ConnectionLost(f"the connection to {self.peer} was closed from this side")
+        if self._open:
+            return ConnectionLost(f"{self.peer} hung up")
+        return ConnectFailed(f"{self.peer} hung up before the connection was open")
 
     @property
     def _silence(self) -> str:
