@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from cproton_ffi import lib
 
-from rstreams.errors import PeerClosed
+from rstreams.errors import ConnectionLost, PeerClosed
 from rstreams.net._proton import Engine, LinkDriver
 from rstreams.net._pump import RUN, LinkEnd
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.refusal import refuse
 
 
 class Side:
@@ -87,3 +88,21 @@ class Engines:
         """Give the memory of both back."""
         self.one.engine.free()
         self.other.engine.free()
+
+
+class Alone:
+    """One server's engine that is fed by hand; what it says is thrown away, and each link is attached to nothing."""
+
+    def __init__(self) -> None:
+        self.side = Side("alone", server=True, max_frame_bytes=65536)
+        self.side.answer = lambda driver, frame: driver.bind(refuse(driver, frame, "amqp:not-found", "nothing is here"))
+
+    def feed(self, data: bytes) -> None:
+        engine = self.side.engine
+        engine.feed(data)
+        while engine.dispatch(RUN, math.inf) or engine.output() or engine.has_events:
+            pass
+
+    def free(self) -> None:
+        self.side.engine.lose(ConnectionLost("the end"))
+        self.side.engine.free()
