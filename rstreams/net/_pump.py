@@ -126,8 +126,9 @@ class Pump:
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
         finally:
-            self._fail(self._end)
-            self._over = True
+            end = self._end
+            self._over = True  # before links hear of it: what they attach now comes too late
+            self._fail(end)
             self.engine.free()
             self._ended.set()
             await trio.aclose_forcefully(self._stream)
