@@ -276,11 +276,18 @@ class Engine:
     def _on_connection_open(self, _event: Pointer) -> None:
         self._events.on_open()
 
+    def _hand_over_all(self) -> None:
+        """Hand over what came before the end: an outcome that was told is known, a message that came is here."""
+        for driver in list(self._drivers.values()):
+            driver.hand_over_all()
+
     def _on_connection_close(self, _event: Pointer) -> None:
+        self._hand_over_all()
         condition = read_condition(lib.pn_connection_remote_condition(self._connection))
         self._events.on_close(None if condition is None else error_for(*condition, scope="connection"))
 
     def _on_transport_error(self, _event: Pointer) -> None:
+        self._hand_over_all()
         condition = read_condition(lib.pn_transport_condition(self._transport))
         name, description, _ = condition or (Condition.CONNECTION_FRAMING_ERROR.value, "", {})
         self._events.on_failure(name, description)
