@@ -271,9 +271,13 @@ class Items(Generic[T]):
             if self._kept:
                 item, self._last = self._kept.popleft()
                 return item
-        if self._error is not None:
-            raise self._error
-        raise StopIteration
+        error = self._error
+        if error is None:
+            raise StopIteration
+        if not isinstance(error, StopIteration):
+            raise error
+        msg = "the stream failed with StopIteration"  # raised here it would look like the end (PEP 479)
+        raise RuntimeError(msg) from error
 
     def _tell(self) -> None:
         done, self._done = self._done, []

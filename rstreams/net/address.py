@@ -88,5 +88,6 @@ def _bad_url(url: str, why: str) -> ConfigError:
     before, at, after = url.rpartition("@")
     if at:
         scheme, slashes, _ = before.partition("//")
-        url = f"{scheme}//***@{after}" if slashes else f"***@{after}"
+        known = slashes and scheme.endswith(":") and ":" not in scheme[:-1]  # else it may be a part of the password
+        url = f"{scheme}//***@{after}" if known else f"***@{after}"
     return ConfigError(f"url={url!r}: {why} (amqp://[user:password@]host[:port])")

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import trio
 
-from rstreams._subscription import require_subscriber
+from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ConnectFailed
 from rstreams.message import Message, decode_body, decode_message, encode_item
@@ -62,6 +62,7 @@ class Connection:
         self._pump = pump
         self._container_id = container_id
         self._numbers = itertools.count(1)
+        self._run = trio.lowlevel.current_trio_token()
 
     def __repr__(self) -> str:
         """Return where the connection leads."""
@@ -86,7 +87,8 @@ class Connection:
                 value it holds.
 
         Credit: Granted as demand comes, never beyond it and never beyond `window` (see `protocol/credit.py`).
-        Errors: `ConfigError` at the call for a bad option. `on_error` with `LinkDetached` if the peer refuses or ends
+        Errors: `ConfigError` at the call for a bad option; `on_error` with one if it is subscribed to in another thread
+            than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends
             the link with a condition, with what ended the connection if it is lost.
         Cancels: Withdraws the credit, releases what was not handed over, detaches.
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 section 2.6.
@@ -128,6 +130,9 @@ class Connection:
         if not callable(getattr(items, "subscribe", None)):
             msg = f"publish({address!r}): items must be a Stream or another Publisher, not {type(items).__name__}"
             raise ConfigError(msg)
+        if not self._is_here:
+            error = self._elsewhere(f"publish({address!r})")
+            raise error
         finished = trio.Event()
         errors: list[BaseException] = []
 
@@ -155,6 +160,15 @@ class Connection:
             raise errors[0]
         return PublishResult(end.accepted)
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether this is the trio run, and so the thread, that the connection lives in."""
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._run
+
+    def _elsewhere(self, call: str) -> ConfigError:
+        text = "it was called in another thread or trio run than its connection's, and signals cannot cross from one to"
+        return ConfigError(f"{call} of the connection to {self._pump.peer}: {text} another")
+
     def _link_name(self) -> str:
         return f"{self._container_id}/{next(self._numbers)}"
 
@@ -179,6 +193,9 @@ class _LinkPublisher(Generic[T]):
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
+        if not self._connection._is_here:
+            subscribe_failed(subscriber, self._connection._elsewhere(f"stream({self._address!r})"))
+            return
         end = LinkSubscription(subscriber, decode=self._decode, window=self._window, on_raised=self._raised)
         name = self._connection._link_name()
         frame = Attach(name, Role.RECEIVER, self._address, "", self._settlement)

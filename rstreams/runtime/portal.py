@@ -102,7 +102,7 @@ class Portal:
             call.future.set_exception(_closed())
 
     def _begin(self, function: Callable[[], Awaitable[T]]) -> _Call[T]:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread and not self._closed:  # a thread that has ended leaves its ident
             msg = "a portal is for other threads: in the trio run itself, await the function"
             raise RuntimeError(msg)
         call = _Call(function)

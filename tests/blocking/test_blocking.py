@@ -15,6 +15,7 @@ from rstreams.blocking import BlockingConnection, BlockingStream
 from rstreams.errors import ConfigError, ConnectFailed, LinkDetached, RStreamsError
 from rstreams.node.statistics import QueueStatistics
 from rstreams.runtime.portal import start_portal
+from rstreams.testing import ProbeSubscriber
 
 
 class Fixture:
@@ -179,6 +180,27 @@ def test_a_blocking_stream_can_be_published(here: Fixture) -> None:
     assert here.connection.publish("jobs", here.connection.stream("numbers").take(5)).accepted == 5
 
 
+def test_a_stream_cannot_cross_from_one_connection_s_thread_to_another_s(here: Fixture) -> None:
+    here.publish(1, 2, 3)
+    with rstreams.blocking.connect(here.url) as other:
+        with pytest.raises(ConfigError, match=r"stream\('jobs'\) of the connection to .* another thread"):
+            other.publish("jobs", here.connection.stream("jobs"))
+        with pytest.raises(ConfigError, match="another thread"):
+            other.stream("numbers").merge(here.connection.stream("jobs")).to_list()
+        probe = ProbeSubscriber[object](1)
+        here.connection.stream("numbers").subscribe(probe)
+        assert isinstance(probe.error, ConfigError)
+        assert other.stream("jobs").take(3).to_list() == [1, 2, 3]
+    assert here.connection.stream("numbers").take(2).to_list() == [0, 1]
+
+
+def test_a_stream_that_fails_with_stop_iteration_does_not_look_complete(here: Fixture) -> None:
+    stream = here.connection.stream("numbers").map(lambda _: next(iter(())))
+    with pytest.raises(RuntimeError, match="StopIteration"), stream.open() as items:
+        for _ in items:
+            pass
+
+
 def test_what_cannot_be(here: Fixture) -> None:
     with pytest.raises(ConfigError, match="window=0"), here.connection.stream("numbers").open(0):
         pass
@@ -196,4 +218,16 @@ def test_a_connection_that_is_closed(here: Fixture) -> None:
         numbers = connection.stream("numbers")
     with pytest.raises(RStreamsError, match="closed"):
         numbers.to_list()
+    failed: list[BaseException] = []
+
+    def from_a_new_thread() -> None:  # which may have the ident of the one that has ended
+        try:
+            numbers.to_list()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=from_a_new_thread)
+    thread.start()
+    thread.join()
+    assert [type(error) for error in failed] == [RStreamsError]
     assert "127.0.0.1" in repr(connection)
