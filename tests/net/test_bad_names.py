@@ -28,6 +28,7 @@ def test_a_host_that_no_resolver_takes_is_a_config_error(host: str) -> None:
         "amqp://u:hush#hush@127.0.0.1:1",
         "amqp://u:hush?hush@127.0.0.1:1",
         "amqp:u:hush@127.0.0.1:1",
+        "u:hush//hush@127.0.0.1",
         "amqp://u:hush@[::1",
         "amqp://u%00:hush@127.0.0.1",
     ],
