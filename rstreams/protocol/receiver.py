@@ -205,9 +205,10 @@ class LinkSubscription(Generic[T]):
         if self._ended and not self._buffer:
             self._signal_end()
         if self._silent:
+            self._withdraw_credit()  # first: what is given back now must not come again
             self._release_buffer()
         self._send_dispositions()
-        if self._state is State.ATTACHED:
+        if self._state is State.ATTACHED and not self._silent:
             self._send_flow()
         if self._silent:
             self._send_detach()
@@ -312,12 +313,12 @@ class LinkSubscription(Generic[T]):
         for outcome, run in groupby(given_back, itemgetter(0)):
             self._send(Disposition([delivery for _, delivery in run], outcome))
 
+    def _withdraw_credit(self) -> None:
+        if self._state is State.ATTACHED and self._driver.credit() > 0:
+            self._send(Flow(0))
+
     def _send_flow(self) -> None:
         credit = self._driver.credit()
-        if self._silent:
-            if credit > 0:
-                self._send(Flow(0))
-            return
         if self._on_drained or self._draining is not None:
             self._work_drain(credit)
             return

@@ -212,7 +212,7 @@ class LinkSubscriber(Generic[T]):
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if self._state is State.DETACH_RECEIVED:
             self._send(Detach())
-        self._finish(error)
+        self._finish(error, left=error is None and not self._settle_before_detach)
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what is unsettled has an unknown outcome."""
@@ -364,8 +364,14 @@ class LinkSubscriber(Generic[T]):
             if self._error is None:
                 self._error = error
 
-    def _finish(self, error: BaseException | None) -> None:
-        """The link has ended: give back what was not settled, and say how it went."""
+    def _finish(self, error: BaseException | None, *, left: bool = False) -> None:
+        """The link has ended: give back what was not settled, and say how it went.
+
+        Args:
+            error: What ended it; None if it was to end.
+            left: Whether a subscriber left a served stream: what it has worked on it has settled before (law 5), and
+                what it has not settled crossed its detach.
+        """
         if self._finished:
             return
         self._finished = True
@@ -374,7 +380,10 @@ class LinkSubscriber(Generic[T]):
         unsettled, self._unsettled = self._unsettled, {}
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
-            hold.fail(_UNTOLD)  # somebody may have worked on it
+            if left:
+                hold.release()
+            else:
+                hold.fail(_UNTOLD)  # somebody may have worked on it
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
         failed = self._error
         if unsettled and isinstance(failed, RStreamsError):

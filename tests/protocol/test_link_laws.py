@@ -385,6 +385,11 @@ class LinkLaws(RuleBasedStateMachine):
             elif error is not None and not isinstance(error, DeliveryFailed):
                 unknown += 1
                 assert self.cut or item not in self.subscriber.items, "handed over: so its outcome is known"
+            elif item not in told:
+                unknown += 1
+                assert outcome == "released", "it crossed the detach of a subscriber that left"
+                assert not self.publish
+                assert item not in self.subscriber.items
             else:
                 assert outcome == {"accepted": "done", "released": "released"}.get(told[item], "failed")
         assert unknown == self.sender.outcome_unknown

@@ -496,10 +496,21 @@ def test_a_receiver_that_detaches_cancels_a_served_stream() -> None:
     played.settle(ACCEPTED, 0)
     played.driver.receive(Detach())
     assert played.source.cancelled
-    assert played.source.outcomes == ["done", "failed", "released"], "sent, told; sent, not told; never sent"
+    assert played.source.outcomes == ["done", "released", "released"], "what it has seen, it has settled before"
     assert played.detach == Detach()
     assert played.finished == [None]
     assert played.end.outcome_unknown == 1
+
+
+def test_a_receiver_that_detaches_with_an_error_has_failed_what_it_has_not_settled() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(3)
+    played.source.next(0)
+    played.driver.turn()
+    played.source.next(1)
+    played.driver.wire = 0
+    played.driver.receive(Detach(condition="amqp:internal-error"))
+    assert played.source.outcomes == ["failed", "released"]
 
 
 def test_a_receiver_that_detaches_before_a_published_stream_is_through_fails_it() -> None:
