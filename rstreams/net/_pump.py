@@ -16,6 +16,7 @@ Any task of the run may wake a link. Only the pump touches the engine otherwise,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -108,7 +109,8 @@ class Pump:
         self._bell = trio.Event()
         self._owner = trio.CancelScope()
         self._open = False
-        self._closing = False  # this side has said close
+        self._closing = False  # this side says close, or has said it
+        self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
         self._over = False  # nothing more will come
         self._ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
@@ -144,7 +146,7 @@ class Pump:
         """
         if not self._over and not self._closing:
             self._closing = True
-            self.engine.close(condition, description)
+            self._goodbye = (condition, description)
             self._ring()
         try:
             with trio.move_on_after(CLOSE_TIMEOUT_S):
@@ -167,7 +169,10 @@ class Pump:
         while True:
             self._bell = trio.Event()
             self._attach_new()
-            more = engine.dispatch(RUN, SLICE_S)
+            more = engine.dispatch(RUN, SLICE_S if self._goodbye is None else math.inf)
+            if self._goodbye is not None:  # every link that wanted to say something has
+                engine.close(*self._goodbye)
+                self._goodbye = None
             deadline = engine.tick(trio.current_time())
             output = engine.output()
             if output:

@@ -131,8 +131,8 @@ class LinkDriver:
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
         link = self.link
-        if link is None:
-            return
+        if link is None or self._ended:
+            return  # it came too late: the link or the connection has ended
         try:
             link.receive(frame)
         except RemoteProtocolError as error:
@@ -141,6 +141,10 @@ class LinkDriver:
         self._engine.wake(self)
         if link.state is State.DETACHED:
             self._engine.end(self)
+
+    @property
+    def _ended(self) -> bool:
+        return self.link is not None and self.link.state is State.DETACHED
 
     def work(self, _most: int) -> bool:
         """Let the link do what has become possible; it wakes itself if there is more."""
