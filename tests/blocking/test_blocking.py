@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import threading
 from collections.abc import Callable, Iterator
 
@@ -199,6 +200,34 @@ def test_a_stream_that_fails_with_stop_iteration_does_not_look_complete(here: Fi
     with pytest.raises(RuntimeError, match="StopIteration"), stream.open() as items:
         for _ in items:
             pass
+
+
+@pytest.mark.parametrize("wait", ["to_list", "publish", "for_each", "open"])
+def test_an_interrupt_ends_what_the_thread_waits_for(here: Fixture, wait: str) -> None:
+    def never_ends() -> None:
+        jobs = here.connection.stream("jobs")
+        match wait:
+            case "to_list":
+                jobs.to_list()
+            case "publish":
+                here.connection.publish("jobs", Stream.never())
+            case "for_each":
+                jobs.for_each(print)
+            case _:
+                with jobs.open() as items:
+                    next(items)
+
+    def interrupt() -> None:
+        here.jobs_once(lambda now: now.consumers + now.producers == 1)
+        signal.pthread_kill(waiting, signal.SIGINT)
+
+    waiting = threading.get_ident()
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        never_ends()
+    interrupter.join()
+    here.jobs_once(lambda now: now.consumers + now.producers == 0)
 
 
 def test_what_cannot_be(here: Fixture) -> None:
