@@ -105,7 +105,7 @@ class Engine:
             cproton.pn_connection_set_user(self._connection, user)
             cproton.pn_connection_set_password(self._connection, password or "")
         else:
-            self._trace()  # else after SASL: its frames carry the password
+            self._trace()  # else after SASL, whose frames carry the password: see `output`
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
 
@@ -155,6 +155,8 @@ class Engine:
     def output(self) -> bytes:
         """Return what is to go to the peer, at most `BUFFER_BYTES`; empty if there is nothing."""
         transport, parts, total = self._transport, [], 0
+        if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(transport)) == lib.PN_SASL_OK:
+            self._trace()
         while total < BUFFER_BYTES:
             pending = lib.pn_transport_pending(transport)
             if pending <= 0:
@@ -292,9 +294,6 @@ class Engine:
         name, description, _ = condition or (Condition.CONNECTION_FRAMING_ERROR.value, "", {})
         self._events.on_failure(name, description)
 
-    def _on_authenticated(self, _event: Pointer) -> None:
-        self._trace()
-
     def _on_session_open(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
         if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
@@ -372,6 +371,7 @@ class Engine:
 
     def _trace(self) -> None:
         if self._trace_wanted:
+            self._trace_wanted = False
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
 
 
@@ -379,7 +379,6 @@ _HANDLERS: Final = {
     lib.PN_CONNECTION_REMOTE_OPEN: Engine._on_connection_open,
     lib.PN_CONNECTION_REMOTE_CLOSE: Engine._on_connection_close,
     lib.PN_TRANSPORT_ERROR: Engine._on_transport_error,
-    lib.PN_TRANSPORT_AUTHENTICATED: Engine._on_authenticated,
     lib.PN_SESSION_REMOTE_OPEN: Engine._on_session_open,
     lib.PN_SESSION_REMOTE_CLOSE: Engine._on_session_close,
     lib.PN_LINK_REMOTE_OPEN: Engine._on_link_open,
