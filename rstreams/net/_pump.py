@@ -35,6 +35,7 @@ from rstreams.net._proton import Engine, LinkDriver
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.link import Endpoint, Link
+from rstreams.runtime.scope import open_nursery
 
 RECEIVE_BYTES: Final = 256 * 1024
 """The most bytes taken from the network at once."""
@@ -123,7 +124,7 @@ class Pump:
         """
         try:
             with self._owner:
-                async with trio.open_nursery() as nursery:
+                async with open_nursery() as nursery:
                     nursery.start_soon(self._receive)
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
@@ -133,7 +134,8 @@ class Pump:
             self._fail(end)
             self.engine.free()
             self._ended.set()
-            await trio.aclose_forcefully(self._stream)
+            with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
+                await trio.aclose_forcefully(self._stream)
 
     async def close(self, condition: str | None = None, description: str = "") -> None:
         """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.

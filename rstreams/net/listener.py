@@ -16,6 +16,7 @@ from rstreams.net._pump import Pump
 from rstreams.net.address import PeerAddress, parse_place
 from rstreams.net.security import authenticate
 from rstreams.protocol.frames import Attach
+from rstreams.runtime.scope import open_nursery
 
 logger = logging.getLogger("rstreams.net")
 
@@ -74,7 +75,7 @@ class Listener:
     async def run(self, options: ConnectionOptions, on_attach: Attaching) -> None:
         """Accept and pump connections until closed; one that fails is logged and no other hears of it."""
         handler = partial(self._serve, options, on_attach)
-        async with trio.open_nursery() as connections:
+        async with open_nursery() as connections:
             with self._accepting:
                 await trio.serve_listeners(handler, list(self._listeners), handler_nursery=connections)
 

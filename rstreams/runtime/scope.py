@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from contextvars import Token
 from types import TracebackType
 from typing import Self
@@ -59,16 +60,34 @@ class Scope:
                 del failure
 
 
+@asynccontextmanager
+async def open_nursery() -> AsyncIterator[trio.Nursery]:
+    """Open a nursery whose one failure leaves it as itself, for tasks that are no part of a pipeline's scope."""
+    try:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+    except BaseExceptionGroup as group:
+        failure = unwrap(group)
+        context = failure.__context__
+        try:
+            raise failure
+        finally:
+            failure.__context__ = context
+            del failure
+
+
 def unwrap(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the one failure in a nursery's group, or a group of them if they are several.
 
-    A group that user code raised is one failure and stays whole, but for cancellations in it.
+    An interrupt, or the program's own exit, goes before everything else. A group that user code raised is one failure
+    and stays a group, but for cancellations in it.
     """
     failures = list({id(failure): failure for failure in _failures(group)}.values())
     if not failures:
         return next(_cancellations(group))
-    if len(failures) == 1:
-        return failures[0]
+    for failure in failures:
+        if len(failures) == 1 or isinstance(failure, (KeyboardInterrupt, SystemExit)):
+            return failure  # what else failed then, failed because the program is to end
     return group.derive(failures)
 
 
