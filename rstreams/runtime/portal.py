@@ -11,6 +11,7 @@ portal keeps the calls that nobody has begun, and fails them when it closes.
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
@@ -35,6 +36,7 @@ class Portal:
         self._scope = scope
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._not_begun: set[_Call[Any]] = set()
         self._closed = False
@@ -45,7 +47,8 @@ class Portal:
         Each call is a task of its own, in the scope of the portal. If the waiting thread is interrupted (Ctrl-C), the
         call is cancelled, and the interruption goes on when it has ended.
 
-        Errors: Raises what `function` raised; `RStreamsError` if the portal is closed, before or during the call.
+        Errors: Raises what `function` raised; `RStreamsError` if the portal is closed, before or during the call, or if
+            this process was forked from the portal's.
         Context: Any thread but the trio run's own; blocks it.
         """
         call = self._begin(partial(function, *args))
@@ -85,6 +88,8 @@ class Portal:
         try:
             yield held.values[0]
         except BaseException as error:
+            if not self.is_here:
+                raise
             held.error = error
             self.post(held.left.set)
             if not call.future.result():
@@ -92,6 +97,11 @@ class Portal:
         else:
             self.post(held.left.set)
             call.future.result()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process has the trio run: one that was forked has no thread of it."""
+        return os.getpid() == self._process
 
     def close(self) -> None:
         """Refuse further calls and fail those not begun; the end of the portal's scope cancels the others."""
@@ -105,6 +115,9 @@ class Portal:
         if threading.get_ident() == self._thread and not self._closed:  # a thread that has ended leaves its ident
             msg = "a portal is for other threads: in the trio run itself, await the function"
             raise RuntimeError(msg)
+        if not self.is_here:
+            msg = "the portal is in another process: this one was forked from it, and has to open its own"
+            raise RStreamsError(msg)
         call = _Call(function)
         with self._lock:
             if self._closed:
@@ -237,5 +250,6 @@ def start_portal(name: str = "rstreams") -> Iterator[Portal]:
     try:
         yield portal
     finally:
-        portal.post(stop.set)
-        ended.result()
+        if portal.is_here:
+            portal.post(stop.set)
+            ended.result()

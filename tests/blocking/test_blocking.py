@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -228,6 +231,26 @@ def test_an_interrupt_ends_what_the_thread_waits_for(here: Fixture, wait: str) -
         never_ends()
     interrupter.join()
     here.jobs_once(lambda now: now.consumers + now.producers == 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_is_told_to_open_its_own(here: Fixture) -> None:
+    script = """
+import os, sys, rstreams.blocking
+from rstreams.errors import RStreamsError
+
+with rstreams.blocking.connect(sys.argv[1]) as connection:
+    if os.fork():
+        print(os.waitstatus_to_exitcode(os.wait()[1]), connection.stream("numbers").first_or_none())
+    else:
+        try:
+            connection.stream("numbers").first_or_none()
+        except RStreamsError as error:
+            sys.exit(3 if "forked" in str(error) else 4)
+"""
+    command = [sys.executable, "-c", script, here.url]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert (ended.stdout, ended.stderr) == ("3 0\n", "")
 
 
 def test_what_cannot_be(here: Fixture) -> None:
