@@ -10,6 +10,9 @@ from rstreams.errors import ConfigError
 MAX_NAME_BYTES: Final = 4096
 """The longest address or container id: an attach must fit into one frame of the peer."""
 
+MAX_CREDENTIALS_BYTES: Final = 400
+"""The longest user and password together: they must fit into one SASL frame of 512 bytes (5.3.1)."""
+
 
 def check_container_id(container_id: str | None) -> None:
     """Check a container's name for itself; None and "" stand for a random one.
@@ -47,6 +50,9 @@ def check_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
     for user, password in users.items():
         if not user or not _can_be_sent(user) or not _can_be_sent(password):
             msg = f"users: the name and the password of user {user!r} must be strings of UTF-8 without NUL characters"
+            raise ConfigError(msg)
+        if len(user.encode()) + len(password.encode()) > MAX_CREDENTIALS_BYTES:
+            msg = f"users: the name and the password of user {user!r:.80} have more than {MAX_CREDENTIALS_BYTES} bytes"
             raise ConfigError(msg)
     return dict(users)
 

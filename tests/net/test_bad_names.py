@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -73,7 +74,9 @@ async def test_a_container_id_that_cannot_be_told_is_refused(container_id: str) 
             pass
 
 
-@pytest.mark.parametrize("users", ["alice", {"alice": None}, {"alice": b"x"}, {5: "x"}, {"": "x"}, {"alice": "\ud800"}])
+@pytest.mark.parametrize(
+    "users", ["alice", {"alice": None}, {"alice": b"x"}, {5: "x"}, {"": "x"}, {"alice": "\ud800"}, {"a": "x" * 400}]
+)
 def test_users_that_could_never_be_let_in_are_refused(users: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="users"):
         Node(users=users)
@@ -104,3 +107,12 @@ async def test_a_node_has_one_life_and_listens_in_it() -> None:
     with pytest.raises(RuntimeError, match="entered before"):
         async with node:
             pass
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "x" * 395), ("ü", "pä:@/#%"), ("a b", ""), ("%", "\n")])
+async def test_credentials_of_any_characters_are_let_in(user: str, password: str) -> None:
+    async with Node(users={user: password}) as node:
+        listener = await node.listen("127.0.0.1:0")
+        place = f"{quote(user, safe='')}:{quote(password, safe='')}@127.0.0.1:{listener.port}"
+        async with rstreams.connect(f"amqp://{place}") as connection:
+            assert password not in repr(connection) or not password
