@@ -35,6 +35,11 @@ class Side:
         self.failures: list[tuple[str, str]] = []
         self.answer: Callable[[LinkDriver, Attach], None] = refuse_all
 
+    def output(self) -> bytes:
+        """Do what there is to do, and return what is to be said."""
+        self.engine.dispatch(RUN, math.inf)
+        return self.engine.output()
+
     def on_open(self) -> None:
         self.opened = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,8 +14,9 @@ from rstreams._demand import UNBOUNDED
 from rstreams.abc import Hold
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, PublisherFailed, RStreamsError
 from rstreams.net._proton import LinkDriver
+from rstreams.net._pump import RUN
 from rstreams.protocol.driver import Driver, LocalDriver
-from rstreams.protocol.frames import Attach, Lost, Role, Settlement
+from rstreams.protocol.frames import Attach, Flow, Lost, Role, Settlement
 from rstreams.protocol.link import Link
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -301,12 +303,12 @@ def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription)
 class Links:
     """A link over engines, for a closer look."""
 
-    def __init__(self, *, max_frame_bytes: int = 65536) -> None:
+    def __init__(self, *, max_frame_bytes: int = 65536, window: int = 64) -> None:
         self.engines = Engines(max_frame_bytes=max_frame_bytes)
         self.probe = ProbeSubscriber[Any]()
         self.source = ManualPublisher[bytes]()
         self.finished: list[BaseException | None] = []
-        self.receiver = LinkSubscription(self.probe, decode=bytes, window=64, on_raised=self.finished.append)
+        self.receiver = LinkSubscription(self.probe, decode=bytes, window=window, on_raised=self.finished.append)
         self.sender = LinkSubscriber(
             self.source,
             encode=bytes,
@@ -360,6 +362,32 @@ def test_messages_of_all_sizes_in_small_frames(links: Callable[..., Links]) -> N
         link.source.next(payload)
     link.engines.run()
     assert link.probe.items == payloads
+
+
+def test_what_came_before_a_detach_is_handed_over_before_it(links: Callable[..., Links]) -> None:
+    link = links(window=5000)
+    link.probe.request(5000)
+    link.engines.run()
+    while link.source.outstanding:
+        link.source.next(*[b"x"] * link.source.outstanding)
+        for data in iter(link.engines.other.output, b""):
+            link.engines.one.engine.feed(data)
+        link.engines.other.engine.dispatch(RUN, math.inf)
+    link.source.complete()
+    assert link.probe.items == []
+    link.engines.run()
+    assert len(link.probe.items) == 5000
+    assert link.probe.signals[-1] == "on_complete"
+
+
+def test_what_comes_after_the_end_is_dropped(links: Callable[..., Links]) -> None:
+    link = links()
+    (driver,) = link.engines.one.engine._drivers.values()
+    link.engines.one.engine.lose(ConnectionLost("gone"))
+    driver.receive(Flow(5))
+    driver.receive(Attach("l", Role.SENDER, "a", ""))
+    assert link.probe.signals == ["on_subscribe", "on_error"]
+    assert isinstance(link.probe.error, ConnectionLost)
 
 
 def test_a_lost_link_leaves_nothing_behind_in_the_engine(links: Callable[..., Links]) -> None:

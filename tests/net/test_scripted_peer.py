@@ -281,6 +281,30 @@ async def test_a_large_message_comes_in_many_frames_and_counts_as_one() -> None:
     assert probe.items == [b"a" * 1000]
 
 
+async def test_settled_and_unsettled_items_may_come_in_turns() -> None:
+    probe = ProbeSubscriber[bytes](10)
+    done = trio.Event()
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        sender = SendingPeer(peer)
+        await sender.attaches()
+        await sender.hear()
+        settled = [True, True, False, False, True, False, True]
+        await peer.send(*[transfer_frame(number, b"%d" % number, settled=each) for number, each in enumerate(settled)])
+        sender.sent = len(settled)
+        while len(sender.outcomes) < settled.count(False):
+            await sender.hear()
+        assert sender.outcomes == {number: "accepted" for number, each in enumerate(settled) if not each}
+        done.set()
+        await peer.closes()
+
+    async with scripted(peer) as connection:
+        connection.stream("a").subscribe(probe)
+        await done.wait()
+    assert probe.items == [b"%d" % number for number in range(7)]
+
+
 async def test_an_aborted_delivery_is_none() -> None:
     probe = ProbeSubscriber[bytes](3)
 
@@ -559,6 +583,39 @@ async def test_a_peer_that_ends_the_session_ends_its_links_and_the_connection_li
         assert await connection.stream("b").first_or_none() == b"0"
 
 
+async def test_a_session_that_ends_takes_no_link_of_another_with_it() -> None:
+    first, second = ProbeSubscriber[bytes](5), ProbeSubscriber[bytes](5)
+    done = trio.Event()
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        channels = []
+        for _ in range(2):
+            channels.append((await peer.begins()).channel)
+            attach = await peer.expect("attach")
+            channel = channels[-1]
+            await peer.send(
+                attach_frame(attach["name"], "sender", source="a", initial_delivery_count=0, channel=channel)
+            )
+            assert (await peer.expect("flow")).channel == channel
+        assert len(set(channels)) == 2
+        await peer.send(end_frame(error("amqp:session:errant-link"), channel=channels[0]))
+        await peer.send(transfer_frame(0, b"x", channel=channels[1]))
+        assert (await peer.expect("end")).channel == channels[0]
+        assert (await peer.expect("disposition")).channel == channels[1]
+        done.set()
+        await peer.closes()
+
+    async with scripted(peer) as connection:
+        connection.stream("a").subscribe(first)
+        await until(lambda: first.subscription)
+        connection.stream("b").subscribe(second)
+        await done.wait()
+        assert isinstance(first.error, SessionEnded)
+        assert second.items == [b"x"]
+        assert not second.ended
+
+
 async def test_a_session_that_ends_without_a_reason() -> None:
     async def peer(peer: Peer) -> None:
         await peer.opens()
@@ -774,6 +831,48 @@ async def test_a_silent_peer_is_given_up() -> None:
         with pytest.raises(IdleTimeout, match=r"idle_timeout_s=4"):
             await connection.stream("a").to_list()
         assert 3.9 <= trio.current_time() - started <= 8.1
+
+
+async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
+    """The engine's clock stands while the pump waits to send; the receiving task goes on looking at its own."""
+    ours, theirs = memory_stream_pair()
+    ours.send_stream.send_all_hook = trio.lowlevel.checkpoint
+
+    async def full() -> None:
+        await trio.sleep_forever()
+
+    probe = ProbeSubscriber[bytes](5)
+    async with pumped(ours, idle_timeout_s=4.0) as (pump, _):
+        await theirs.send_all(OPENING)
+        await pump.opened.wait()
+        ours.send_stream.send_all_hook = full
+        Connection(pump, "test").stream("a").subscribe(probe)
+        started = trio.current_time()
+        await pump._ended.wait()
+        assert trio.current_time() - started == pytest.approx(8.0)
+    assert isinstance(pump.error, IdleTimeout)
+    assert probe.error is pump.error
+
+
+async def test_what_is_attached_when_the_connection_is_cut_hears_of_it() -> None:
+    ours, theirs = memory_stream_pair()
+    probe, source, finished = ProbeSubscriber[bytes](5), ManualPublisher[int](), trio.Event()
+
+    async def publish(connection: Connection) -> None:
+        with pytest.raises(ConnectionLost, match="this side"):
+            await connection.publish("a", source)
+        finished.set()
+
+    async with trio.open_nursery() as nursery:
+        async with pumped(ours) as (pump, _):
+            await theirs.send_all(OPENING)
+            await pump.opened.wait()
+            connection = Connection(pump, "test")
+            connection.stream("a").subscribe(probe)
+            nursery.start_soon(publish, connection)
+        await finished.wait()
+    assert isinstance(probe.error, ConnectionLost)
+    assert source.subscriptions == 0
 
 
 async def test_a_peer_that_sends_only_heartbeats_is_alive() -> None:

@@ -20,7 +20,7 @@ from rstreams.errors import (
     RemoteProtocolError,
 )
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, Outcome, outcome_of
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 from rstreams.testing import ProbeSubscriber
@@ -279,6 +279,15 @@ def test_items_that_come_settled_need_no_hold_and_are_not_settled_again() -> Non
     assert played.probe.items == [0, 1]
     assert played.probe.holds == [NO_HOLD, NO_HOLD]
     assert played.driver.sent == [Flow(2), Flow(2)]
+
+
+def test_the_window_is_what_can_be_held_at_once() -> None:
+    played = PlayedReceiver(window=4, attached=False)
+    played.driver.receive(Attach("test", Role.SENDER, "a", "", Settlement.AT_LEAST_ONCE))
+    assert played.end.window == 4
+    played = PlayedReceiver(window=4, attached=False)
+    played.driver.receive(Attach("test", Role.SENDER, "a", "", Settlement.AT_MOST_ONCE))
+    assert played.end.window == UNBOUNDED, "nobody holds what comes settled"
 
 
 def test_what_is_held_counts_against_the_window() -> None:
