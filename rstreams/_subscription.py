@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
+from rstreams.errors import SpecViolation
 
 R = TypeVar("R")
 
@@ -34,6 +35,11 @@ def require_subscriber(subscriber: object) -> None:
     if subscriber is None:
         msg = "subscribe() takes a Subscriber, not None (Reactive Streams rule 1.9)"
         raise TypeError(msg)
+
+
+def checked_error(error: BaseException | None) -> BaseException:
+    """Return the argument of `on_error`, or for a None, which would look like success, the rule it breaks (2.13)."""
+    return SpecViolation("2.13", "on_error takes an exception, not None") if error is None else error
 
 
 def subscribe_failed(subscriber: Subscriber[R], error: BaseException) -> None:

@@ -18,9 +18,9 @@ from time import monotonic
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import rstreams.net.client as network
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net.client import PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
@@ -245,6 +245,7 @@ class Items(Generic[T]):
         self._changed = threading.Condition()
         self._kept: deque[tuple[T, Hold]] = deque()
         self._ended = False
+        self._closed = False
         self._error: BaseException | None = None
         self._last: Hold | None = None  # the hold on the item given out last
         self._done: list[Hold] = []  # items done that the connection's thread has not been told of
@@ -258,8 +259,11 @@ class Items(Generic[T]):
     def __next__(self) -> T:
         """Return the next item; waits for it.
 
-        Errors: What the stream failed with, after the items that came before.
+        Errors: What the stream failed with, after the items that came before; `RStreamsError` after the block.
         """
+        if self._closed:
+            msg = "this stream has been closed: its items end with the `with` block that opened it"
+            raise RStreamsError(msg)
         if self._last is not None:
             self._done.append(self._last)
             self._last = None
@@ -293,6 +297,7 @@ class Items(Generic[T]):
 
     async def end(self, error: BaseException | None) -> None:
         """End the subscription: `error` is what the block raised."""
+        self._closed = True
         with self._changed:
             self._ended = True
             kept, self._kept = self._kept, deque()
@@ -331,7 +336,7 @@ class Items(Generic[T]):
 
     def on_error(self, error: BaseException) -> None:
         """End the loop with the error, after what was kept."""
-        self._error = error
+        self._error = checked_error(error)
         self.on_complete()
 
     def on_complete(self) -> None:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
 
@@ -61,7 +61,7 @@ class Sink(ABC, Generic[T]):
         """Receive the failure."""
         if not self.ended:
             self.ended = True
-            self.error = error
+            self.error = checked_error(error)
             self._on_change()
 
     def on_complete(self) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import SLICE
 from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription
 from rstreams.errors import (
     Condition,
@@ -162,7 +162,7 @@ class LinkSubscriber(Generic[T]):
         self._publisher_ended = True
         if not self._completed:
             self._completed = True
-            self._error = error
+            self._error = checked_error(error)
             self._wake()
 
     def on_complete(self) -> None:

@@ -283,3 +283,10 @@ def test_a_connection_that_is_closed(here: Fixture) -> None:
     thread.join()
     assert [type(error) for error in failed] == [RStreamsError]
     assert "127.0.0.1" in repr(connection)
+
+
+def test_a_stream_whose_block_has_ended_gives_no_items(here: Fixture) -> None:
+    with here.connection.stream("numbers").open() as numbers:
+        next(numbers)
+    with pytest.raises(RStreamsError, match="this stream has been closed"):
+        next(numbers)

@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+import rstreams
 from rstreams import Stream
 from rstreams._demand import SLICE
 from rstreams._subscription import ENDED
@@ -282,3 +283,21 @@ async def test_a_loop_over_a_source_that_never_waits_lets_other_tasks_run() -> N
                     limit.cancel()  # seen at the loop's next checkpoint
     assert limit.cancelled_caught
     assert item <= 2 * SLICE
+
+
+async def test_required_2_13_no_error_is_an_error() -> None:
+    class Failing:
+        """Fails, and says with nothing."""
+
+        def subscribe(self, subscriber: Subscriber[int]) -> None:
+            subscriber.on_subscribe(ENDED)
+            subscriber.on_error(None)  # type: ignore[arg-type]
+
+    with pytest.raises(SpecViolation, match=r"rule 2\.13"):
+        await Stream(Failing()).to_list()
+    async with rstreams.Node() as node:
+        node.queue("jobs")
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            with pytest.raises(SpecViolation, match=r"rule 2\.13"):
+                await connection.publish("jobs", Failing())
