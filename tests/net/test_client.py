@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -268,6 +269,24 @@ async def test_a_client_that_closes_while_it_holds_messages_gives_them_back() ->
             messages = await connection.messages("work").take(4).to_list()
         assert [(m.body, m.delivery_count) for m in messages] == [(1, 1), (2, 1), (3, 0), (4, 0)]
         assert queue.statistics().accepted == 5
+
+
+async def test_every_link_says_its_last_before_the_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the links' turns would be cut into slices: each look at the clock shows a second more."""
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        queues = [node.queue(f"work {number}") for number in range(10)]
+        probes = [ProbeSubscriber[int](1, hold=True) for _ in queues]
+        async with rstreams.connect(listener.url) as connection:
+            for queue, probe in zip(queues, probes, strict=True):
+                await connection.publish(queue.name, Stream.of(5))
+                connection.stream(queue.name).subscribe(probe)
+            await until(lambda: all(probe.items for probe in probes))
+            monkeypatch.setattr("rstreams.net._proton.engine.perf_counter", itertools.count().__next__)
+            for probe in probes:
+                probe.holds[0].done()
+        await until(lambda: not any(queue.statistics().unsettled for queue in queues))
+        assert [queue.statistics().accepted for queue in queues] == [1] * 10
 
 
 # publishing

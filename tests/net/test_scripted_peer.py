@@ -875,6 +875,26 @@ async def test_what_is_attached_when_the_connection_is_cut_hears_of_it() -> None
     assert source.subscriptions == 0
 
 
+async def test_what_is_attached_while_a_cut_connection_tells_its_links_hears_of_it() -> None:
+    ours, theirs = memory_stream_pair()
+    again = ProbeSubscriber[bytes](1)
+
+    class Again(ProbeSubscriber[bytes]):
+        def on_error(self, error: BaseException) -> None:
+            super().on_error(error)
+            connection.stream("a").subscribe(again)
+
+    first = Again(1)
+    async with pumped(ours) as (pump, _):
+        await theirs.send_all(OPENING)
+        await pump.opened.wait()
+        connection = Connection(pump, "test")
+        connection.stream("a").subscribe(first)
+        await trio.sleep(1)
+    assert isinstance(first.error, ConnectionLost)
+    assert again.signals == ["on_subscribe", "on_error"]
+
+
 async def test_a_peer_that_sends_only_heartbeats_is_alive() -> None:
     async def peer(peer: Peer) -> None:
         await peer.opens()

@@ -119,6 +119,7 @@ class LinkLaws(RuleBasedStateMachine):
         self.finished: list[BaseException | None] = []
         self.cut: RStreamsError | None = None
         self.source_ended = False
+        self.aborted = False
         self.settlement = settlement
         self.publish = publish
         self.source = ManualPublisher[int]()
@@ -277,6 +278,7 @@ class LinkLaws(RuleBasedStateMachine):
     @rule(often=st.integers(0, 14))
     def abort(self, often: int) -> None:
         if often == 0:
+            self.aborted = True
             self.sender.abort()
 
     # the laws, after every step
@@ -345,6 +347,7 @@ class LinkLaws(RuleBasedStateMachine):
         self.steps()
         self.both_ends_have_ended_and_kept_nothing()
         self.law_5_every_item_is_accounted_for()
+        self.a_completed_stream_is_a_whole_one()
 
     def no_end_waits_for_a_wake_up(self) -> None:
         """Whoever has demand has credit for it, and whoever has credit has been asked."""
@@ -397,6 +400,13 @@ class LinkLaws(RuleBasedStateMachine):
         if not self.cut:
             for item in self.subscriber.items:
                 assert told[item] == self.subscriber.expected[item]
+
+    def a_completed_stream_is_a_whole_one(self) -> None:
+        """Who is told of the end, and not because the publish was cancelled, has had every item before."""
+        refused = any(isinstance(error, DeliveryFailed) for error in self.finished)
+        whole = self.source_ended and not self.aborted and not refused
+        if self.subscriber.ended == "on_complete" and whole:
+            assert self.subscriber.items == list(range(1, self.published + 1))
 
     def told_by_the_receiver(self) -> dict[int, str]:
         told: dict[int, str] = {}

@@ -702,10 +702,12 @@ def test_a_hold_taken_in_on_error_claims_nothing() -> None:
     class Confused(ProbeSubscriber[int]):
         def on_error(self, _error: BaseException) -> None:
             assert self.subscription is not None
-            self.subscription.hold().done()
+            self.holds.append(self.subscription.hold())
 
-    played = PlayedReceiver(probe=Confused(5), decode=lambda payload: int(payload + b"x"))
+    probe = Confused(5)
+    played = PlayedReceiver(probe=probe, decode=lambda payload: int(payload + b"x"))
     played.transfer(1)
+    assert probe.holds == [NO_HOLD]
     assert played.outcomes == {0: FAILED}
 
 

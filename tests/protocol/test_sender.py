@@ -417,6 +417,20 @@ def test_a_served_stream_detaches_after_its_last_item_and_waits_for_outcomes_beh
     assert played.end.outcome_unknown == 0
 
 
+def test_a_served_stream_that_completes_sends_what_waits_for_credit_first() -> None:
+    played = PlayedSender(publish=False)
+    played.grant(2)
+    played.driver.wire = 1
+    played.source.next(0, 1)
+    played.source.complete()
+    played.driver.turn()
+    assert played.transferred == [0]
+    assert played.detach is None
+    played.grant(1)
+    assert played.transferred == [0, 1]
+    assert played.detach == Detach()
+
+
 def test_nothing_queued_in_the_driver_when_it_detaches() -> None:
     played = PlayedSender()
     played.driver.waiting = 1
