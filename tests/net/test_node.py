@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -284,6 +286,33 @@ async def test_a_client_that_hangs_up_anywhere_in_the_conversation_loses_nothing
             assert queue.statistics().ready == 2
             bodies = [message.body for message in await connection.messages("work").take(2).to_list()]
             assert bodies == [0, 1]
+
+
+def resident_kib() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() // 1024
+
+
+@pytest.mark.parametrize("what", ["sessions", "links", "refused links"])
+async def test_a_client_that_comes_and_goes_on_one_connection_takes_no_memory(what: str) -> None:
+    address = "nowhere" if what == "refused links" else "numbers"
+    link = attach_frame("again", "receiver", source=address, handle=1) + detach_frame(handle=1)
+    session = begin_frame(None, channel=1) + end_frame(channel=1)
+    said, answer = (session, "end") if what == "sessions" else (link, "detach")
+
+    async with Node() as node:
+        node.serve("numbers", Stream.range(1))
+        async with talking(node) as peer:
+
+            async def come_and_go(times: int) -> None:
+                for _ in range(times // 50):
+                    await peer.send(*[said] * 50)
+                    for _ in range(50):
+                        await hear(peer, answer)
+
+            await come_and_go(500)
+            before = resident_kib()
+            await come_and_go(2000)
+            assert resident_kib() - before < 2000, "they took 3.4 KiB each, once"
 
 
 # the node's own end

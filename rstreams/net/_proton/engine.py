@@ -90,6 +90,7 @@ class Engine:
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
         self._ended: list[LinkDriver] = []
+        self._ended_sessions: list[Pointer] = []
         self._buffer = ffi.new("char[]", BUFFER_BYTES)
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
@@ -319,6 +320,7 @@ class Engine:
                 del self._drivers[pointer]
                 self.forget(driver)
         lib.pn_session_close(session)
+        self._ended_sessions.append(session)
 
     def _on_link_open(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
@@ -365,9 +367,13 @@ class Engine:
     def _free_ended(self) -> None:
         ended, self._ended = self._ended, []
         for driver in ended:
-            if self._drivers.pop(driver.pointer, None) is not None:
+            if self._drivers.get(driver.pointer) is driver:
+                del self._drivers[driver.pointer]
                 self.forget(driver)
                 lib.pn_link_free(driver.pointer)
+        sessions, self._ended_sessions = self._ended_sessions, []
+        for session in sessions:
+            lib.pn_session_free(session)
 
     def _trace(self) -> None:
         if self._trace_wanted:
