@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from rstreams.net._pump import Pump
 from rstreams.net.client import Connection
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.net.over_tcp import until
 from tests.net.wire import (
     ACCEPT,
     AMQP_HEADER,
@@ -57,12 +58,6 @@ async def talking(node: Node, *said: bytes) -> AsyncIterator[Peer]:
         await peer.expect("open")
         await peer.expect("begin")
         yield peer
-
-
-async def until(happened: Callable[[], object]) -> None:
-    with trio.fail_after(10):
-        while not happened():
-            await trio.lowlevel.checkpoint()
 
 
 async def hear(peer: Peer, name: str) -> Frame:

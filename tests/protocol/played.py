@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from rstreams.errors import RStreamsError
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import (
@@ -23,6 +25,11 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+REFUSED_BY_SENDER = Attach("test", Role.SENDER, None, None)
+REFUSED_BY_RECEIVER = Attach("test", Role.RECEIVER, None, None)
+REJECTED = Outcome("rejected", "x:bad", "unreadable")
+LOST = ConnectionLost("the connection broke")
 
 
 def encode(item: object) -> bytes:
@@ -262,7 +269,7 @@ class LocalPair:
     @staticmethod
     def unattached(probe: ProbeSubscriber[int]) -> tuple[LocalDriver, LocalDriver]:
         """Return the drivers of a receiving end that has attached, and of a sending end that has no link yet."""
-        receiver = LinkSubscription(probe, decode=decode, window=8, on_raised=_never)
+        receiver = LinkSubscription(probe, decode=decode, window=8, on_raised=never)
         receiving, sending = LocalDriver.pair()
         link = receiver.bind("local", receiving)
         receiving.bind(link)
@@ -270,5 +277,35 @@ class LocalPair:
         return receiving, sending
 
 
-def _never(error: BaseException) -> None:
+class Source:
+    """A publisher that sends what it likes, from inside `request`."""
+
+    def __init__(self, answer: Callable[[Source, int], None]) -> None:
+        self.answer = answer
+        self.requests: list[int] = []
+        self.cancels = 0
+        self.held = NO_HOLD
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        self.requests.append(n)
+        self.answer(self, n)
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+    def hold(self) -> Hold:
+        return self.held
+
+
+def counting(source: Source, n: int) -> None:
+    for _ in range(n):
+        source.subscriber.on_next(1)
+
+
+def never(error: BaseException) -> None:
+    """An `on_raised` for subscribers that never raise."""
     raise AssertionError(error)

@@ -9,9 +9,7 @@ from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.refusal import refuse
 from rstreams.testing import ProbeSubscriber
-from tests.protocol.played import LocalPair
-
-LOST = ConnectionLost("cut")
+from tests.protocol.played import LOST, LocalPair
 
 
 @pytest.mark.parametrize("publish", [True, False])
