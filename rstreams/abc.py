@@ -25,6 +25,7 @@ __all__ = [
     "Subscription",
 ]
 
+R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -159,4 +160,12 @@ class Scheduler(Protocol):
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` after `delay_s` seconds (0: at the scope's next turn), unless cancelled before."""
+        ...
+
+    def random(self) -> float:
+        """Return a random number from 0 up to 1, for jitter; a virtual clock gives the same ones in every run."""
+        ...
+
+    async def in_thread(self, function: Callable[[], R]) -> R:
+        """Call a function that blocks in a worker thread; a cancelled call is left behind, and its result dropped."""
         ...

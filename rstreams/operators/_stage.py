@@ -26,7 +26,7 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
@@ -38,6 +38,9 @@ from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Ack: TypeAlias = Literal["on_receipt", "on_emit"]
+"""When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
 
 
 class Stage(Generic[T, R]):

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import trio
 
 from rstreams._scheduler import current_scheduler
 from rstreams.abc import Cancellable, Event
+
+R = TypeVar("R")
 
 
 class TrioScheduler:
@@ -60,6 +64,14 @@ class TrioScheduler:
             self._timing = True
             self._nursery.start_soon(self._run_timers)
         return timer
+
+    def random(self) -> float:
+        """Return a random number from 0 up to 1."""
+        return random.random()  # noqa: S311 - jitter is no secret
+
+    async def in_thread(self, function: Callable[[], R]) -> R:
+        """Call `function` in one of trio's worker threads, of which 40 run at a time."""
+        return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
     async def _run_task(self, function: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         current_scheduler.set(self)

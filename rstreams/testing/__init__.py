@@ -1,5 +1,6 @@
-"""For tests of pipelines: probes that stand at either end of a stage and record what happens there."""
+"""For tests of pipelines: probes for either end of a stage, and a clock that the test moves."""
 
 from rstreams.testing.probes import ManualPublisher, Outcome, ProbeSubscriber
+from rstreams.testing.virtual_scheduler import VirtualScheduler
 
-__all__ = ["ManualPublisher", "Outcome", "ProbeSubscriber"]
+__all__ = ["ManualPublisher", "Outcome", "ProbeSubscriber", "VirtualScheduler"]

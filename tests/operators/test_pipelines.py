@@ -30,8 +30,7 @@ from rstreams.operators.skip import skip
 from rstreams.operators.take import take
 from rstreams.sources.empty import empty
 from rstreams.sources.from_iterable import from_iterable
-from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.manual_scheduler import ManualScheduler
+from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 
 Numbers = Publisher[int]
 
@@ -137,8 +136,8 @@ def _model(items: Sequence[int], pipeline: Sequence[Step]) -> list[int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def scheduler() -> Iterator[ManualScheduler]:
-    scheduler = ManualScheduler()
+def scheduler() -> Iterator[VirtualScheduler]:
+    scheduler = VirtualScheduler()
     token = current_scheduler.set(scheduler)
     yield scheduler
     current_scheduler.reset(token)
@@ -146,7 +145,7 @@ def scheduler() -> Iterator[ManualScheduler]:
 
 @given(items=ITEMS, pipeline=PIPELINES, requests=st.lists(st.integers(1, 7), max_size=8), lazy=st.booleans())
 def test_a_source_that_answers_at_once(
-    scheduler: ManualScheduler, items: list[int], pipeline: list[Step], requests: list[int], *, lazy: bool
+    scheduler: VirtualScheduler, items: list[int], pipeline: list[Step], requests: list[int], *, lazy: bool
 ) -> None:
     """What was requested is there, up to what there is; it is what the model says; and it ends once."""
     expected = _model(items, pipeline)
@@ -173,7 +172,7 @@ def _lazily(items: list[int]) -> Iterator[int]:
 class Run:
     """A pipeline between a source and a subscriber that are both played by the test."""
 
-    def __init__(self, scheduler: ManualScheduler, items: Sequence[int], pipeline: Sequence[Step]) -> None:
+    def __init__(self, scheduler: VirtualScheduler, items: Sequence[int], pipeline: Sequence[Step]) -> None:
         self.source, self.probe = ManualPublisher[int](), ProbeSubscriber[int](hold=True)
         self.requested = 0
         self._scheduler = scheduler
@@ -230,7 +229,7 @@ OUTCOMES = st.lists(st.sampled_from(["done", "failed", "released"]), min_size=1)
 
 @given(items=ITEMS, pipeline=PIPELINES, actions=ACTIONS)
 def test_a_source_that_answers_when_it_likes(
-    scheduler: ManualScheduler, items: list[int], pipeline: list[Step], actions: list[tuple[str, int]]
+    scheduler: VirtualScheduler, items: list[int], pipeline: list[Step], actions: list[tuple[str, int]]
 ) -> None:
     """Never more than requested, in the model's order, and all of it in the end."""
     expected, run = _model(items, pipeline), Run(scheduler, items, pipeline)
@@ -254,7 +253,7 @@ def test_a_source_that_answers_when_it_likes(
     outcomes=OUTCOMES,
 )
 def test_every_item_has_an_outcome_in_the_end(
-    scheduler: ManualScheduler,
+    scheduler: VirtualScheduler,
     items: list[int],
     pipeline: list[Step],
     actions: list[tuple[str, int]],

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rstreams._scheduler import current_scheduler
-from tests.operators.manual_scheduler import ManualScheduler
+from rstreams.testing import VirtualScheduler
 
 
 @pytest.fixture(autouse=True)
 def settle() -> Iterator[Callable[[], None]]:
-    scheduler = ManualScheduler()
+    scheduler = VirtualScheduler()
     token = current_scheduler.set(scheduler)
     yield scheduler.run
     current_scheduler.reset(token)
