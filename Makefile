@@ -40,10 +40,12 @@ check: ## format, lint, types, layers and the quick tests
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/fluent.py --check
 	$(MAKE) test-quick
 
 format: ## write the code the way `make check` wants it
 	@tools/setup.sh dev
+	$(BIN)/python tools/fluent.py
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

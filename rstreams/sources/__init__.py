@@ -10,14 +10,4 @@ from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range  # noqa: A004 - the field's name
 
-__all__ = [
-    "defer",
-    "empty",
-    "fail",
-    "from_async_iterable",
-    "from_iterable",
-    "generate",
-    "never",
-    "of",
-    "range",
-]
+__all__ = ["defer", "empty", "fail", "from_async_iterable", "from_iterable", "generate", "never", "of", "range"]

@@ -99,7 +99,7 @@ def test_it_has_the_operators_of_stream() -> None:
     only_here = {"open", "to_list", "first_or_none", "for_each"}
     theirs = {
         name: inspect.signature(method)
-        for name, method in vars(Stream).items()
+        for name, method in inspect.getmembers(Stream)
         if inspect.isfunction(method) and not name.startswith("_") and name not in only_here
     }
     ours = {name: inspect.signature(getattr(BlockingStream, name)) for name in theirs}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -20,6 +20,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 import rstreams.net.client as network
 from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.blocking._methods import BlockingMethods
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net.client import PublishResult, SettlementName
@@ -83,13 +84,13 @@ class BlockingConnection:
         return self._portal.run(publish)
 
 
-class BlockingStream(Generic[T_co]):
+class BlockingStream(BlockingMethods[T_co]):
     """A `rstreams.Stream` for threads: the same operators, run by `for`, `to_list`, `first_or_none` and `for_each`.
 
     Context: Any thread without trio. Functions given to operators run in the connection's thread.
     """
 
-    __slots__ = ("_portal", "_stream")
+    __slots__ = ("_portal",)
 
     def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
         self._portal = portal
@@ -129,72 +130,6 @@ class BlockingStream(Generic[T_co]):
         """Call `function` with each item, in the calling thread; an item is done when it has returned."""
         for item in self:
             function(item)
-
-    # operators: those of Stream
-
-    def map(self, function: Callable[[T_co], R]) -> BlockingStream[R]:
-        """See `Stream.map`."""
-        return self._with(self._stream.map(function))
-
-    def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
-    ) -> BlockingStream[R]:
-        """See `Stream.map_async`."""
-        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered))
-
-    def filter(self, predicate: Callable[[T_co], object]) -> BlockingStream[T_co]:
-        """See `Stream.filter`."""
-        return self._with(self._stream.filter(predicate))
-
-    def take(self, count: int) -> BlockingStream[T_co]:
-        """See `Stream.take`."""
-        return self._with(self._stream.take(count))
-
-    def skip(self, count: int) -> BlockingStream[T_co]:
-        """See `Stream.skip`."""
-        return self._with(self._stream.skip(count))
-
-    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
-        """See `Stream.scan`."""
-        return self._with(self._stream.scan(accumulator, seed))
-
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
-        """See `Stream.reduce`."""
-        return self._with(self._stream.reduce(accumulator, seed))
-
-    def buffer_count(self, count: int) -> BlockingStream[list[T_co]]:
-        """See `Stream.buffer_count`."""
-        return self._with(self._stream.buffer_count(count))
-
-    def concat(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
-        """See `Stream.concat`."""
-        return self._with(self._stream.concat(*others))
-
-    def merge(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
-        """See `Stream.merge`."""
-        return self._with(self._stream.merge(*others))
-
-    def flat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, concurrency: int = 16, prefetch: int = 32
-    ) -> BlockingStream[R]:
-        """See `Stream.flat_map`."""
-        return self._with(self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch))
-
-    def do_on_next(self, function: Callable[[T_co], object]) -> BlockingStream[T_co]:
-        """See `Stream.do_on_next`."""
-        return self._with(self._stream.do_on_next(function))
-
-    def do_on_error(self, function: Callable[[BaseException], object]) -> BlockingStream[T_co]:
-        """See `Stream.do_on_error`."""
-        return self._with(self._stream.do_on_error(function))
-
-    def do_on_complete(self, function: Callable[[], object]) -> BlockingStream[T_co]:
-        """See `Stream.do_on_complete`."""
-        return self._with(self._stream.do_on_complete(function))
-
-    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> BlockingStream[T_co | R]:
-        """See `Stream.on_error_resume`."""
-        return self._with(self._stream.on_error_resume(handler))
 
     def through(
         self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs

@@ -1,0 +1,373 @@
+"""Write what can be told from the operators and sources alone: their packages' lists, and the methods of the streams.
+
+    python tools/fluent.py            write the files
+    python tools/fluent.py --check    fail if one of them is not as it would be written
+
+An operator is written once, in its file: its signature there is that of `Stream`'s method, with `source` in the place
+of `self`, and its docstring's first paragraph and arguments are the method's. A method that a stream class defines by
+hand is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "rstreams"
+RUFF = str(Path(sys.executable).with_name("ruff"))
+WRITTEN = '"""{what}\n\nWritten by `tools/fluent.py`: change the operator, then run `make format`.\n"""'
+
+
+@dataclass
+class Function:
+    """A public function of its own file, as the file has it.
+
+    Attributes:
+        name: Its name, and that of the file.
+        signatures: Its overloads, if it has any, and then the function itself.
+        imports: For every name the file imports or defines, the line that brings it in.
+    """
+
+    name: str
+    signatures: list[ast.FunctionDef]
+    imports: dict[str, str]
+    type_variables: set[str] = field(default_factory=set)
+
+    @property
+    def implementation(self) -> ast.FunctionDef:
+        """Return the function itself."""
+        return self.signatures[-1]
+
+
+def functions(kind: str) -> list[Function]:
+    """Return what the package `kind` offers: a function in each of its public files."""
+    files = sorted((PACKAGE / kind).glob("[a-z]*.py"))
+    return [_function(file, f"rstreams.{kind}.{file.stem}") for file in files]
+
+
+def _function(file: Path, module: str) -> Function:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imports: dict[str, str] = {}
+    type_variables: set[str] = set()
+    signatures = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            imports |= {name.name: f"from {node.module} import {name.name}" for name in node.names}
+        elif isinstance(node, ast.ClassDef):
+            imports[node.name] = f"from {module} import {node.name}"
+        elif isinstance(node, ast.FunctionDef) and node.name == file.stem:
+            signatures.append(node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for name in _targets(node):
+                if "TypeVar(" in ast.unparse(node):
+                    type_variables.add(name)
+                else:
+                    imports[name] = f"from {module} import {name}"
+    assert signatures, f"{file} must define a function of its own name"
+    return Function(file.stem, signatures, imports, type_variables)
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+# ---------------------------------------------------------------------------------------------------- lists of packages
+
+
+def package_list(kind: str, docstring: str) -> str:
+    """Return the `__init__` of a package with one public function a file."""
+    names = [function.name for function in functions(kind)]
+    lines = [f'"""{docstring}"""', ""]
+    for name in names:
+        reason = "  # noqa: A004 - the field's name" if hasattr(builtins, name) else ""
+        lines.append(f"from rstreams.{kind}.{name} import {name}{reason}")
+    return "\n".join([*lines, "", f"__all__ = {names!r}"])
+
+
+# ---------------------------------------------------------------------------------------------------------- the methods
+
+
+class _Renamed(ast.NodeTransformer):
+    """Put other expressions in the place of names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(self._names[node.id], mode="eval").body if node.id in self._names else node
+
+
+@dataclass
+class Face:
+    """A class whose methods are made from functions.
+
+    Attributes:
+        name: The class that the users see, such as "Stream".
+        base: The class that is written here and that it inherits.
+    """
+
+    name: str
+    base: str
+
+    def method(self, function: Function, kind: str) -> Iterator[str]:
+        """Yield the lines of the method for a function, overloads included."""
+        for signature in function.signatures:
+            yield ""
+            yield from self._one(signature, kind, overloaded=signature is not function.implementation)
+
+    def _one(self, signature: ast.FunctionDef, kind: str, *, overloaded: bool) -> Iterator[str]:
+        method = ast.parse(ast.unparse(signature)).body[0]
+        assert isinstance(method, ast.FunctionDef)
+        first = _drop_source(method) if kind == "operators" else None
+        method.returns, wraps = self._returns(method.returns)
+        arguments = _call_arguments(method.args)
+        this = first or ("self" if kind == "operators" else "cls")
+        if overloaded:
+            yield "@overload"
+        elif kind == "sources":
+            yield "@classmethod"
+        returns = f" -> {ast.unparse(method.returns)}:"
+        parameters = ast.unparse(method.args)
+        yield f"def {method.name}({', '.join(part for part in (this, parameters) if part)}){returns}"
+        if overloaded:
+            yield "    ..."
+            return
+        yield from textwrap.indent(_docstring(signature, kind, self.name), "    ").splitlines()
+        yield "    " + self._body(method.name, kind, arguments, wraps=wraps)
+
+    def _returns(self, returns: ast.expr | None) -> tuple[ast.expr, bool]:
+        assert isinstance(returns, ast.Subscript), "a function here returns a Publisher of something"
+        inner, wraps = returns.slice, False
+        if isinstance(inner, ast.Subscript) and ast.unparse(inner.value) == "Publisher":
+            inner = ast.parse(f"Stream[{ast.unparse(inner.slice)}]", mode="eval").body
+            wraps = True
+        return ast.parse(f"{self.name}[{ast.unparse(inner)}]", mode="eval").body, wraps
+
+    def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
+        raise NotImplementedError
+
+
+class StreamFace(Face):
+    """The methods of `Stream`, which call the functions."""
+
+    def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
+        source = ["self._source"] if kind == "operators" else []
+        call = f"{kind}.{name}({', '.join([*source, *arguments])})"
+        if wraps:
+            call = f"operators.map({call}, self._stream)"
+        return f"return {'self' if kind == 'operators' else 'cls'}._stream({call})"
+
+
+class BlockingFace(Face):
+    """The methods of `BlockingStream`, which call those of `Stream`."""
+
+    def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
+        del kind, wraps
+        return f"return self._with(self._stream.{name}({', '.join(arguments)}))"
+
+
+def _drop_source(method: ast.FunctionDef) -> str | None:
+    """Take the source out of the parameters, and put the items of `self` in the place of its type variable.
+
+    Where the source must be one of special items, return the `self` that says so.
+    """
+    arguments = method.args
+    several = not (arguments.posonlyargs or arguments.args)
+    if several:
+        source = arguments.vararg
+        assert source is not None, f"{method.name} has no source"
+    else:
+        source = (arguments.posonlyargs or arguments.args).pop(0)
+    assert isinstance(source.annotation, ast.Subscript), f"{method.name}: the source is a Publisher of something"
+    of = source.annotation.slice
+    if several:
+        source.arg = "others"
+    if not isinstance(of, ast.Name):
+        return f"self: StreamMethods[{ast.unparse(of)}]"
+    if several:
+        if of.id != "Any":
+            _Renamed({of.id: "T_co | R"}).visit(method)
+            source.annotation = ast.parse("Publisher[R]", mode="eval").body
+    else:
+        _Renamed({of.id: "T_co"}).visit(method)
+    return None
+
+
+def _call_arguments(arguments: ast.arguments) -> list[str]:
+    return [
+        *(each.arg for each in [*arguments.posonlyargs, *arguments.args]),
+        *([f"*{arguments.vararg.arg}"] if arguments.vararg else []),
+        *(f"{each.arg}={each.arg}" for each in arguments.kwonlyargs),
+        *([f"**{arguments.kwarg.arg}"] if arguments.kwarg else []),
+    ]
+
+
+def _docstring(signature: ast.FunctionDef, kind: str, face: str) -> str:
+    if face != "Stream":
+        return f'"""See `Stream.{signature.name}`."""'
+    whole = inspect.cleandoc(ast.get_docstring(signature) or "")
+    text = whole.split("\n\n", 1)[0]
+    arguments = _section(whole, "Args")
+    source = "sources" if signature.args.vararg and not signature.args.args else "source"
+    if kind == "operators":
+        arguments = _without(arguments, source)
+        text = text.replace("of `source`", "of this stream").replace("`source`", "this stream")
+        arguments = [line.replace("`source`", "this stream") for line in arguments]
+    parts = [text]
+    if arguments:
+        parts.append("\n".join(["Args:", *arguments]))
+    parts.append(f"Demand, holds, errors: `rstreams.{kind}.{signature.name}`.")
+    body = "\n\n".join(parts)
+    return f'"""{body}\n"""'
+
+
+def _section(docstring: str, name: str) -> list[str]:
+    lines = docstring.splitlines()
+    if f"{name}:" not in lines:
+        return []
+    begin = lines.index(f"{name}:") + 1
+    end = next((i for i in range(begin, len(lines)) if not lines[i].startswith("    ")), len(lines))
+    return lines[begin:end]
+
+
+def _without(arguments: list[str], name: str) -> list[str]:
+    """Return an `Args` section without one of its entries."""
+    kept, dropping = [], False
+    for line in arguments:
+        if not line.startswith("        "):
+            dropping = line.strip().startswith((f"{name}:", f"*{name}:", f"\\*{name}:"))
+        if not dropping:
+            kept.append(line)
+    return kept
+
+
+# ------------------------------------------------------------------------------------------------------------ the files
+
+
+def methods_file(face: Face, kinds: Sequence[str], by_hand: Path) -> str:
+    """Return the text of the file with a face's methods, but for those that the file `by_hand` defines."""
+    written = _methods_of(by_hand, face.name)
+    wanted = [(kind, each) for kind in kinds for each in functions(kind) if each.name not in written]
+    body = [line for kind, each in wanted for line in face.method(each, kind)]
+    text = "\n".join(body)
+    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    variables = sorted({v for _, each in wanted for v in each.type_variables} & names - {"T_co"} | {"R"})
+    imports = {each.imports[name] for _, each in wanted for name in names if name in each.imports}
+    head = _HEADS[face.name]
+    base = [
+        f"class {face.base}(Generic[T_co]):",
+        f'    """The methods of `{face.name}` that stand for the function of their name."""',
+        "",
+        *textwrap.indent(head.members, "    ").splitlines(),
+    ]
+    lines = [
+        WRITTEN.format(what=head.what),
+        "",
+        "from __future__ import annotations",
+        "",
+        *sorted({*imports, *head.imports, "from typing import Any, Generic, TYPE_CHECKING, TypeVar, overload"}),
+        "",
+        "if TYPE_CHECKING:",
+        *(f"    {line}" for line in head.for_types),
+        "",
+        'T_co = TypeVar("T_co", covariant=True)',
+        *(f'{name} = TypeVar("{name}")' for name in variables),
+        "",
+        "",
+        *base,
+        *textwrap.indent(text, "    ").splitlines(),
+    ]
+    return "\n".join(lines)
+
+
+def _methods_of(file: Path, name: str) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    [definition] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    return {node.name for node in definition.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+@dataclass
+class Head:
+    """What stands at the top of a file of methods."""
+
+    what: str
+    imports: set[str]
+    for_types: list[str]
+    members: str
+
+
+_HEADS = {
+    "Stream": Head(
+        "The sources and operators as methods of `Stream`.",
+        {"from rstreams import operators, sources", "from rstreams.abc import Publisher"},
+        ["from rstreams.stream import Stream"],
+        '__slots__ = ("_source",)\n\n_source: Publisher[T_co]\n\n'
+        "@staticmethod\ndef _stream(publisher: Publisher[R]) -> Stream[R]:\n"
+        '    """Return the stream over a publisher."""\n    raise NotImplementedError',
+    ),
+    "BlockingStream": Head(
+        "The operators as methods of `BlockingStream`.",
+        {"from rstreams.abc import Publisher", "from rstreams.stream import Stream"},
+        ["from rstreams.blocking import BlockingStream"],
+        '__slots__ = ("_stream",)\n\n_stream: Stream[T_co]\n\n'
+        "def _with(self, stream: Stream[R]) -> BlockingStream[R]:\n"
+        '    """Return the blocking stream over a stream, run in the same portal."""\n    raise NotImplementedError',
+    ),
+}
+
+
+def files() -> dict[Path, str]:
+    """Return the text of every file that this tool writes."""
+    stream, blocking = StreamFace("Stream", "StreamMethods"), BlockingFace("BlockingStream", "BlockingMethods")
+    return {
+        PACKAGE / "operators" / "__init__.py": package_list(
+            "operators",
+            "Operators, one a file: functions from publisher to publisher that take part in demand and holds.",
+        ),
+        PACKAGE / "sources" / "__init__.py": package_list(
+            "sources", "Sources, one a file: functions that return a publisher with nothing upstream of it."
+        ),
+        PACKAGE / "stream" / "_methods.py": methods_file(
+            stream, ["sources", "operators"], PACKAGE / "stream" / "__init__.py"
+        ),
+        PACKAGE / "blocking" / "_methods.py": methods_file(
+            blocking, ["operators"], PACKAGE / "blocking" / "__init__.py"
+        ),
+    }
+
+
+def formatted(file: Path, text: str) -> str:
+    """Return `text` as ruff would write it into `file`, its imports sorted and those without use left out."""
+    for command in (["check", "--fix-only", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
+        name = ["--stdin-filename", str(file)]
+        line = [RUFF, *command, *name, "-"]
+        text = subprocess.run(line, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write or check the files; return the exit status."""
+    stale = []
+    for file, text in files().items():
+        wanted = formatted(file, text)
+        if not file.exists() or file.read_text(encoding="utf-8") != wanted:
+            stale.append(file.relative_to(ROOT))
+            if "--check" not in arguments:
+                file.write_text(wanted, encoding="utf-8")
+    if "--check" in arguments and stale:
+        print("not as tools/fluent.py writes them (run `make format`):", *stale)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
