@@ -32,7 +32,7 @@ from rstreams._holds import NO_HOLD
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
-from rstreams.sources._fusion import Step, fused_loop
+from rstreams.sources._fusion import Step, Stopped, fused_loop
 
 T = TypeVar("T")
 
@@ -84,6 +84,7 @@ class _Emission(Generic[T]):
         "_maker",
         "_next_turn",
         "_scheduler",
+        "_stop",
         "_subscriber",
         "ended",
         "refused",
@@ -93,7 +94,7 @@ class _Emission(Generic[T]):
         self._subscriber = subscriber
         self.ended = False
         self.refused = False  # the subscriber has raised
-        self._loop = fused_loop(steps, subscriber.on_next, self)
+        self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
         self._maker = "an iterator, or a function over its items," if steps else "an iterator"
         self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
         self._exact = iterator if isinstance(iterator, _EXACT) else None
@@ -129,7 +130,9 @@ class _Emission(Generic[T]):
     def cancel(self) -> None:
         if not self.ended:
             self.ended = True
-            if not self._busy:
+            if self._busy:
+                self._stop()
+            else:
                 self._dispose()
 
     def hold(self) -> Hold:
@@ -168,6 +171,8 @@ class _Emission(Generic[T]):
         self._demand = take_demand(self._demand, batch)
         try:
             dropped = self._loop(islice(self._items, batch))
+        except Stopped:
+            return
         except BaseException as error:
             ended, self.ended = self.ended, True
             if self.refused or not isinstance(error, Exception):

@@ -9,18 +9,22 @@ be stages: the source's own loop can do their work. A `Step` says what to do, in
         nonlocal state_2
         dropped = 0
         for item in items:
-            if subscription.ended: return dropped
             item = function_0(item)
+            if not function_1(item):
+                ...
+            item = state_2 = function_2(state_2, item)
+            on_next(item)
             if subscription.ended: return dropped
-            ...
+        return dropped
 
 It is what one would write by hand, and made as `dataclasses` and `namedtuple` make theirs. The text consists of the
 constants in this file and of numbers, never of anything from outside; it is compiled once for each sequence of kinds.
 
-The loop does exactly what the stages would do, in the same order: it looks at the end of the subscription after every
-call of user code, so that a cancel inside one keeps the item from the next; what user code raises, be it
-`StopIteration`, leaves it as it is; only the exceptions of the downstream `on_next` are marked, for they are not the
-stream's (2.13). The tests run chains both ways and compare.
+The loop does exactly what the stages would do, in the same order. A cancel inside user code keeps the item from all
+that comes after it, without a look at the subscription between any two calls: `stop` puts a function that raises
+`Stopped` in the place of every function of the loop, so that the next call, whichever it is, ends it. What user code
+raises, be it `StopIteration`, leaves the loop as it is; only the exceptions of the downstream `on_next` are marked, for
+they are not the stream's (2.13). The tests run chains both ways and compare.
 """
 
 from __future__ import annotations
@@ -34,6 +38,10 @@ Kind: TypeAlias = Literal["map", "filter", "scan", "skip", "do_on_next"]
 
 Loop: TypeAlias = Callable[[Iterable[Any]], int]
 """Sends what it makes of the items, and returns how many of them it dropped on the way."""
+
+
+class Stopped(BaseException):
+    """What a stopped loop ends with; it never leaves the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +69,52 @@ class Ending(Protocol):
 _UNLESS_ENDED: Final = "if subscription.ended: return dropped"
 
 _LINES: Final[dict[Kind, tuple[str, ...]]] = {
-    "map": ("item = function_{i}(item)", _UNLESS_ENDED),
+    "map": ("item = function_{i}(item)",),
     "filter": (
-        "drop = not function_{i}(item)",
-        _UNLESS_ENDED,
-        "if drop:",
+        "if not function_{i}(item):",
         "    dropped += 1",
+        "    " + _UNLESS_ENDED,
         "    continue",
     ),
-    "scan": ("item = state_{i} = function_{i}(state_{i}, item)", _UNLESS_ENDED),
+    "scan": ("item = state_{i} = function_{i}(state_{i}, item)",),
     "skip": ("if state_{i}:", "    state_{i} -= 1", "    dropped += 1", "    continue"),
-    "do_on_next": ("function_{i}(item)", _UNLESS_ENDED),
+    "do_on_next": ("function_{i}(item)",),
 }
 
 
-def fused_loop(steps: tuple[Step, ...], on_next: Callable[[Any], None], subscription: Ending) -> Loop:
-    """Return a loop that does `steps` with each item and sends what comes out to `on_next`.
+def fused_loop(
+    steps: tuple[Step, ...], on_next: Callable[[Any], None], subscription: Ending
+) -> tuple[Loop, Callable[[], None]]:
+    """Return a loop that does `steps` with each item and sends what comes out to `on_next`, and what stops it.
 
-    It may be called again for further items, and goes on from the state it has come to. It returns early when the
-    subscription ends. An exception leaves it as it is; `subscription.refused` tells whether it is one of `on_next`.
+    It may be called again for further items, and goes on from the state it has come to. It returns, or raises
+    `Stopped`, when it has been stopped: at the end of the subscription. Any other exception leaves it as it is;
+    `subscription.refused` tells whether it is one of `on_next`.
     """
     make = _compiled(tuple(step.kind for step in steps))
-    loop: Loop = make(on_next, subscription, [step.function for step in steps], [step.state for step in steps])
-    return loop
+    return make(on_next, subscription, [step.function for step in steps], [step.state for step in steps], _stopped)
+
+
+def _stopped(*_: object) -> None:
+    raise Stopped
 
 
 @cache
-def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., Loop]:
+def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., tuple[Loop, Callable[[], None]]]:
     places = range(len(kinds))
+    functions = ["on_next", *(f"function_{i}" for i in places)]
     stateful = [f"state_{i}" for i in places if kinds[i] in ("scan", "skip")]
     lines = [
-        "def make(on_next, subscription, functions, states):",
+        "def make(on_next, subscription, functions, states, stopped):",
         *(f"    function_{i} = functions[{i}]" for i in places),
         *(f"    state_{i} = states[{i}]" for i in places),
+        "    def stop():",
+        f"        nonlocal {', '.join(functions)}",
+        f"        {' = '.join(functions)} = stopped",
         "    def loop(items):",
         *(f"        nonlocal {state}" for state in stateful),
         "        dropped = 0",
         "        for item in items:",
-        f"            {_UNLESS_ENDED}",
         *(f"            {line.format(i=i)}" for i in places for line in _LINES[kinds[i]]),
         "            try:",
         "                on_next(item)",
@@ -107,10 +123,10 @@ def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., Loop]:
         "                raise",
         f"            {_UNLESS_ENDED}",
         "        return dropped",
-        "    return loop",
+        "    return loop, stop",
     ]
     names: dict[str, Any] = {}
     code = compile("\n".join(lines), f"<rstreams: {' | '.join(kinds) or 'items'}>", "exec")
     exec(code, names)  # noqa: S102 - made of the constants above
-    make: Callable[..., Loop] = names["make"]
+    make: Callable[..., tuple[Loop, Callable[[], None]]] = names["make"]
     return make
