@@ -7,7 +7,7 @@ is the same everywhere, so that an operator states only what it does with an ite
     on_subscribe   a second one is cancelled (2.5); the first is kept and passed on
     on_next        written by the operator; it returns at once when `self._ended`
     on_error, on_complete   passed on once; nothing follows the end (1.7)
-    request, hold  go upstream unless the operator changes them
+    request, hold, suspend, resume   go upstream unless the operator changes them
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
     _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
 
@@ -31,7 +31,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
-from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
 from rstreams.sources._emission import IteratorPublisher, log_dropped
 from rstreams.sources._fusion import Step
@@ -93,6 +93,12 @@ class Stage(Generic[T, R]):
         """The most items that can be held at once before no further one comes."""
         return window_of(self._upstream)
 
+    def suspend(self) -> None:
+        suspend(self._upstream)
+
+    def resume(self) -> None:
+        resume(self._upstream)
+
     # the operator writes this, if it keeps items
 
     def _let_go(self) -> None:
@@ -131,6 +137,23 @@ class Stage(Generic[T, R]):
         if error is not None:
             self._fail(error)
         return error is None
+
+
+class PassingStage(Stage[T, T]):
+    """A stage that does nothing to the items: they go straight to the next stage, and cost nothing here."""
+
+    __slots__ = ("on_next",)
+
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self.on_next: Callable[[T], None] = downstream.on_next
+
+    def _let_go(self) -> None:
+        self.on_next = _drop  # a source may send what was on its way (2.8)
+
+
+def _drop(_: object) -> None:
+    """Do nothing with an item that comes after the end."""
 
 
 class KeepingStage(Stage[T, R]):
@@ -232,3 +255,15 @@ def window_of(subscription: Subscription) -> int:
     """Return how many items of `subscription` can be held at once: a link has a window, other sources no limit."""
     window: int = getattr(subscription, "window", UNBOUNDED)
     return window
+
+
+def suspend(subscription: Subscription) -> None:
+    """Have `subscription` send no further item for now, if it is one that can; see `rstreams.abc.Suspendable`."""
+    if isinstance(subscription, Suspendable):
+        subscription.suspend()
+
+
+def resume(subscription: Subscription) -> None:
+    """Let a suspended `subscription` go on."""
+    if isinstance(subscription, Suspendable):
+        subscription.resume()

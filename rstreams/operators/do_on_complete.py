@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators._stage import Lifted, PassingStage
 
 T = TypeVar("T")
 
@@ -31,16 +31,12 @@ def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publ
     return Lifted(source, lambda downstream: _DoOnComplete(downstream, function))
 
 
-class _DoOnComplete(Stage[T, T]):
+class _DoOnComplete(PassingStage[T]):
     __slots__ = ("_function",)
 
     def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
         super().__init__(downstream)
         self._function = function
-
-    def on_next(self, item: T) -> None:
-        if not self._ended:
-            self._downstream.on_next(item)
 
     def on_complete(self) -> None:
         if self._ended:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage, raised_during
+from rstreams.operators._stage import Lifted, PassingStage, raised_during
 
 T = TypeVar("T")
 
@@ -31,16 +31,12 @@ def do_on_error(source: Publisher[T], function: Callable[[BaseException], object
     return Lifted(source, lambda downstream: _DoOnError(downstream, function))
 
 
-class _DoOnError(Stage[T, T]):
+class _DoOnError(PassingStage[T]):
     __slots__ = ("_function",)
 
     def __init__(self, downstream: Subscriber[T], function: Callable[[BaseException], object]) -> None:
         super().__init__(downstream)
         self._function = function
-
-    def on_next(self, item: T) -> None:
-        if not self._ended:
-            self._downstream.on_next(item)
 
     def on_error(self, error: BaseException) -> None:
         if self._ended:

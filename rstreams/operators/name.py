@@ -1,0 +1,51 @@
+"""name: what a stream is called where it is looked at."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.operators._stage import Lifted, PassingStage
+
+T = TypeVar("T")
+
+
+def name(source: Publisher[T], name: str) -> Publisher[T]:
+    """Call `source` by a name, which `explain` shows at its place in the pipeline.
+
+        --1--2--3-->
+         name("orders")
+        --1--2--3-->
+
+    Args:
+        source: Where the items come from.
+        name: What to call it; not empty.
+
+    Demand: Passed up unchanged; an item costs nothing here.
+    Errors: `ConfigError` at the call if `name` is no text or an empty one; errors of the source pass through.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 2.1-2.13 hold; nothing is added.
+
+    Example:
+        >>> await Stream.of(1, 2).name("orders").to_list()
+        [1, 2]
+    """
+    if not isinstance(name, str) or not name:
+        msg = f"name(name={name!r}): name must be a text that is not empty"
+        raise ConfigError(msg)
+    return Lifted(source, lambda downstream: Name(downstream, name))
+
+
+class Name(PassingStage[T]):
+    """The stage that bears a name.
+
+    Attributes:
+        name: The name.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, downstream: Subscriber[T], name: str) -> None:
+        super().__init__(downstream)
+        self.name = name
