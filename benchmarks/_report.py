@@ -40,9 +40,11 @@ def bigger_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: 
     return Row(case, ours, peer, peer_name, unit, ours / peer, n)
 
 
-def smaller_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str) -> Row:
-    """Return the row of a figure of which less is better, such as memory; none at all counts as one unit."""
-    return Row(case, ours, peer, peer_name, unit, peer / max(ours, 1.0), n)
+def smaller_is_better(
+    case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str, least: float = 1.0
+) -> Row:
+    """Return the row of a figure of which less is better, such as memory; less than `least` counts as that."""
+    return Row(case, ours, peer, peer_name, unit, max(peer, least) / max(ours, least), n)
 
 
 def interleaved(runs: int, candidates: dict[str, Callable[[], float]]) -> dict[str, float]:

@@ -25,11 +25,12 @@ user code or downstream may come back as request or cancel before it returns: lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
+from rstreams._runs import Counts, Watched, counts_of
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
@@ -46,7 +47,7 @@ Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 class Stage(Generic[T, R]):
     """One operator in one subscription, with the guards every operator needs; see the module's text."""
 
-    __slots__ = ("_downstream", "_ended", "_upstream")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_upstream")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
@@ -98,6 +99,21 @@ class Stage(Generic[T, R]):
 
     def resume(self) -> None:
         resume(self._upstream)
+
+    # for `explain`
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is over."""
+        return self._ended
+
+    def counts(self) -> Counts | None:
+        """Return what has gone through; an operator that does not pass on item for item says it itself."""
+        return counts_of(self._upstream)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        return () if self._upstream is ENDED else (self._upstream,)
 
     # the operator writes this, if it keeps items
 
@@ -183,12 +199,13 @@ class KeepingStage(Stage[T, R]):
         kept.done()
 
 
-class Lifted(Generic[T, R]):
+class Lifted(Watched, Generic[T, R]):
     """The publisher an operator returns: each subscriber gets a stage of its own on top of the source."""
 
     __slots__ = ("_make_stage", "_source")
 
     def __init__(self, source: Publisher[T], make_stage: Callable[[Subscriber[R]], Subscriber[T]]) -> None:
+        super().__init__()
         self._source = source
         self._make_stage = make_stage
 
@@ -199,6 +216,7 @@ class Lifted(Generic[T, R]):
         except ConfigError as error:  # a stage that found no scheduler
             subscribe_failed(subscriber, error)
         else:
+            self._begins(stage)
             self._source.subscribe(stage)
 
 

@@ -29,6 +29,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
@@ -47,12 +48,13 @@ def log_dropped(error: BaseException, happened: str) -> None:
     _logger.error("%s, after its subscription had ended", happened, exc_info=error)
 
 
-class IteratorPublisher(Generic[T]):
+class IteratorPublisher(Watched, Generic[T]):
     """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
 
     __slots__ = ("_make_iterator", "_steps")
 
     def __init__(self, make_iterator: Callable[[], Iterator[Any]], steps: tuple[Step, ...] = ()) -> None:
+        super().__init__()
         self._make_iterator = make_iterator
         self._steps = steps
 
@@ -67,14 +69,18 @@ class IteratorPublisher(Generic[T]):
         except Exception as error:
             subscribe_failed(subscriber, error)
         else:
-            _Emission(iterator, subscriber, self._steps).start()
+            emission = _Emission(iterator, subscriber, self._steps)
+            self._begins(emission)
+            emission.start()
 
 
 class _Emission(Generic[T]):
     """One subscription to the items of an iterator; see the module's text."""
 
     __slots__ = (
+        "__weakref__",
         "_busy",
+        "_delivered",
         "_demand",
         "_exact",
         "_exhausted",
@@ -83,6 +89,7 @@ class _Emission(Generic[T]):
         "_loop",
         "_maker",
         "_next_turn",
+        "_requested",
         "_scheduler",
         "_stop",
         "_subscriber",
@@ -103,6 +110,8 @@ class _Emission(Generic[T]):
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
         self._demand = 0
+        self._requested = 0
+        self._delivered = 0
         self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
         self._exhausted = False
 
@@ -124,6 +133,7 @@ class _Emission(Generic[T]):
             self._subscriber.on_error(error)  # 3.9
             return
         self._demand = add_demand(self._demand, n)
+        self._requested += n
         if not self._busy and self._next_turn is None:
             self._emit()
 
@@ -137,6 +147,10 @@ class _Emission(Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def counts(self) -> Counts:
+        """Return what has been requested and delivered."""
+        return Counts(self._requested, self._delivered)
 
     def _emit(self) -> None:
         """Send items for as long as there are items and demand, or until the turn is over."""
@@ -183,6 +197,7 @@ class _Emission(Generic[T]):
                 self._subscriber.on_error(error)
         else:
             self._demand = add_demand(self._demand, dropped)
+            self._delivered += batch - dropped
 
     def _note_exhausted(self) -> None:
         self._exhausted = True
