@@ -26,7 +26,7 @@ from rstreams.message import Message
 from rstreams.net.client import PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope
-from rstreams.stream import Stream
+from rstreams.stream import Explanation, Stream
 
 __all__ = ["BlockingConnection", "BlockingStream", "Items", "connect"]
 
@@ -95,6 +95,14 @@ class BlockingStream(BlockingMethods[T_co]):
     def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
         self._portal = portal
         self._stream = stream
+
+    def explain(self) -> Explanation:
+        """Return where the runs of this stream stand, as `Stream.explain` does."""
+
+        async def explain() -> Explanation:
+            return self._stream.explain()
+
+        return self._portal.run(explain)
 
     # terminals
 

@@ -32,6 +32,7 @@ from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
 from rstreams._runs import Counts, Watched, counts_of
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
 from rstreams.sources._emission import IteratorPublisher, log_dropped
@@ -47,12 +48,13 @@ Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 class Stage(Generic[T, R]):
     """One operator in one subscription, with the guards every operator needs; see the module's text."""
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_upstream")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_thread", "_upstream")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
         self._upstream: Subscription = ENDED
         self._ended = False
+        self._thread = get_ident()
 
     # upstream calls these
 
@@ -81,6 +83,8 @@ class Stage(Generic[T, R]):
         self._upstream.request(n)
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         if not self._ended:
             self._ended = True
             self._let_go()
@@ -147,6 +151,8 @@ class Stage(Generic[T, R]):
 
     def _accepts(self, n: int) -> bool:
         """Tell whether `n` is a demand to do arithmetic with; if not, end the stream with `DemandError` (3.9)."""
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self._ended:
             return False
         error = demand_error(n)

@@ -32,6 +32,7 @@ from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
 from rstreams.sources._fusion import Step, Stopped, fused_loop
 
@@ -86,13 +87,16 @@ class _Emission(Generic[T]):
         "_exhausted",
         "_generator",
         "_items",
+        "_kind",
         "_loop",
         "_maker",
         "_next_turn",
         "_requested",
         "_scheduler",
+        "_steps",
         "_stop",
         "_subscriber",
+        "_thread",
         "ended",
         "refused",
     )
@@ -102,6 +106,8 @@ class _Emission(Generic[T]):
         self.ended = False
         self.refused = False  # the subscriber has raised
         self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
+        self._kind = type(iterator)
+        self._steps = steps
         self._maker = "an iterator, or a function over its items," if steps else "an iterator"
         self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
         self._exact = iterator if isinstance(iterator, _EXACT) else None
@@ -112,6 +118,7 @@ class _Emission(Generic[T]):
         self._demand = 0
         self._requested = 0
         self._delivered = 0
+        self._thread = get_ident()
         self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
         self._exhausted = False
 
@@ -125,6 +132,8 @@ class _Emission(Generic[T]):
         self._emit()
 
     def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self.ended:
             return
         error = demand_error(n)
@@ -138,6 +147,8 @@ class _Emission(Generic[T]):
             self._emit()
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         if not self.ended:
             self.ended = True
             if self._busy:
@@ -147,6 +158,11 @@ class _Emission(Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    @property
+    def label(self) -> str:
+        """Return what the items come from, and what is done to them in the same loop."""
+        return " | ".join([self._kind.__name__, *(step.kind for step in self._steps)])
 
     def counts(self) -> Counts:
         """Return what has been requested and delivered."""

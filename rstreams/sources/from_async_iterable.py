@@ -9,6 +9,7 @@ from rstreams._demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.sources._emission import log_dropped
@@ -57,7 +58,7 @@ class _AsyncIterablePublisher(Generic[T]):
 class _Pull(Generic[T]):
     """One subscription: a task that awaits an item for each one requested."""
 
-    __slots__ = ("_demand", "_ended", "_iterable", "_scheduler", "_subscriber", "_task", "_wanted")
+    __slots__ = ("_demand", "_ended", "_iterable", "_scheduler", "_subscriber", "_task", "_thread", "_wanted")
 
     def __init__(self, iterable: AsyncIterable[T], subscriber: Subscriber[T], scheduler: Scheduler) -> None:
         self._iterable = iterable
@@ -67,6 +68,7 @@ class _Pull(Generic[T]):
         self._wanted: Event | None = None
         self._demand = 0
         self._ended = False
+        self._thread = get_ident()
 
     def start(self) -> None:
         self._subscriber.on_subscribe(self)
@@ -74,6 +76,8 @@ class _Pull(Generic[T]):
             self._task = self._scheduler.start(self._run)
 
     def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self._ended:
             return
         error = demand_error(n)
@@ -86,6 +90,8 @@ class _Pull(Generic[T]):
             self._wanted.set()
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         self._ended = True
         self._task.cancel()
 

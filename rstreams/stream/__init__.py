@@ -13,9 +13,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.runtime import terminals
+from rstreams.stream._explain import Explanation, explain
 from rstreams.stream._methods import StreamMethods
 
-__all__ = ["Stream"]
+__all__ = ["Explanation", "Stream"]
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -60,6 +61,16 @@ class Stream(StreamMethods[T_co]):
     ) -> Stream[R]:
         """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
         return Stream(function(self, *args, **kwargs))
+
+    def explain(self) -> Explanation:
+        """Return where the runs of this stream stand that have not ended: `print(stream.explain())`.
+
+        A tree for each, the subscriber's side first, with what every stage was asked for, has delivered, still owes and
+        keeps; and which stage all the others wait for. Looking costs the pipeline nothing.
+
+        Context: Any task of the trio run that the stream runs in.
+        """
+        return explain(self._source)
 
     # terminals
 

@@ -1,0 +1,28 @@
+"""The thread a subscription belongs to: the one it was made in, and the only one that may call it.
+
+Signals are plain calls without locks, so a call from another thread could run in the middle of any other. It is refused
+before it has changed anything; other threads go through `rstreams.blocking` or a portal.
+"""
+
+from __future__ import annotations
+
+import threading
+from threading import get_ident
+
+from rstreams.errors import SpecViolation
+
+__all__ = ["get_ident", "refuse_thread"]
+
+
+def refuse_thread(call: str, owner: int) -> None:
+    """Raise what is wrong with a `call` from this thread on a subscription of the thread `owner`.
+
+    Errors: `SpecViolation` of rule 2.7: calls on a subscription come one after the other.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    msg = (
+        f"{call} was called in thread {threading.current_thread().name!r}, but the subscription belongs to thread "
+        f"{names.get(owner, owner)!r}: call it there, by a portal such as rstreams.blocking has"
+    )
+    rule = "2.7"
+    raise SpecViolation(rule, msg)

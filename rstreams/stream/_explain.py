@@ -1,0 +1,129 @@
+"""explain: where a running pipeline stands, and which of its stages the others wait for.
+
+Theory of operation. Demand goes up through the stages, items come down. Wherever a pipeline stands still there is, on
+the way up from its subscriber, a last stage that still owes items: either it asks nobody for more, and then it is what
+all others wait for; or it is a source, and then the source is. `stalls` walks that way, along every branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rstreams._demand import UNBOUNDED
+from rstreams._runs import Counts, Watched, counts_of
+from rstreams.abc import Publisher, Subscription
+from rstreams.operators.name import Name
+
+__all__ = ["Explanation", "StageReport", "explain"]
+
+_OURS = ("rstreams.operators.", "rstreams.sources.")  # where a file bears the name of what is in it
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """One stage of a run, as it stood when it was looked at.
+
+    Attributes:
+        name: The operator or source, or the text given to `name`.
+        counts: What its subscriber has requested from it and received; None if it cannot tell.
+        upstream: The stages that its items come from.
+    """
+
+    name: str
+    counts: Counts | None
+    upstream: tuple[StageReport, ...]
+
+    def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
+        """Yield the lines of the tree from here up: what stands at the left, and the counts."""
+        yield "  " * depth + self.name, _told(self.counts)
+        for stage in self.upstream:
+            yield from stage.lines(depth + 1)
+
+    def stalls(self) -> Iterator[str]:
+        """Yield what this stage waits for, a sentence for each branch that stands still."""
+        if self.counts is None:
+            yield f"{self.name} does not tell what it has sent"
+            return
+        owing = [stage for stage in self.upstream if stage.counts is None or stage.counts.outstanding]
+        if owing:
+            for stage in owing:
+                yield from stage.stalls()
+        elif self.upstream:
+            kept = f" and keeps {_items(self.counts.buffered)}" if self.counts.buffered else ""
+            yield (
+                f"{self.name} stalls: it owes {_items(self.counts.outstanding)}{kept}, and asks "
+                f"{' and '.join(stage.name for stage in self.upstream)} for none"
+            )
+        else:
+            yield f"{self.name} stalls: it owes {_items(self.counts.outstanding)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The live runs of a stream; `print` shows them.
+
+    Attributes:
+        runs: For each run, the stage next to the subscriber, with all the others above it.
+    """
+
+    runs: tuple[StageReport, ...]
+
+    def __str__(self) -> str:
+        """Return the runs as trees, the subscriber's side first, each with what it waits for."""
+        if not self.runs:
+            return "no run of this stream is in sight"
+        return "\n\n".join("\n".join(_shown(number, run)) for number, run in enumerate(self.runs, 1))
+
+
+def explain(publisher: Publisher[Any]) -> Explanation:
+    """Return where the live runs of `publisher` stand."""
+    runs = publisher.runs() if isinstance(publisher, Watched) else []
+    return Explanation(tuple(_reported(run) for run in runs if not run.ended))
+
+
+def _reported(subscription: Subscription) -> StageReport:
+    upstreams: Sequence[Subscription] = getattr(subscription, "upstreams", tuple)()
+    upstream = tuple(_reported(each) for each in upstreams)
+    return StageReport(_name_of(subscription), counts_of(subscription), upstream)
+
+
+def _name_of(subscription: Subscription) -> str:
+    if isinstance(subscription, Name):
+        return subscription.name
+    told: str | None = getattr(subscription, "label", None)
+    kind = type(subscription)
+    if told is not None:
+        return told
+    return kind.__module__.rpartition(".")[2] if kind.__module__.startswith(_OURS) else kind.__name__
+
+
+def _shown(number: int, run: StageReport) -> Iterator[str]:
+    lines = list(run.lines(1))
+    width = max(len(left) for left, _ in lines)
+    yield f"run {number}"
+    for left, right in lines:
+        yield f"{left.ljust(width)}  {right}"
+    if run.counts is not None and not run.counts.outstanding:
+        yield "  -> the subscriber stalls: it has all that it requested"
+        return
+    for stall in run.stalls():
+        yield f"  -> {stall}"
+
+
+def _told(counts: Counts | None) -> str:
+    if counts is None:
+        return "requested ?  delivered ?  outstanding ?  buffered ?"
+    return (
+        f"requested {_number(counts.requested)}  delivered {counts.delivered}  "
+        f"outstanding {_number(counts.outstanding)}  buffered {counts.buffered}"
+    )
+
+
+def _number(items: int) -> str:
+    return "unbounded" if items >= UNBOUNDED else str(items)
+
+
+def _items(items: int) -> str:
+    return "items without end" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"
