@@ -41,11 +41,13 @@ check: ## format, lint, types, layers and the quick tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/fluent.py --check
+	$(BIN)/python tools/operator_pages.py --check
 	$(MAKE) test-quick
 
 format: ## write the code the way `make check` wants it
 	@tools/setup.sh dev
 	$(BIN)/python tools/fluent.py
+	$(BIN)/python tools/operator_pages.py
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -20,7 +20,7 @@ def checkpoint(source: Publisher[T], description: str = "") -> Publisher[T]:
 
         --1--2--X
          checkpoint("prices")
-        --1--2--X (with a note)
+        --1--2--X   with a note
 
     The traceback of an error shows where it was raised, which may be far from the pipeline it runs through; the note
     shows the pipeline.

@@ -27,6 +27,11 @@ def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publ
     Errors: What `function` raises ends the stream with that very exception in place of the completion.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.5, 1.7.
+
+    Example:
+        >>> await Stream.of(1, 2).do_on_complete(lambda: print("that was all")).to_list()
+        that was all
+        [1, 2]
     """
     return Lifted(source, lambda downstream: _DoOnComplete(downstream, function))
 

@@ -27,6 +27,12 @@ def do_on_error(source: Publisher[T], function: Callable[[BaseException], object
     Errors: What `function` raises takes the place of the source's error, which becomes its `__context__`.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4, 1.7.
+
+    Example:
+        >>> failing = Stream.fail(LookupError("no such thing")).do_on_error(lambda error: print("seen:", error))
+        >>> await failing.on_error_resume(lambda _: Stream.of(0)).to_list()
+        seen: no such thing
+        [0]
     """
     return Lifted(source, lambda downstream: _DoOnError(downstream, function))
 

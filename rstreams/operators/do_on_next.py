@@ -28,6 +28,12 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
     Errors: What `function` raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2).do_on_next(print).to_list()
+        1
+        2
+        [1, 2]
     """
     return lifted(source, lambda downstream: _DoOnNext(downstream, function), Step("do_on_next", function))
 

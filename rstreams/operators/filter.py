@@ -29,6 +29,10 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
     Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 3.3 (asking for the replacement does not recurse), 3.17.
+
+    Example:
+        >>> await Stream.range(10).filter(lambda x: x % 3 == 0).to_list()
+        [0, 3, 6, 9]
     """
     return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
 

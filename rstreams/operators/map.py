@@ -28,6 +28,10 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
     Errors: What `function` raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 3).map(lambda x: x * 10).to_list()
+        [10, 20, 30]
     """
     return lifted(source, lambda downstream: _Map(downstream, function), Step("map", function))
 

@@ -44,6 +44,13 @@ def map_async(
     Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them. If
         the subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3.
+
+    Example:
+        >>> async def fetch(number):
+        ...     await trio.sleep(1 / number)
+        ...     return f"page {number}"
+        >>> await Stream.of(1, 2, 3).map_async(fetch, concurrency=3).to_list()
+        ['page 1', 'page 2', 'page 3']
     """
     require_at_least("map_async", "concurrency", concurrency, 1)
     return Lifted(

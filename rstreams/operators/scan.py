@@ -30,6 +30,10 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
     Errors: What `accumulator` raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 2.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 3, 4).scan(lambda total, x: total + x, 0).to_list()
+        [1, 3, 6, 10]
     """
     return lifted(source, lambda downstream: _Scan(downstream, accumulator, seed), Step("scan", accumulator, seed))
 

@@ -28,6 +28,10 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
     Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> await Stream.range(5).skip(3).to_list()
+        [3, 4]
     """
     require_at_least("skip", "count", count, 0)
     return lifted(source, lambda downstream: _Skip(downstream, count), Step("skip", state=count))

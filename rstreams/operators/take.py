@@ -26,6 +26,10 @@ def take(source: Publisher[T], count: int) -> Publisher[T]:
     Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
     Cancels: The source, after the last item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> await Stream.generate(1, lambda x: (x, x * 2)).take(5).to_list()
+        [1, 2, 4, 8, 16]
     """
     require_at_least("take", "count", count, 0)
     return Lifted(source, lambda downstream: _Take(downstream, count))

@@ -26,6 +26,14 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
     Cancels: The publisher made.
     Context: `make` is called inside `subscribe`, in its task; it must not block.
     Spec: Reactive Streams 1.4, 1.9.
+
+    Example:
+        >>> made = []
+        >>> stream = Stream.defer(lambda: made.append("made") or Stream.of(1, 2))
+        >>> made
+        []
+        >>> await stream.to_list(), made
+        ([1, 2], ['made'])
     """
     return _Deferred(make)
 

@@ -17,6 +17,10 @@ def empty() -> Publisher[Never]:
     Demand: Completes without any.
     Cancels: A cancel inside `on_subscribe` keeps the completion away.
     Spec: Reactive Streams 1.5.
+
+    Example:
+        >>> await Stream.empty().to_list()
+        []
     """
     return ItemlessPublisher(_complete)
 

@@ -20,5 +20,10 @@ def fail(error: BaseException) -> Publisher[Never]:
     Demand: Fails without any.
     Cancels: A cancel inside `on_subscribe` keeps the error away.
     Spec: Reactive Streams 1.4.
+
+    Example:
+        >>> await Stream.fail(LookupError("no such thing")).to_list()
+        Traceback (most recent call last):
+        LookupError: no such thing
     """
     return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))

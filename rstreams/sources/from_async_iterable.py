@@ -35,6 +35,14 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
     Context: One task of the scope that subscribed does all of it, from the first step to `aclose()`. If the
         subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.5, 2.13, 3.3.
+
+    Example:
+        >>> async def readings():
+        ...     for reading in (20.5, 21.0):
+        ...         await trio.sleep(60)
+        ...         yield reading
+        >>> await Stream.from_async_iterable(readings()).to_list()
+        [20.5, 21.0]
     """
     return _AsyncIterablePublisher(iterable)
 

@@ -33,5 +33,9 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
     Context: Emits inside the call of `request`, in its task. If the subscriber's `on_next` raises, the subscription
         is cancelled and the exception leaves that `request`.
     Spec: Reactive Streams 1.1, 1.5, 2.13, 3.3.
+
+    Example:
+        >>> await Stream.from_iterable("abc").to_list()
+        ['a', 'b', 'c']
     """
     return IteratorPublisher(partial(iter, iterable))

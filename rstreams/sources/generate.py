@@ -31,6 +31,11 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
     Cancels: Nothing follows a cancel, also in the middle of a request.
     Context: Emits inside the call of `request`, in its task.
     Spec: Reactive Streams 1.1, 1.5, 3.3.
+
+    Example:
+        >>> fibonacci = Stream.generate((0, 1), lambda s: (s[0], (s[1], s[0] + s[1])))
+        >>> await fibonacci.take(8).to_list()
+        [0, 1, 1, 2, 3, 5, 8, 13]
     """
     return IteratorPublisher(partial(_unfold, initial, step))
 

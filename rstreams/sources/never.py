@@ -17,5 +17,11 @@ def never() -> Publisher[Never]:
     Demand: Taken note of, and never met; a request for less than one item is answered with `DemandError` as everywhere.
     Cancels: Ends the subscription, with nothing left behind.
     Spec: Reactive Streams 3.9, 3.13.
+
+    Example:
+        >>> with trio.move_on_after(3600) as waiting:
+        ...     await Stream.never().to_list()
+        >>> waiting.cancelled_caught
+        True
     """
     return ItemlessPublisher(None)

@@ -24,5 +24,9 @@ def of(*items: T) -> Publisher[T]:
     Cancels: Nothing follows a cancel, also in the middle of a request.
     Context: Emits inside the call of `request`, in its task.
     Spec: Reactive Streams 1.1, 1.5, 3.3.
+
+    Example:
+        >>> await Stream.of("tea", "milk").to_list()
+        ['tea', 'milk']
     """
     return IteratorPublisher(partial(iter, items))

@@ -26,6 +26,10 @@ def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:
     Cancels: Nothing follows a cancel, also in the middle of a request.
     Context: Emits inside the call of `request`, in its task.
     Spec: Reactive Streams 1.1, 1.5, 3.3.
+
+    Example:
+        >>> await Stream.range(10, 0, -3).to_list()
+        [10, 7, 4, 1]
     """
     if step == 0:
         msg = "range(step=0): step must be a positive or negative whole number"
