@@ -23,6 +23,7 @@ __all__ = [
     "Scheduler",
     "Subscriber",
     "Subscription",
+    "Suspendable",
 ]
 
 R = TypeVar("R")
@@ -81,6 +82,24 @@ class Subscription(Protocol):
         A stage that keeps an item past the return of `on_next` takes a hold and releases it when it is through
         with the item. A source whose items need no acknowledgement answers with a hold that does nothing.
         """
+        ...
+
+
+@runtime_checkable
+class Suspendable(Protocol):
+    """What a subscription may offer besides: to be silent for a while, although there is demand.
+
+    Demand is not taken back by it, only not served; what is requested meanwhile adds up as always. Items that were on
+    their way already still come, never more than were requested. A link withdraws its unused credit, so that the
+    peer's items go to others; a subscription without these methods just goes on. Stages pass both on to their source.
+    """
+
+    def suspend(self) -> None:
+        """Send nothing that is not on its way already; calling it again does nothing."""
+        ...
+
+    def resume(self) -> None:
+        """Serve the demand again; does nothing if not suspended."""
         ...
 
 
@@ -160,6 +179,10 @@ class Scheduler(Protocol):
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` after `delay_s` seconds (0: at the scope's next turn), unless cancelled before."""
+        ...
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Call `function` soon in the scheduler's thread: the one method that any thread may call."""
         ...
 
     def random(self) -> float:
