@@ -37,6 +37,13 @@ def require_subscriber(subscriber: object) -> None:
         raise TypeError(msg)
 
 
+def require_subscription(subscription: object) -> None:
+    """Raise `TypeError` for a subscription that is None (2.13)."""
+    if subscription is None:
+        msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
+        raise TypeError(msg)
+
+
 def checked_error(error: BaseException | None) -> BaseException:
     """Return the argument of `on_error`, or for a None, which would look like success, the rule it breaks (2.13)."""
     return SpecViolation("2.13", "on_error takes an exception, not None") if error is None else error

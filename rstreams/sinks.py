@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from rstreams._subscription import ENDED, checked_error
+from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
 
@@ -46,6 +46,7 @@ class Sink(ABC, Generic[T]):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Receive the subscription; what was requested before it came is requested now."""
+        require_subscription(subscription)
         if self._subscription is not ENDED or self.ended:
             subscription.cancel()  # 2.5: at most one live subscription
             return

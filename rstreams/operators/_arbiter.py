@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Stage, require_subscription
+from rstreams.operators._stage import Stage
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from typing import Generic, TypeVar
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
 from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage, require_subscription
+from rstreams.operators._stage import KeepingStage
 
 T = TypeVar("T")
 R = TypeVar("R")

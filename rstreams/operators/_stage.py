@@ -31,7 +31,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import SharedHold
 from rstreams._runs import Counts, Watched, counts_of
-from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
@@ -244,13 +244,6 @@ class Joined(Generic[R]):
     def subscribe(self, subscriber: Subscriber[R]) -> None:
         require_subscriber(subscriber)
         self._start(subscriber)
-
-
-def require_subscription(subscription: object) -> None:
-    """Raise `TypeError` for a subscription that is None (2.13)."""
-    if subscription is None:
-        msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
-        raise TypeError(msg)
 
 
 def require_at_least(operator: str, option: str, value: object, least: int) -> None:

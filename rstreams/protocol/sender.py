@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import SLICE
 from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED, checked_error
+from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription
 from rstreams.errors import (
     Condition,
@@ -133,6 +133,7 @@ class LinkSubscriber(Generic[T]):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Keep the subscription; a second one is cancelled (2.5)."""
+        require_subscription(subscription)
         if self._subscription is not ENDED or self._completed or self._finished:
             subscription.cancel()
             return

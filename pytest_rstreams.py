@@ -1,0 +1,115 @@
+"""The pytest plugin of rstreams: fixtures for tests of pipelines, and the last line of a conformance run.
+
+It stands beside the package and not in it: pytest loads its plugins at the very start of every run, and whoever has
+rstreams installed should not wait there for all of it, nor lose its coverage. So rstreams is imported when a fixture
+asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from rstreams.testing import ProbeSubscriber, VirtualScheduler
+
+pytest.register_assert_rewrite("rstreams.testing.verification")
+
+_NOT_APPLICABLE = re.compile(r"not applicable \[(?P<rule>[\d.]*)\]: (?P<reason>.*)", re.DOTALL)
+
+
+@pytest.fixture
+def virtual_scheduler() -> Iterator[VirtualScheduler]:
+    """Run the test under a clock that it moves itself: `virtual_scheduler.advance(60.0)`."""
+    from rstreams.testing import VirtualScheduler  # noqa: PLC0415 - see the module's text
+
+    with VirtualScheduler() as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+def probe() -> ProbeSubscriber[Any]:
+    """Return a subscriber that records every signal, and requests what the test has it request."""
+    from rstreams.testing import ProbeSubscriber  # noqa: PLC0415 - see the module's text
+
+    return ProbeSubscriber()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the list of what may be not applicable."""
+    parser.getgroup("rstreams").addoption(
+        "--conformance-list",
+        type=Path,
+        metavar="FILE",
+        help="lines `rule | test | reason | subject; subject` (or *): a verification that is not applicable fails the "
+        "run if it is not among them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to count."""
+    config.pluginmanager.register(_Conformance(config), "rstreams-conformance")
+
+
+class _Conformance:
+    """Counts what the tests of `rstreams.testing.verification` show."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._outcomes: dict[str, str] = {}
+        self._unlisted: list[str] = []
+        path: Path | None = config.getoption("--conformance-list")
+        self._listed = None if path is None else read_list(path)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        subject = dict(report.user_properties).get("conformance")
+        if subject is None:
+            return
+        if report.failed:
+            self._outcomes[report.nodeid] = "failed"
+        elif report.skipped:
+            self._note_skip(report, str(subject))
+        elif report.when == "call":
+            self._outcomes[report.nodeid] = "passed"
+
+    def _note_skip(self, report: pytest.TestReport, subject: str) -> None:
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        found = _NOT_APPLICABLE.search(text)
+        if found is None:
+            return  # a skip of the user's own
+        self._outcomes[report.nodeid] = "not applicable"
+        test = report.nodeid.split("::")[-1].split("[")[0]
+        if self._listed is not None:
+            subjects = self._listed.get((found["rule"], test, found["reason"]), set())
+            if not subjects & {"*", subject}:
+                self._unlisted.append(f"{found['rule']} | {test} | {found['reason']} | {subject}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._unlisted:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """Print the last line, behind everything else."""
+        if not self._outcomes:
+            return
+        writer = self._config.get_terminal_writer()
+        for line in self._unlisted:
+            writer.line(f"not applicable, and not in the list: {line}", red=True)
+        outcomes = list(self._outcomes.values())
+        counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable")]
+        writer.line(f"conformance: {', '.join(counts)}")
+
+
+def read_list(path: Path) -> dict[tuple[str, str, str], set[str]]:
+    """Return the subjects for each rule, test and reason of a checked-in list; lines with # are comments."""
+    listed: dict[tuple[str, str, str], set[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            rule, test, reason, subjects = (part.strip() for part in line.split("|"))
+            listed.setdefault((rule, test, reason), set()).update(name.strip() for name in subjects.split(";"))
+    return listed

@@ -1,0 +1,180 @@
+"""Where the tested thing lives, and how the kit waits for it.
+
+Theory of operation. A test of the kit is a plain function in the thread of pytest: it acts, and then looks at what came
+of it. Every act goes through `Environment.act`, which makes the call where the tested thing lives and lets everything
+happen that follows from it; `until` waits for something that must come. So the same tests verify a publisher that
+answers inside `request`, one that needs tasks and time, and one at the other end of a TCP connection:
+
+    VirtualEnvironment   here; time and tasks are those of a `VirtualScheduler`, moved on after every act
+    TrioEnvironment      in a trio run in another thread, with real sockets; an act is over when every task waits
+
+What is wrong in a signal itself is noted in `violations` and not raised, for it would be raised into the publisher; a
+test that leaves a violation behind fails.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, ExitStack
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from rstreams.testing.virtual_scheduler import VirtualScheduler
+
+R = TypeVar("R")
+R2 = TypeVar("R2")
+
+
+class Environment:
+    """A place where everything happens inside the call that causes it; the base of the other environments.
+
+    Attributes:
+        violations: The rules broken in signals so far, each with what happened.
+    """
+
+    def __init__(self) -> None:
+        """Make an environment, to be used in a `with` block for one test."""
+        self.violations: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Make the place."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take it away, with all that still runs in it."""
+
+    def call(self, function: Callable[[], R]) -> R:
+        """Call `function` where the tested thing lives; what it raises is raised here."""
+        return function()
+
+    def settle(self) -> None:
+        """Let everything happen that is going to happen without a further act."""
+
+    def act(self, function: Callable[[], R]) -> R:
+        """Call `function` where the tested thing lives, then settle."""
+        result = self.call(function)
+        self.settle()
+        return result
+
+    def until(self, happened: Callable[[], object]) -> bool:
+        """Wait for something to happen; False if it does not."""
+        if not happened():
+            self.settle()
+        return bool(happened())
+
+    def violate(self, rule: str, text: str) -> None:
+        """Note that a rule was broken."""
+        self.violations.append(f"{rule}: {text}")
+
+
+class VirtualEnvironment(Environment):
+    """Virtual time: after each act the clock is moved on, so what waits, delays or samples goes on at once.
+
+    Args:
+        settle_s: By how many seconds the clock is moved.
+
+    Attributes:
+        scheduler: The scheduler that is current during the test.
+    """
+
+    def __init__(self, settle_s: float = 60.0) -> None:
+        super().__init__()
+        self.scheduler = VirtualScheduler()
+        self._settle_s = settle_s
+
+    def __enter__(self) -> Self:
+        """Make the scheduler the current one."""
+        self.scheduler.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Cancel the tasks that are left."""
+        self.scheduler.__exit__(kind, error, traceback)
+
+    def settle(self) -> None:
+        """Move the clock on."""
+        self.scheduler.advance(self._settle_s)
+
+
+class TrioEnvironment(Environment, Generic[R]):
+    """A trio run in a thread of its own, for what needs real tasks, sockets or worker threads.
+
+    Args:
+        open_resource: Opens, in the trio run, what the tested thing lives in: a connection, a service.
+        cushion_s: How long every task of the run must have been waiting before an act counts as over.
+        timeout_s: How long `until` waits.
+
+    Attributes:
+        resource: What `open_resource` opened.
+    """
+
+    resource: R
+
+    def __init__(
+        self,
+        open_resource: Callable[[], AbstractAsyncContextManager[R]],
+        *,
+        cushion_s: float = 0.002,
+        timeout_s: float = 5.0,
+    ) -> None:
+        super().__init__()
+        self._open_resource = open_resource
+        self._cushion_s = cushion_s
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> Self:
+        """Start the run, and open the resource in it."""
+        from rstreams.runtime.portal import start_portal  # noqa: PLC0415 - a kit without trio runs needs no trio
+
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_portal("rstreams-verification"))
+            self.resource = stack.enter_context(self._portal.enter(self._open_resource()))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the resource, and end the run."""
+        self._stack.close()
+
+    def call(self, function: Callable[[], R2]) -> R2:
+        """Call `function` in a task of the run."""
+
+        async def called() -> R2:
+            return function()
+
+        return self._portal.run(called)
+
+    def settle(self) -> None:
+        """Wait until every task of the run waits."""
+        self._portal.run(self._settled)
+
+    def act(self, function: Callable[[], R2]) -> R2:
+        """Call `function` in a task of the run, and wait until every task waits."""
+
+        async def acted() -> R2:
+            result = function()
+            await self._settled()
+            return result
+
+        return self._portal.run(acted)
+
+    def until(self, happened: Callable[[], object]) -> bool:
+        """Wait for something to happen, no longer than the time allowed."""
+        deadline = time.monotonic() + self._timeout_s
+        while not happened():
+            if time.monotonic() > deadline:
+                return False
+            self.settle()
+        return True
+
+    async def _settled(self) -> None:
+        from trio.testing import wait_all_tasks_blocked  # noqa: PLC0415
+
+        await wait_all_tasks_blocked(self._cushion_s)

@@ -1,0 +1,107 @@
+"""Every public source and operator under the verification kit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rstreams.abc import Publisher
+from rstreams.sources.fail import fail
+from rstreams.sources.never import never
+from rstreams.testing.verification import IdentityProcessorVerification, PublisherVerification
+from tests.conformance.house import House
+from tests.conformance.subjects import (
+    ITEMLESS,
+    PROCESSORS,
+    PUBLISHERS,
+    SINGLES,
+    public_modules,
+    public_name,
+)
+
+
+class TestPublishers(House, PublisherVerification[Any]):
+    recursion_test_elements = 2_000
+
+    @pytest.fixture(params=list(PUBLISHERS))
+    def subject(self, request: pytest.FixtureRequest) -> object:
+        return request.param
+
+    def create_publisher(self, elements: int) -> Publisher[Any]:
+        return PUBLISHERS[str(self.case)](elements)
+
+
+class TestSingles(House, PublisherVerification[Any]):
+    min_elements_from_publisher = max_elements_from_publisher = 1
+
+    @pytest.fixture(params=list(SINGLES))
+    def subject(self, request: pytest.FixtureRequest) -> object:
+        return request.param
+
+    def create_publisher(self, elements: int) -> Publisher[Any]:
+        assert elements == 1
+        return SINGLES[str(self.case)]()
+
+
+class TestItemless(House, PublisherVerification[Any]):
+    max_elements_from_publisher = 0
+
+    @pytest.fixture(params=list(ITEMLESS))
+    def subject(self, request: pytest.FixtureRequest) -> object:
+        return request.param
+
+    def create_publisher(self, elements: int) -> Publisher[Any]:
+        assert elements == 0
+        return ITEMLESS[str(self.case)]()
+
+
+class TestNever(House, PublisherVerification[Any]):
+    max_elements_from_publisher = 0
+    signals_completion = False
+
+    @pytest.fixture
+    def subject(self) -> object:
+        return "never"
+
+    def create_publisher(self, elements: int) -> Publisher[Any]:
+        assert elements == 0
+        return never()
+
+
+class TestFail(House, PublisherVerification[Any]):
+    max_elements_from_publisher = 0
+    signals_completion = False
+    can_fail = True
+
+    @pytest.fixture
+    def subject(self) -> object:
+        return "fail"
+
+    def create_publisher(self, elements: int) -> Publisher[Any]:
+        assert elements == 0
+        return fail(LookupError())
+
+    def create_failed_publisher(self) -> Publisher[Any] | None:
+        return fail(LookupError())
+
+
+class TestProcessors(House, IdentityProcessorVerification[Any]):
+    recursion_test_elements = 2_000
+    can_fail = True
+
+    @pytest.fixture(params=list(PROCESSORS))
+    def subject(self, request: pytest.FixtureRequest) -> object:
+        return request.param
+
+    def create_identity_processor(self, source: Publisher[Any]) -> Publisher[Any]:
+        return PROCESSORS[str(self.case)](source)
+
+    def create_failed_publisher(self) -> Publisher[Any] | None:
+        return IdentityProcessorVerification.create_failed_publisher(self)
+
+
+@pytest.mark.parametrize("package", ["sources", "operators"])
+def test_each_public_source_and_operator_is_among_the_subjects(package: str) -> None:
+    keys = [*PUBLISHERS, *PROCESSORS, *SINGLES, *ITEMLESS, "never", "fail"]
+    assert public_modules(package) <= {public_name(key) for key in keys}
