@@ -1,0 +1,68 @@
+"""limit_rate: items requested in batches, however much is asked for."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._waiting import Waiting
+
+T = TypeVar("T")
+
+
+def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publisher[T]:
+    """Ask `source` for `high` items ahead, and for more in batches, whatever the subscriber requests.
+
+        --1--2--3--4--5-->
+          limit_rate(3)
+        --1--2--3--4--5-->
+
+    Args:
+        source: Where the items come from.
+        high: The most items asked for and not yet emitted; at least 1.
+        low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high` by
+            default.
+
+    Demand: The first request, however small or large, asks for `high` items; each time only `low` of them are still to
+        be emitted, `high` - `low` more are asked for. What comes before it is requested is kept: at most `high` items.
+    Holds: Items that wait are held, and share the outcome of what they are emitted as; they are given back (released)
+        on a cancel or an error.
+    Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, without the items
+        that wait; completion comes behind them.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1, 3.3, 3.8.
+
+    Example:
+        >>> await Stream.range(10).limit_rate(4).to_list()
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    require_at_least("limit_rate", "high", high, 1)
+    if low is None:
+        low = high // 4
+    if not isinstance(low, int) or isinstance(low, bool) or not 0 <= low < high:
+        msg = f"limit_rate(high={high}, low={low!r}): low must be 0 to {high - 1} items, fewer than high"
+        raise ConfigError(msg)
+    return Lifted(source, lambda downstream: _LimitRate(downstream, high, low))
+
+
+class _LimitRate(Waiting[T]):
+    __slots__ = ("_ahead", "_high", "_low")
+
+    def __init__(self, downstream: Subscriber[T], high: int, low: int) -> None:
+        super().__init__(downstream)
+        self._high = high
+        self._low = low
+        self._ahead = 0  # asked for, not yet emitted
+
+    def _ask(self) -> None:
+        if not self._ahead:  # which is so before the first request only
+            self._ahead = self._high
+            self._upstream.request(self._high)
+
+    def _emitted(self) -> None:
+        self._ahead -= 1
+        if self._ahead == self._low and not self._ended:
+            self._ahead = self._high
+            self._upstream.request(self._high - self._low)

@@ -1,0 +1,64 @@
+"""on_overflow_buffer: a source that is not slowed down, and a number of its items that may wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError
+from rstreams.operators._overflow import Overflowing
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+
+
+def on_overflow_buffer(
+    source: Publisher[T],
+    size: int,
+    *,
+    strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
+    on_drop: Callable[[T], object] | None = None,
+) -> Publisher[T]:
+    """Emit the items of `source` as they come, and let up to `size` of them wait for demand.
+
+        --1--2--3--4--------->
+         on_overflow_buffer(2)
+        --1-----------2--3--4>
+
+    Args:
+        source: Where the items come from.
+        size: The most items that wait; at least 1.
+        strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that waits,
+            "drop_newest" the one that comes.
+        on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most `size` items are kept. Over a link
+        its window bounds them as well, for all are held: with a window of `size` or less the link's sender is slowed
+        down before there is one too many.
+    Holds: Items that wait are held, and share the outcome of what they are emitted as; they are given back (released)
+        on a cancel or an error. A dropped item is done.
+    Errors: `ConfigError` at the call for a bad option. `BufferOverflow` for one item too many, at once: it and those
+        that wait are given back. What `on_drop` raises ends the stream with that very exception; the item it was
+        called with counts as failed. An error of the source passes through at once; completion comes behind the items
+        that wait.
+    Cancels: The source, on an overflow that is an error, and when `on_drop` raises.
+    Spec: Reactive Streams 1.1.
+
+    Example:
+        >>> async with Stream.range(6).on_overflow_buffer(2, strategy="drop_oldest").open(window=1) as numbers:
+        ...     print([number async for number in numbers])
+        [0, 4, 5]
+    """
+    require_at_least("on_overflow_buffer", "size", size, 1)
+    if strategy not in {"error", "drop_oldest", "drop_newest"}:
+        allowed = "'error', 'drop_oldest' or 'drop_newest'"
+        msg = f"on_overflow_buffer(strategy={strategy!r}): strategy must be {allowed}"
+        raise ConfigError(msg)
+    if strategy == "error" and on_drop is not None:
+        msg = (
+            "on_overflow_buffer(strategy='error', on_drop=...): nothing is dropped by this strategy; leave out on_drop"
+        )
+        raise ConfigError(msg)
+    text = f"on_overflow_buffer(size={size}): {size} items wait for demand, and one more came"
+    return Lifted(source, lambda downstream: Overflowing(downstream, size, strategy, on_drop=on_drop, overflow=text))

@@ -1,0 +1,39 @@
+"""on_overflow_latest: a source that is not slowed down; of what nobody has asked for the latest item waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._overflow import Overflowing
+from rstreams.operators._stage import Lifted
+
+T = TypeVar("T")
+
+
+def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | None = None) -> Publisher[T]:
+    """Emit the items of `source` as they come; of those nobody has asked for keep the latest, and drop the others.
+
+        --1--2--3--4----->
+        on_overflow_latest
+        --1----------4--->
+
+    Args:
+        source: Where the items come from.
+        on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept.
+    Holds: The item that waits is held, and shares the outcome of what it is emitted as; it is given back (released) on
+        a cancel or an error. A dropped item is done.
+    Errors: What `on_drop` raises ends the stream with that very exception; the item it was called with counts as
+        failed. An error of the source passes through at once, without the item that waits.
+    Cancels: The source, when `on_drop` raises.
+    Spec: Reactive Streams 1.1.
+
+    Example:
+        >>> async with Stream.range(6).on_overflow_latest().open(window=1) as numbers:
+        ...     print([number async for number in numbers])
+        [0, 5]
+    """
+    return Lifted(source, lambda downstream: Overflowing(downstream, 1, "drop_oldest", on_drop=on_drop))

@@ -1,0 +1,162 @@
+"""pausable: a stream that can be stopped for a while, without loss."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams._threads import get_ident, refuse_thread
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._waiting import Waiting
+
+T = TypeVar("T")
+
+
+class Valve:
+    """Pauses and resumes the streams that go through it: see `pausable`.
+
+    One valve may serve any number of streams, and a stream may go through several. It is open at first.
+
+    Context: Any task of the trio run its streams belong to; no call blocks. From another thread `SpecViolation` is
+        raised: call it by a portal.
+    """
+
+    def __init__(self) -> None:
+        """Make an open valve."""
+        self._paused = False
+        self._stages: dict[_Pausable[Any], None] = {}
+
+    @property
+    def paused(self) -> bool:
+        """Tell whether the streams are paused now."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Let no further item through, and have the sources asked for none; does nothing if paused already."""
+        self._turn("pause", paused=True)
+
+    def resume(self) -> None:
+        """Emit what was kept during the pause, then go on; does nothing if not paused."""
+        self._turn("resume", paused=False)
+
+    def _turn(self, call: str, *, paused: bool) -> None:
+        for stage in self._stages:
+            stage.refuse_other_threads(call)
+        self._paused = paused
+        with ExitStack() as each:  # a subscriber that raises must not leave other streams shut
+            for stage in reversed(self._stages):
+                each.callback(stage.follow)
+
+    def _add(self, stage: _Pausable[Any]) -> None:
+        self._stages[stage] = None
+
+    def _remove(self, stage: _Pausable[Any]) -> None:
+        self._stages.pop(stage, None)
+
+
+def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publisher[T]:
+    """Emit the items of `source` while `valve` is open; nothing is lost while it is paused.
+
+        --1--2--3--4-------->
+           pausable(valve)
+        --1-----------2-3-4->
+
+    Args:
+        source: Where the items come from.
+        valve: Who says when to pause and when to resume; see `rstreams.operators.pausable.Valve`.
+        size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
+
+    Demand: Requested demand goes up, at most `size` items at a time, and not at all during a pause. Items that were
+        asked for before it and still come are kept, and emitted when it ends. A link takes back the credit its sender
+        has not used, and grants it again after the pause.
+    Holds: Items kept are held, and share the outcome of what they are emitted as; they are given back (released) on a
+        cancel or an error.
+    Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, even during a
+        pause; completion comes behind the items kept.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1, 3.3; AMQP 1.0 section 2.6.7 (drain).
+
+    Example:
+        >>> valve = rstreams.Valve()
+        >>> async with Stream.range(4).pausable(valve).open() as numbers:
+        ...     first = await anext(numbers)
+        ...     valve.pause()
+        ...     valve.resume()
+        ...     print(first, [number async for number in numbers])
+        0 [1, 2, 3]
+    """
+    if not isinstance(valve, Valve):
+        msg = f"pausable(valve={valve!r}): valve must be a Valve"
+        raise ConfigError(msg)
+    require_at_least("pausable", "size", size, 1)
+    return Lifted(source, lambda downstream: _Pausable(downstream, valve, size))
+
+
+class _Pausable(Waiting[T]):
+    __slots__ = ("_low", "_outstanding", "_size", "_suspended", "_valve")
+
+    def __init__(self, downstream: Subscriber[T], valve: Valve, size: int) -> None:
+        super().__init__(downstream)
+        self._valve = valve
+        self._size = size
+        self._low = size // 4
+        self._outstanding = 0  # asked for, not yet emitted
+        self._suspended = False  # by a stage below
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._upstream is ENDED and not self._ended:
+            self._shut = self._valve.paused
+            self._valve._add(self)  # noqa: SLF001 - the valve's own stage
+        super().on_subscribe(subscription)
+
+    def suspend(self) -> None:
+        self._suspended = True
+        super().suspend()
+
+    def resume(self) -> None:
+        self._suspended = False
+        if not self._shut:
+            super().resume()
+
+    def refuse_other_threads(self, call: str) -> None:
+        """Raise `SpecViolation` if a call of the valve comes from another thread than this stream's."""
+        if get_ident() != self._thread:
+            refuse_thread(f"Valve.{call}()", self._thread)
+
+    def follow(self) -> None:
+        """Do as the valve says now."""
+        if self._shut is self._valve.paused or self._ended:
+            return
+        self._shut = self._valve.paused
+        if self._shut:
+            super().suspend()
+            return
+        self._drain()
+        if not self._shut:  # a subscriber may have paused again
+            if not self._suspended:
+                super().resume()
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._shut or self._ended:
+            return
+        room = min(self._demand, self._size) - self._outstanding
+        # Demand that has room goes up at once, and any other in batches of three quarters.
+        if room > 0 and (self._demand <= self._size or self._outstanding <= self._low):
+            self._outstanding += room
+            self._upstream.request(room)
+
+    def _emitted(self) -> None:
+        self._outstanding -= 1
+        self._ask()
+
+    def _finish(self) -> None:
+        self._valve._remove(self)  # noqa: SLF001
+        super()._finish()
+
+    def _let_go(self) -> None:
+        self._valve._remove(self)  # noqa: SLF001
+        super()._let_go()
