@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick coverage check format bench docs clean
+.PHONY: help setup demo test test-quick conformance coverage check format bench docs clean
 
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -26,6 +26,10 @@ test: ## all tests but those marked broker or soak
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
 	$(BIN)/python -m pytest -m "$(QUICK)"
+
+conformance: ## the Reactive Streams rules, over every source, operator, sink and link
+	@tools/setup.sh dev
+	$(BIN)/python -m pytest -q -r fE -p pytest_rstreams --conformance-list tests/conformance/not_applicable.txt tests/conformance
 
 coverage: ## the quick tests, measured
 	@tools/setup.sh dev

@@ -84,9 +84,10 @@ class _Conformance:
         self._outcomes[report.nodeid] = "not applicable"
         test = report.nodeid.split("::")[-1].split("[")[0]
         if self._listed is not None:
-            subjects = self._listed.get((found["rule"], test, found["reason"]), set())
+            rule = found["rule"] or "-"
+            subjects = self._listed.get((rule, test, found["reason"]), set())
             if not subjects & {"*", subject}:
-                self._unlisted.append(f"{found['rule']} | {test} | {found['reason']} | {subject}")
+                self._unlisted.append(f"{rule} | {test} | {found['reason']} | {subject}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ from rstreams.testing.verification import (
     PublisherVerification,
     SubscriberBlackboxVerification,
     SubscriberWhiteboxVerification,
+    Verification,
 )
 from rstreams.testing.verification._rules import rule_of
 from tests.conformance import tck
@@ -22,13 +23,13 @@ VERIFICATIONS = {
 
 
 @pytest.mark.parametrize("verification", VERIFICATIONS, ids=lambda each: each.__name__)
-def test_it_has_every_test_of_the_tck_and_no_other(verification: type) -> None:
+def test_it_has_every_test_of_the_tck_and_no_other(verification: type[Verification]) -> None:
     expected = {tck.python_name(name) for table in VERIFICATIONS[verification] for name in tck.names(table)}
     assert {name for name in dir(verification) if name.startswith("test_")} == expected
 
 
 @pytest.mark.parametrize("verification", VERIFICATIONS, ids=lambda each: each.__name__)
-def test_each_test_says_its_rule(verification: type) -> None:
+def test_each_test_says_its_rule(verification: type[Verification]) -> None:
     for name in dir(verification):
         if name.startswith("test_"):
             rule = rule_of(getattr(verification, name))

@@ -11,6 +11,8 @@ from rstreams.testing.verification import Environment, IdentityProcessorVerifica
 from tests.conformance.house import House
 from tests.conformance.links import LOCAL, Loopback, loopback
 
+TCP = {f"a served stream over TCP ({settlement})": settlement for settlement in ("at_least_once", "at_most_once")}
+
 
 class Link(House, IdentityProcessorVerification[Any]):
     can_fail = True
@@ -37,17 +39,12 @@ class TestLocalLink(Link):
 class TestTcpLink(Link):
     env: TrioEnvironment[Loopback]
 
-    @pytest.fixture(params=["at_least_once", "at_most_once"])
-    def settlement(self, request: pytest.FixtureRequest) -> object:
+    @pytest.fixture(params=list(TCP))
+    def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
-
-    @pytest.fixture
-    def subject(self, settlement: str) -> object:
-        return f"a served stream over TCP ({settlement})"
 
     def create_environment(self) -> Environment:
         return TrioEnvironment(loopback)
 
     def create_identity_processor(self, source: Publisher[Any]) -> Publisher[Any]:
-        settlement = "at_most_once" if "at_most_once" in str(self.case) else "at_least_once"
-        return self.env.resource.served(source, settlement=settlement)
+        return self.env.resource.served(source, settlement=TCP[str(self.case)])

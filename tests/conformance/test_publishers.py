@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rstreams.abc import Publisher
+from rstreams.abc import Publisher, Subscriber
 from rstreams.sources.fail import fail
 from rstreams.sources.never import never
+from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from rstreams.testing.verification import IdentityProcessorVerification, PublisherVerification
 from tests.conformance.house import House
 from tests.conformance.subjects import (
@@ -16,6 +17,7 @@ from tests.conformance.subjects import (
     PROCESSORS,
     PUBLISHERS,
     SINGLES,
+    Operator,
     public_modules,
     public_name,
 )
@@ -105,3 +107,56 @@ class TestProcessors(House, IdentityProcessorVerification[Any]):
 def test_each_public_source_and_operator_is_among_the_subjects(package: str) -> None:
     keys = [*PUBLISHERS, *PROCESSORS, *SINGLES, *ITEMLESS, "never", "fail"]
     assert public_modules(package) <= {public_name(key) for key in keys}
+
+
+# what the TCK does not ask
+
+
+@pytest.fixture(params=list(PROCESSORS))
+def operator(request: pytest.FixtureRequest) -> Operator:
+    return PROCESSORS[request.param]
+
+
+def test_an_operator_over_a_silent_source_is_silent(operator: Operator, virtual_scheduler: VirtualScheduler) -> None:
+    probe = ProbeSubscriber[Any](1)
+    operator(never()).subscribe(probe)
+    virtual_scheduler.advance(60)
+    assert probe.signals == ["on_subscribe"]
+
+
+def test_what_an_end_brings_out_requests_nothing_of_the_source(
+    operator: Operator, virtual_scheduler: VirtualScheduler
+) -> None:
+    """Rule 2.3, with items kept and a subscriber that asks for more as they come."""
+    source, probe = ManualPublisher[Any](), ProbeSubscriber[Any](1)
+    probe.on_item = lambda _: probe.request(1)
+    operator(source).subscribe(probe)
+    source.next(1)
+    requests = list(source.requests)
+    source.complete()
+    assert source.requests == requests
+    virtual_scheduler.advance(60)
+    assert source.requests == requests
+    assert not source.cancelled
+    assert probe.items == [1]
+    assert probe.completed
+
+
+def test_an_item_that_is_none_is_an_item(operator: Operator, virtual_scheduler: VirtualScheduler) -> None:
+    source, probe = ManualPublisher[Any](), ProbeSubscriber[Any](1)
+    operator(source).subscribe(probe)
+    source.next(None)
+    virtual_scheduler.advance(60)
+    assert probe.items == [None]
+
+
+def test_a_subscription_that_is_none_is_refused_by_the_rules_name(
+    operator: Operator, virtual_scheduler: VirtualScheduler
+) -> None:
+    class Broken(ManualPublisher[Any]):
+        def subscribe(self, subscriber: Subscriber[Any]) -> None:
+            subscriber.on_subscribe(None)  # type: ignore[arg-type]
+
+    assert virtual_scheduler.now() == 0
+    with pytest.raises(TypeError, match=r"2\.13"):
+        operator(Broken()).subscribe(ProbeSubscriber[Any]())

@@ -9,6 +9,7 @@ import pytest
 
 from rstreams.abc import Subscriber
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
+from rstreams.testing import ManualPublisher
 from rstreams.testing.verification import (
     Environment,
     SubscriberBlackboxVerification,
@@ -23,6 +24,8 @@ SINKS: dict[str, Callable[[Callable[[], None]], Sink[Any]]] = {
     "ForEachSink": lambda on_change: ForEachSink(on_change, lambda _: None),
     "BufferSink": lambda on_change: BufferSink(on_change, 5),
 }
+
+PUBLISH = "a publish over TCP"
 
 
 class TestSinks(SubscriberBlackboxVerification[Any]):
@@ -50,7 +53,7 @@ class TestPublish(SubscriberBlackboxVerification[Any]):
 
     @pytest.fixture
     def subject(self) -> object:
-        return "a publish over TCP"
+        return PUBLISH
 
     def create_environment(self) -> Environment:
         return TrioEnvironment(loopback)
@@ -63,3 +66,17 @@ class TestPublish(SubscriberBlackboxVerification[Any]):
     def error_of(self, _subscriber: Subscriber[Any]) -> BaseException | None:
         self.env.until(lambda: self.env.resource.failures)
         return self.env.resource.failures[-1]
+
+
+@pytest.mark.parametrize("make", SINKS.values(), ids=SINKS)
+def test_a_sink_that_has_cancelled_takes_what_still_comes(make: Callable[[Callable[[], None]], Sink[Any]]) -> None:
+    """Rule 2.8: what a black box cannot be told to do, a sink can."""
+    source, sink = ManualPublisher[Any](), make(lambda: None)
+    source.subscribe(sink)
+    if not source.requested:
+        sink.request(3)
+    sink.cancel()
+    source.next(1)
+    source.error(LookupError())
+    assert sink.error is None
+    assert source.outcomes == ["done"]

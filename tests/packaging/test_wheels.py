@@ -59,9 +59,9 @@ def modules_of(source: Path, *packages: str) -> set[str]:
     return {str(path.relative_to(source)) for path in found if "__pycache__" not in path.parts}
 
 
-def test_the_core_wheel_holds_the_package_and_nothing_else(wheels: dict[str, Path]) -> None:
+def test_the_core_wheel_holds_the_package_its_pytest_plugin_and_nothing_else(wheels: dict[str, Path]) -> None:
     names = names_in(wheels["rstreams"])
-    assert names == modules_of(ROOT, "rstreams")
+    assert names == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py"}
     assert "rstreams/py.typed" in names
 
 
