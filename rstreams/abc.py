@@ -90,8 +90,8 @@ class Suspendable(Protocol):
     """What a subscription may offer besides: to be silent for a while, although there is demand.
 
     Demand is not taken back by it, only not served; what is requested meanwhile adds up as always. Items that were on
-    their way already still come, never more than were requested. A link withdraws its unused credit, so that the
-    peer's items go to others; a subscription without these methods just goes on. Stages pass both on to their source.
+    their way already still come, never more than were requested. A link withdraws the credit its sender has not used; a
+    subscription without these methods just goes on. Stages pass both on to their source.
     """
 
     def suspend(self) -> None:

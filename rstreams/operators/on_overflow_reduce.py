@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.operators._overflow import Unslowed
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Ack, Lifted
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def on_overflow_reduce(
     source: Publisher[T],
     function: Callable[[T, T], T],
     *,
-    ack: Literal["on_receipt", "on_emit"] = "on_receipt",
+    ack: Ack = "on_receipt",
 ) -> Publisher[T]:
     """Emit the items of `source` as they come, and fold those that nobody has asked for into one that waits.
 

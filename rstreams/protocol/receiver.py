@@ -30,6 +30,7 @@ class LinkSubscription(Generic[T]):
     """The subscription a link's subscriber holds, and the endpoint its link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
+        While suspended none is granted, and what the sender has not used is withdrawn.
     Errors: A refusal, or a detach with a condition, is `on_error(LinkDetached)`; a lost connection is `on_error` with
         its cause; a message that `decode` refuses is `on_error` with what it raised. A subscriber that raises loses
         its subscription. The item in hand is given back as failed in the last two.
@@ -74,6 +75,7 @@ class LinkSubscription(Generic[T]):
         self._shared: SharedHold | None = None
         self._on_drained: list[Callable[[], None]] = []  # drains asked for
         self._draining: list[Callable[[], None]] | None = None  # the drain under way
+        self._suspended = False
         self._signalling = False
         self._work_waits = False
         self._lost = False
@@ -128,14 +130,29 @@ class LinkSubscription(Generic[T]):
             on_drained: Called like a signal when the credit is used up or given back, and what came for it has been
                 handed over; never after the end.
 
-        Credit: All the grant rule allows is granted first. What the sender gives back returns to unmet demand, and is
-            granted again after `on_drained`. Fewer items than were asked for and had room say that the sender had no
-            more.
+        Credit: All the grant rule allows is granted first, unless the subscription is suspended. What the sender gives
+            back returns to unmet demand, and is granted again after `on_drained`. Fewer items than were asked for and
+            had room say that the sender had no more.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         if not self._silent:
             self._on_drained.append(on_drained)
             self._wake()
+
+    def suspend(self) -> None:
+        """Withdraw the credit the sender has not used; see `rstreams.abc.Suspendable`.
+
+        Credit: It returns to unmet demand. A drain withdraws it and not a flow of 0, which deliveries on their way
+            would find overdrawn; so the sender may use it up first, with what it has. All that comes is handed over.
+        Spec: AMQP 1.0 section 2.6.7 (drain).
+        """
+        self._suspended = True
+        self._wake()
+
+    def resume(self) -> None:
+        """Grant again what demand and window allow, once the drain that was under way has been answered."""
+        self._suspended = False
+        self._wake()
 
     def settle(self, delivery: Hashable, outcome: Outcome) -> None:
         """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
@@ -319,17 +336,20 @@ class LinkSubscription(Generic[T]):
 
     def _send_flow(self) -> None:
         credit = self._driver.credit()
-        if self._on_drained or self._draining is not None:
+        if self._on_drained or self._draining is not None or (self._suspended and credit > 0):
             self._work_drain(credit)
             return
-        granted = self.ledger.grant(credit)
+        granted = self._grant(credit)
         if granted:
             self._send(Flow(credit + granted))
+
+    def _grant(self, credit: int) -> int:
+        return 0 if self._suspended else self.ledger.grant(credit)
 
     def _work_drain(self, credit: int) -> None:
         if self._draining is None:
             self._draining, self._on_drained = self._on_drained, []
-            credit += self.ledger.grant(credit)
+            credit += self._grant(credit)
             if credit > 0:
                 self._send(Flow(credit, drain=True))
                 return

@@ -185,6 +185,12 @@ class Subscription:
     def drain(self) -> None:
         self.receiver.drain(lambda: self.drained.append(len(self.probe.items)))
 
+    def suspend(self) -> None:
+        self.receiver.suspend()
+
+    def resume(self) -> None:
+        self.receiver.resume()
+
     def cancel(self) -> None:
         self.probe.cancel()
 
@@ -235,6 +241,8 @@ STEPS = st.one_of(
     st.tuples(st.just("settle"), st.integers(0, 5), st.sampled_from(["done", "fail", "release"])),
     st.tuples(st.just("settle"), st.integers(0, 5), st.sampled_from(["done", "fail", "release"])),
     st.tuples(st.just("drain")),
+    st.tuples(st.just("suspend")),
+    st.tuples(st.just("resume")),
 )
 ENDS = st.one_of(
     st.tuples(st.just("cancel")),
@@ -293,6 +301,8 @@ def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription)
     ledger = engine.receiver.ledger
     assert credit == engine.sending.credit() == local.receiving.credit() == local.sending.credit()
     assert credit >= 0
+    if engine.receiver._suspended:
+        assert credit == 0, "withdrawn"
     if not engine.receiver._silent:
         assert credit <= max(0, min(ledger.demand, ledger.window - ledger.unsettled) - ledger.buffered), "law 2"
 

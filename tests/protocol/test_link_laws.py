@@ -248,6 +248,14 @@ class LinkLaws(RuleBasedStateMachine):
         self.receiver.drain(drained)
 
     @precondition(lambda self: self.subscriber.subscription)
+    @rule(pause=st.booleans())
+    def pause_or_resume(self, *, pause: bool) -> None:
+        if pause:
+            self.receiver.suspend()
+        else:
+            self.receiver.resume()
+
+    @precondition(lambda self: self.subscriber.subscription)
     @rule(often=st.integers(0, 9))
     def cancel(self, often: int) -> None:
         if often == 0:
@@ -340,6 +348,9 @@ class LinkLaws(RuleBasedStateMachine):
         while self.subscriber.held:
             self.end_hold(*self.subscriber.held.popitem(), "done")
         self.steps()
+        self.who_is_paused_has_no_credit_out()
+        self.receiver.resume()
+        self.steps()
         self.no_end_waits_for_a_wake_up()
         assert self.subscriber.subscription is not None
         self.subscriber.cancelled = True
@@ -348,6 +359,11 @@ class LinkLaws(RuleBasedStateMachine):
         self.both_ends_have_ended_and_kept_nothing()
         self.law_5_every_item_is_accounted_for()
         self.a_completed_stream_is_a_whole_one()
+
+    def who_is_paused_has_no_credit_out(self) -> None:
+        alive = self.receiving_link.state is self.sending_link.state is State.ATTACHED
+        if self.receiver._suspended and not self.receiver._silent and alive:
+            assert self.receiving.credit() == self.sending.credit() == 0
 
     def no_end_waits_for_a_wake_up(self) -> None:
         """Whoever has demand has credit for it, and whoever has credit has been asked."""

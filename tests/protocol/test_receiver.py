@@ -439,3 +439,99 @@ def test_a_bad_request_in_a_drain_callback_ends_it_there() -> None:
     played.driver.turn()
     assert isinstance(played.probe.error, DemandError)
     assert played.detach == Detach()
+
+
+# suspend and resume
+
+
+def test_a_pause_drains_the_credit_and_grants_none() -> None:
+    played = PlayedReceiver(window=8, request=5)
+    played.driver.take_sent()
+    played.end.suspend()
+    played.driver.turn()
+    assert played.driver.take_sent() == [Flow(5, drain=True)]
+    played.transfer(2)
+    assert played.probe.items == [0, 1], "what the sender had was asked for"
+    played.driver.wire = 0
+    played.driver.receive(Flow(0, drain=True))
+    played.probe.request(10)
+    played.driver.turn()
+    assert not [frame for frame in played.driver.take_sent() if isinstance(frame, Flow)]
+    assert played.end.ledger.demand == 13
+
+    played.end.resume()
+    played.driver.turn()
+    assert played.driver.sent == [Flow(8)]
+
+
+def test_a_pause_without_credit_says_nothing_and_grants_nothing() -> None:
+    played = PlayedReceiver(window=8)
+    played.end.suspend()
+    played.probe.request(3)
+    played.driver.turn()
+    assert played.driver.sent == []
+    played.end.suspend()
+    played.end.resume()
+    played.end.resume()
+    played.driver.turn()
+    assert played.driver.sent == [Flow(3)]
+
+
+def test_a_pause_that_is_over_before_the_next_turn_never_was() -> None:
+    played = PlayedReceiver(window=8, request=3)
+    played.driver.take_sent()
+    played.end.suspend()
+    played.end.resume()
+    played.driver.turn()
+    assert played.driver.sent == []
+
+
+def test_a_pause_that_ends_before_it_is_answered_goes_on_with_the_answer() -> None:
+    played = PlayedReceiver(window=8, request=4)
+    played.end.suspend()
+    played.driver.turn()
+    played.driver.take_sent()
+    played.end.resume()
+    played.driver.turn()
+    assert played.driver.sent == [], "the drain is still under way"
+    played.transfer(1)
+    played.driver.wire = 0
+    played.driver.receive(Flow(0, drain=True))
+    assert played.driver.sent[-1] == Flow(3)
+
+
+def test_a_peer_that_does_not_answer_goes_on_when_it_has_used_its_credit_up() -> None:
+    played = PlayedReceiver(window=2, request=UNBOUNDED)
+    played.end.suspend()
+    played.driver.turn()
+    played.end.resume()
+    played.driver.take_sent()
+    played.transfer(1)
+    played.transfer(1)
+    assert played.probe.items == [0, 1]
+    assert played.driver.sent[-1] == Flow(2)
+
+
+def test_a_drain_during_a_pause_is_over_when_the_credit_is_back_and_grants_none() -> None:
+    drained: list[int] = []
+    played = PlayedReceiver(window=8, request=4)
+    played.end.suspend()
+    played.driver.turn()
+    played.driver.take_sent()
+    played.end.drain(lambda: drained.append(len(played.probe.items)))
+    played.driver.turn()
+    assert drained == []
+    played.driver.wire = 0
+    played.driver.receive(Flow(0, drain=True))
+    assert drained == [0]
+    assert played.driver.sent == []
+
+
+def test_a_pause_after_the_end_changes_nothing() -> None:
+    played = PlayedReceiver(window=8, request=4)
+    played.driver.receive(Detach())
+    sent = list(played.driver.sent)
+    played.end.suspend()
+    played.end.resume()
+    played.driver.turn()
+    assert played.driver.sent == sent
