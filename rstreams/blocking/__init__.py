@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import rstreams.net.client as network
 from rstreams._subscription import ENDED, checked_error
@@ -27,6 +27,9 @@ from rstreams.net.client import PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Explanation, Stream
+
+if TYPE_CHECKING:
+    from reactivex import Observable
 
 __all__ = ["BlockingConnection", "BlockingStream", "Items", "connect"]
 
@@ -95,6 +98,16 @@ class BlockingStream(BlockingMethods[T_co]):
     def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
         self._portal = portal
         self._stream = stream
+
+    def to_observable(self) -> Observable[T_co]:
+        """See `Stream.to_observable`; to be subscribed to in the connection's thread."""
+        return self._stream.to_observable()
+
+    def rx(
+        self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024
+    ) -> BlockingStream[R]:
+        """See `Stream.rx`."""
+        return self._with(self._stream.rx(operator, max_expansion=max_expansion))
 
     def explain(self) -> Explanation:
         """Return where the runs of this stream stand, as `Stream.explain` does."""

@@ -11,6 +11,7 @@ import heapq
 import math
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import trio
@@ -33,6 +34,7 @@ class TrioScheduler:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
+        self._token = trio.lowlevel.current_trio_token()
         self._timers: list[_Timer] = []
         self._timers_set = 0
         self._timers_cancelled = 0
@@ -65,6 +67,11 @@ class TrioScheduler:
             self._nursery.start_soon(self._run_timers)
         return timer
 
+    def post(self, function: Callable[[], None]) -> None:
+        """Call `function` soon in the thread of the trio run; once the run has ended it is forgotten."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._run_posted, function)
+
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
         return random.random()  # noqa: S311 - jitter is no secret
@@ -72,6 +79,11 @@ class TrioScheduler:
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of trio's worker threads, of which 40 run at a time."""
         return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
+
+    def _run_posted(self, function: Callable[[], None]) -> None:
+        """Set a timer for it: what it raises then ends the scope, and not the whole trio run."""
+        if not self._nursery.cancel_scope.cancel_called:
+            self.call_later(0, function)
 
     async def _run_task(self, function: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         current_scheduler.set(self)

@@ -9,12 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain
 from rstreams.stream._methods import StreamMethods
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+    from rstreams.observables import Overflow
 
 __all__ = ["Explanation", "Stream"]
 
@@ -61,6 +66,48 @@ class Stream(StreamMethods[T_co]):
     ) -> Stream[R]:
         """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
         return Stream(function(self, *args, **kwargs))
+
+    # reactivex
+
+    @classmethod
+    def from_observable(cls, observable: Observable[R], *, overflow: Overflow = "error", size: int = 256) -> Stream[R]:
+        """Emit what a reactivex observable sends.
+
+        Args:
+            observable: Subscribed to anew for each subscriber, with its first request.
+            overflow: What becomes of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
+                or "drop"; see `rstreams.observables.from_observable`.
+            size: The most items that wait for demand.
+
+        Errors: `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import from_observable  # noqa: PLC0415 - only who uses it needs reactivex
+
+        return cls._stream(from_observable(observable, overflow=overflow, size=size))
+
+    def to_observable(self) -> Observable[T_co]:
+        """Return a reactivex observable of the items, which asks for all there is.
+
+        Errors: `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import to_observable  # noqa: PLC0415 - likewise
+
+        return to_observable(self._source)
+
+    def rx(self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024) -> Stream[R]:
+        """Emit what an operator of reactivex makes of the items: `stream.rx(reactivex.operators.pairwise())`.
+
+        Args:
+            operator: What reactivex's `pipe` takes.
+            max_expansion: The most items that the operator may send ahead of demand.
+
+        Demand, holds, errors: `rstreams.observables.rx`; `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import rx  # noqa: PLC0415 - likewise
+
+        return self._stream(rx(self._source, operator, max_expansion=max_expansion))
+
+    # sight
 
     def explain(self) -> Explanation:
         """Return where the runs of this stream stand that have not ended: `print(stream.explain())`.

@@ -111,6 +111,10 @@ class VirtualScheduler:
         heapq.heappush(self._timers, timer)
         return timer
 
+    def post(self, function: Callable[[], None]) -> None:
+        """Call `function` in the next `run` or `advance`; other threads may call this."""
+        self.call_later(0, function)
+
     def random(self) -> float:
         """Return the next of a fixed sequence of random numbers."""
         return self._random.random()

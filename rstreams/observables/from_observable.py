@@ -1,0 +1,138 @@
+"""from_observable: what an observable sends, as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from threading import BoundedSemaphore
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+from reactivex import Observable, abc
+
+from rstreams._demand import demand_error
+from rstreams._holds import NO_HOLD
+from rstreams._scheduler import current_scheduler
+from rstreams._subscription import require_subscriber
+from rstreams._threads import get_ident
+from rstreams.abc import Hold, Publisher
+from rstreams.errors import ConfigError
+from rstreams.observables._rx_scheduler import rx_scheduler
+from rstreams.operators._stage import require_at_least
+from rstreams.operators.on_overflow_buffer import on_overflow_buffer
+from rstreams.operators.on_overflow_drop import on_overflow_drop
+from rstreams.operators.on_overflow_latest import on_overflow_latest
+
+T = TypeVar("T")
+
+Overflow: TypeAlias = Literal["error", "drop_oldest", "drop_newest", "latest", "drop"]
+"""What becomes of items that come without demand."""
+
+_FROM_THREADS: Final = 1024  # items of other threads on their way into the stream's; then those threads wait
+
+
+def from_observable(observable: Observable[T], *, overflow: Overflow = "error", size: int = 256) -> Publisher[T]:
+    """Emit what `observable` sends.
+
+    Args:
+        observable: Subscribed to anew for each subscriber, with its first request.
+        overflow: What becomes of items that come without demand. With "error", "drop_oldest" and "drop_newest" up to
+            `size` of them wait, and one too many ends the stream with `BufferOverflow`, takes the place of the first
+            that waits, or is dropped. With "latest" the newest waits, with "drop" none.
+        size: The most items that wait; at least 1.
+
+    Demand: An observable knows none.
+    Errors: `ConfigError` at the call for a bad option, `TypeError` for what is no observable. The observable's error
+        ends the stream.
+    Cancels: Disposes of the subscription to the observable.
+    Context: If the observable sends from another thread, its items enter the stream's in order, provided that the
+        stream runs in a scope; while 1,024 are on their way, the sending thread waits. Without a scope that is a
+        `ConfigError`.
+    Spec: Reactive Streams 1.1.
+    """
+    if not isinstance(observable, Observable):
+        msg = f"from_observable(observable): observable must be a reactivex Observable, not {observable!r}"
+        raise TypeError(msg)
+    source = _ObservablePublisher(observable)
+    if overflow == "drop":
+        return on_overflow_drop(source)
+    if overflow == "latest":
+        return on_overflow_latest(source)
+    if overflow not in {"error", "drop_oldest", "drop_newest"}:
+        allowed = "'error', 'drop_oldest', 'drop_newest', 'latest' or 'drop'"
+        msg = f"from_observable(overflow={overflow!r}): overflow must be {allowed}"
+        raise ConfigError(msg)
+    require_at_least("from_observable", "size", size, 1)
+    return on_overflow_buffer(source, size, strategy=overflow)
+
+
+class _ObservablePublisher(Generic[T]):
+    """A publisher that sends without regard to demand, to the operator that stands behind it."""
+
+    def __init__(self, observable: Observable[T]) -> None:
+        self._observable = observable
+
+    def subscribe(self, subscriber: Any) -> None:  # noqa: ANN401 - a stage of our own
+        require_subscriber(subscriber)
+        subscriber.on_subscribe(_Observing(self._observable, subscriber))
+
+
+class _Observing(Generic[T]):
+    """One subscription to an observable, begun by the first request."""
+
+    def __init__(self, observable: Observable[T], subscriber: Any) -> None:  # noqa: ANN401 - a stage of our own
+        self._observable = observable
+        self._subscriber = subscriber
+        self._scheduler = current_scheduler.get(None)
+        self._thread = get_ident()
+        self._on_the_way = BoundedSemaphore(_FROM_THREADS)
+        self._disposable: abc.DisposableBase | None = None
+        self._ended = False
+
+    def request(self, n: int) -> None:
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self._subscriber.on_error(error)  # 3.9
+        elif self._disposable is None and not self._ended:
+            self._disposable = self._observable.subscribe(
+                partial(self._signal, self._subscriber.on_next),
+                partial(self._signal, self._end, self._subscriber.on_error),
+                partial(self._signal, self._end, self._subscriber.on_complete),
+                scheduler=rx_scheduler(self._scheduler),
+            )
+            if self._ended:
+                self._disposable.dispose()
+
+    def cancel(self) -> None:
+        self._ended = True
+        if self._disposable is not None:
+            self._disposable.dispose()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    def _end(self, signal: Callable[..., None], *arguments: object) -> None:
+        self._ended = True
+        signal(*arguments)
+
+    def _signal(self, signal: Callable[..., None], *arguments: object) -> None:
+        """Pass a signal on, in the stream's thread."""
+        if get_ident() == self._thread:
+            if not self._ended:
+                signal(*arguments)
+        elif self._scheduler is None:
+            msg = (
+                "from_observable(): the observable sends from another thread, and there is no scope to bring its items "
+                "into: run the stream by a terminal, `open()`, `rstreams.connect(...)` or `rstreams.Node()`"
+            )
+            raise ConfigError(msg)
+        else:
+            while not self._on_the_way.acquire(timeout=0.1):
+                if self._ended:
+                    return
+            self._scheduler.post(partial(self._arrive, signal, arguments))
+
+    def _arrive(self, signal: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self._on_the_way.release()
+        if not self._ended:
+            signal(*arguments)

@@ -1,0 +1,57 @@
+"""to_observable: a stream as an observable."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, cast
+
+import reactivex
+from reactivex import Observable, abc
+from reactivex.disposable import Disposable
+
+from rstreams._demand import UNBOUNDED
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscription
+
+T = TypeVar("T")
+
+
+def to_observable(source: Publisher[T]) -> Observable[T]:
+    """Return an observable of the items of `source`, each of whose subscribers starts a run of its own.
+
+    Demand: Unbounded: an observer cannot say that it is not ready. Put `on_overflow_...` or `throttle` before it where
+        that matters.
+    Cancels: The source, when the observer disposes of its subscription.
+    Context: Items are sent in the task that delivers them.
+    """
+
+    def subscribe(observer: abc.ObserverBase[T], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+        observed = _Observed(observer)
+        source.subscribe(observed)
+        return Disposable(observed.dispose)
+
+    return reactivex.create(subscribe)
+
+
+class _Observed(Generic[T]):
+    """The subscriber that sends all it gets to an observer."""
+
+    def __init__(self, observer: abc.ObserverBase[T]) -> None:
+        self.on_next = observer.on_next
+        self._observer = observer
+        self._subscription: Subscription = ENDED
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._subscription is not ENDED:
+            subscription.cancel()  # 2.5
+            return
+        self._subscription = subscription
+        subscription.request(UNBOUNDED)
+
+    def on_error(self, error: BaseException) -> None:
+        self._observer.on_error(cast("Exception", error))
+
+    def on_complete(self) -> None:
+        self._observer.on_completed()
+
+    def dispose(self) -> None:
+        self._subscription.cancel()
