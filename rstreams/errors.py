@@ -21,6 +21,7 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "DeliveryFailed",
+    "DemandDeadlock",
     "DemandError",
     "IdleTimeout",
     "LinkDetached",
@@ -106,6 +107,27 @@ class BufferOverflow(RStreamsError):
 
 class StreamTimeout(RStreamsError):
     """A stream did not signal within the time it was given."""
+
+
+class DemandDeadlock(RStreamsError):
+    """Two operators of one pipeline wait for each other, and nothing can ever end it.
+
+    Attributes:
+        blocked: The operator that can go on no more, such as "group_by".
+        waits_for: The operator it waits for, which waits for it, such as "flat_map".
+        live: The streams the first one has open.
+        concurrency: The streams the second one has, which are as many as it takes.
+        kept: The items that wait in the first one.
+    """
+
+    def __init__(self, text: str, *, blocked: str, waits_for: str, live: int, concurrency: int, kept: int) -> None:
+        """Name both operators and the numbers."""
+        super().__init__(text)
+        self.blocked = blocked
+        self.waits_for = waits_for
+        self.live = live
+        self.concurrency = concurrency
+        self.kept = kept
 
 
 class SpecViolation(RStreamsError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._subscription import ENDED, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -14,7 +15,7 @@ from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, wi
 T = TypeVar("T")
 
 
-def buffer_count(source: Publisher[T], count: int) -> Publisher[list[T]]:
+def buffer_count(source: Publisher[T], count: int, *, skip: int | None = None) -> Publisher[list[T]]:
     """Gather the items of `source` into lists of `count`; the last list holds what is left.
 
         --1--2--3--4--5--|
@@ -24,28 +25,41 @@ def buffer_count(source: Publisher[T], count: int) -> Publisher[list[T]]:
     Args:
         source: Where the items come from.
         count: How many items a list holds; at least 1.
+        skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With less
+            the lists overlap, and at the end there may be several that hold what is left; with more there are
+            gaps, whose items are dropped.
 
-    Demand: A request for n lists asks for n x `count` items, saturated. Fewer than `count` items are kept.
+    Demand: A request for n lists asks for n x `skip` items, and the first one for as many as its last list needs
+        besides, saturated. Fewer than `count` items are kept.
     Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
         Items of a list that never fills, because the source fails or is cancelled, are given back (released).
-    Errors: `ConfigError` at the call if `count` is less than 1; `ConfigError` as `on_error` if the source is a link
+    Errors: `ConfigError` at the call if an option is less than 1; `ConfigError` as `on_error` if the source is a link
         whose window is smaller than `count`, so that no list could ever fill. An error of the source passes
         through at once, without the items kept.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> await Stream.range(5).buffer_count(2).to_list()
+        [[0, 1], [2, 3], [4]]
+        >>> await Stream.range(5).buffer_count(3, skip=2).to_list()
+        [[0, 1, 2], [2, 3, 4], [4]]
     """
     require_at_least("buffer_count", "count", count, 1)
+    if skip is not None and skip != count:
+        require_at_least("buffer_count", "skip", skip, 1)
+        return Lifted(source, lambda downstream: _BufferCountSkip(downstream, count, skip))
     return Lifted(source, lambda downstream: _BufferCount(downstream, count))
 
 
-class _BufferCount(KeepingStage[T, list[T]]):
-    __slots__ = ("_count", "_holds", "_items")
+class _Lists(KeepingStage[T, list[T]]):
+    """A stage that needs `count` items at once."""
+
+    __slots__ = ("_count",)
 
     def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
         super().__init__(downstream)
         self._count = count
-        self._items: list[T] = []
-        self._holds: list[Hold] = []
 
     def on_subscribe(self, subscription: Subscription) -> None:
         window = window_of(subscription)
@@ -59,6 +73,15 @@ class _BufferCount(KeepingStage[T, list[T]]):
         self._ended = True
         subscription.cancel()
         subscribe_failed(self._downstream, ConfigError(msg))
+
+
+class _BufferCount(_Lists[T]):
+    __slots__ = ("_holds", "_items")
+
+    def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
+        super().__init__(downstream, count)
+        self._items: list[T] = []
+        self._holds: list[Hold] = []
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -96,3 +119,75 @@ class _BufferCount(KeepingStage[T, list[T]]):
         holds, self._holds = self._holds, []
         for hold in holds:
             hold.release()
+
+
+class _BufferCountSkip(_Lists[T]):
+    __slots__ = ("_demand", "_lists", "_skip", "_source_complete", "_started", "_to_begin")
+
+    def __init__(self, downstream: Subscriber[list[T]], count: int, skip: int) -> None:
+        super().__init__(downstream, count)
+        self._skip = skip
+        self._demand = 0
+        self._started = False
+        self._source_complete = False
+        self._to_begin = 0  # items until the next list begins
+        self._lists: deque[tuple[list[T], list[Hold]]] = deque()  # those that have begun
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if not self._to_begin:
+            self._to_begin = self._skip
+            self._lists.append(([], []))
+        self._to_begin -= 1
+        for items, holds in self._lists:
+            items.append(item)
+            hold = self._upstream.hold()
+            if hold is not NO_HOLD:
+                holds.append(hold)
+        if self._lists and len(self._lists[0][0]) == self._count:
+            self._emit_first()
+
+    def on_complete(self) -> None:
+        if not self._ended:
+            self._upstream = ENDED  # 2.3, 2.4
+            self._source_complete = True
+            self._emit_rest()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        self._demand = add_demand(self._demand, n)
+        if self._source_complete:
+            self._emit_rest()
+            return
+        items = n * self._skip
+        if not self._started:
+            self._started = True
+            items += self._count - self._skip
+        self._upstream.request(min(items, UNBOUNDED))
+
+    @property
+    def window(self) -> int:
+        window = super().window
+        return window if window == UNBOUNDED else max((window - self._count) // self._skip + 1, 1)
+
+    def _emit_first(self) -> None:
+        items, holds = self._lists.popleft()
+        self._demand = take_demand(self._demand, 1)
+        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+
+    def _emit_rest(self) -> None:
+        """Emit the lists that will not fill any more, as they are requested, and complete behind the last."""
+        if self._emitting is not None:
+            return
+        while self._lists and self._demand and not self._ended:
+            self._emit_first()
+        if not self._lists:
+            super().on_complete()
+
+    def _let_go(self) -> None:
+        lists, self._lists = self._lists, deque()
+        for _, holds in lists:
+            for hold in holds:
+                hold.release()

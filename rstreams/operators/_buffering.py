@@ -1,0 +1,177 @@
+"""Lists that end by time or by another stream: shared by buffer_time, buffer_count_or_time and buffer_boundary.
+
+Theory of operation. There is one list at a time. It is `_due` when its time is over, or when it is full and that ends
+it. A due list is emitted on demand; without demand it stays open and gathers on, so that there is never more than one.
+The source is asked only while a list is wanted, and never for more than the list has room for (`_bound`): items kept
+and items asked for fit into it together. A list that is empty when its time is over is emitted if it is wanted right
+then; else it does not count, and its time begins again with the next request.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED, add_demand, take_demand
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._subscription import ENDED
+from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.operators._cuts import Boundary, Span
+from rstreams.operators._stage import KeepingStage, window_of
+
+T = TypeVar("T")
+
+
+class Buffering(KeepingStage[T, list[T]]):
+    """A stage that emits lists; the operator says when one is over."""
+
+    __slots__ = ("_bound", "_coming", "_complete_at", "_demand", "_due", "_holds", "_items", "_source_over", "_started")
+
+    def __init__(self, downstream: Subscriber[list[T]], most: int, complete_at: int) -> None:
+        super().__init__(downstream)
+        self._bound = most
+        self._complete_at = complete_at  # so many items end a list
+        self._items: list[T] = []
+        self._holds: list[Hold] = []
+        self._coming = 0  # asked for and not here yet
+        self._demand = 0
+        self._due = False
+        self._started = False
+        self._source_over = False
+
+    # the operator writes these
+
+    def _start(self) -> None:
+        """Begin, with the first request; the source is asked after it."""
+
+    def _begin(self) -> None:
+        """Note that a list begins."""
+
+    def _stop(self) -> None:
+        """Let go of what ends lists: there are none to come."""
+
+    # what ends a list calls these
+
+    def cut(self) -> None:
+        """End the list, or let it wait for demand."""
+        if self._ended or self._source_over:
+            return
+        self._due = True
+        self._work()
+
+    def finish(self) -> None:
+        """End the stream, the list that is open included: there is nothing more that ends one."""
+        if not self._ended and not self._source_over:
+            self._upstream.cancel()
+            self.on_complete()
+
+    # the stage
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._upstream is ENDED and not self._ended and subscription is not None:
+            self._bound = min(self._bound, window_of(subscription))
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._source_over:
+            return
+        self._coming -= 1
+        self._items.append(item)
+        hold = self._upstream.hold()
+        if hold is not NO_HOLD:
+            self._holds.append(hold)
+        if len(self._items) == self._complete_at:
+            self._due = True
+            self._work()
+
+    def on_complete(self) -> None:
+        if self._ended or self._source_over:
+            return
+        self._upstream = ENDED  # 2.3, 2.4
+        self._source_over = True
+        self._stop()
+        self._work()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        self._demand = add_demand(self._demand, n)
+        if not self._started:
+            self._started = True
+            self._start()
+            self._begin()
+        elif self._due and not self._items:
+            self._due = False
+            self._begin()
+        self._work()
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED  # how many items a list has is not known
+
+    def _work(self) -> None:
+        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+            return
+        while not self._ended:
+            room = self._bound - len(self._items) - self._coming
+            if self._demand and (self._due or (self._source_over and self._items)):
+                self._emit_list()
+            elif self._source_over:
+                if not self._items:
+                    super().on_complete()
+                return
+            elif room and self._demand:
+                self._coming += room
+                self._upstream.request(room)
+            else:
+                return
+
+    def _emit_list(self) -> None:
+        items, self._items = self._items, []
+        holds, self._holds = self._holds, []
+        self._demand = take_demand(self._demand, 1)
+        self._due = False
+        if not self._source_over:
+            self._begin()
+        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+
+    def _let_go(self) -> None:
+        self._stop()
+        self._items = []
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.release()
+
+
+class TimedBuffering(Buffering[T]):
+    """A stage whose lists end after a span of time, or with `complete_at` items if that comes first."""
+
+    __slots__ = ("_span",)
+
+    def __init__(
+        self, downstream: Subscriber[list[T]], most: int, complete_at: int, scheduler: Scheduler, span_s: float
+    ) -> None:
+        super().__init__(downstream, most, complete_at)
+        self._span = Span(scheduler, span_s, self.cut)
+
+    def _begin(self) -> None:
+        self._span.begin()
+
+    def _stop(self) -> None:
+        self._span.stop()
+
+
+class BoundedBuffering(Buffering[T]):
+    """A stage whose lists end with the items of another stream."""
+
+    __slots__ = ("_boundaries", "_boundary")
+
+    def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
+        super().__init__(downstream, most, 0)
+        self._boundaries = boundaries
+        self._boundary = Boundary(self.cut, self._fail, self.finish)
+
+    def _start(self) -> None:
+        self._boundaries.subscribe(self._boundary)
+
+    def _stop(self) -> None:
+        self._boundary.stop()

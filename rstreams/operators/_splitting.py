@@ -1,0 +1,420 @@
+"""One stream made into several, one after the other or side by side: shared by group_by and the windows.
+
+Theory of operation. The stage emits parts: publishers of one subscriber each (groups, windows). An item belongs to one
+part, or to several that overlap. Where the part's subscriber has asked and nothing waits before the item, it goes
+straight through. Else it is kept in the part's queue, with a hold. The bound is one for all parts: items kept and items
+asked for are never more than `prefetch` together (less, where a link's window is less). So when `prefetch` items wait
+nothing more is asked for, and the parts whose subscribers do ask wait too; `_deadlock` then looks whether that can end.
+
+The counting: of `_bound` items `_kept` wait here, `_left` have left and were not yet asked for anew, and the rest is
+on its way. What has left is asked for again in batches, at the latest when nothing is on its way any more (`_ask_at`).
+
+Lives. The stream of parts and each part end on their own. Cancelling the stream of parts lets those that have a
+subscriber go on and closes the others; the source is cancelled when no part is left that could get items. Failures
+reach all. `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
+
+Outcomes. A part is no item: the holds are those of the items in it. What waits in a part that is cancelled will not be
+processed by anyone, so it is done. But a stage such as flat_map that is cancelled or fails cancels its parts first and
+the stream of parts then, and in that case all that waits is given back. So the outcome stays open (`_undecided`) until
+the turn is over. What waits in a part cancelled after the stream has ended is given back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED, add_demand, take_demand
+from rstreams._holds import NO_HOLD
+from rstreams._scheduler import current_scheduler
+from rstreams._subscription import ENDED
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
+from rstreams.errors import DemandDeadlock, RStreamsError
+from rstreams.operators._deadlock import ASK, BUSY, CANCEL, SEND, Answer, Way, find_deadlock, operator_of
+from rstreams.operators._part import Entry, Part, Shared
+from rstreams.operators._stage import Stage, window_of
+from rstreams.sources._emission import log_dropped
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class Splitting(Stage[T, P]):
+    """A stage that emits parts; the operator says when one begins and ends and what belongs to it."""
+
+    __slots__ = (
+        "_ask_at",
+        "_bound",
+        "_check",
+        "_demand",
+        "_kept",
+        "_later",
+        "_left",
+        "_over",
+        "_parts",
+        "_refill",
+        "_scheduler",
+        "_sending",
+        "_started",
+        "_undecided",
+        "_unsent",
+    )
+
+    part_name = "part"
+
+    def __init__(self, downstream: Subscriber[P], prefetch: int) -> None:
+        super().__init__(downstream)
+        self._bound = prefetch
+        self._kept = 0
+        self._left = 0
+        self._refill = self._ask_at = prefetch - prefetch // 4
+        self._demand = 0  # for parts
+        self._started = False
+        self._sending = False
+        self._over = False
+        self._parts: dict[Part[T], None] = {}  # those with items to come or waiting
+        self._unsent: deque[tuple[Part[T], P]] = deque()  # no demand for them yet; each has an item
+        self._undecided: list[Hold] = []
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._later: Cancellable | None = None
+        self._check: Cancellable | None = None
+
+    # upstream calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._upstream is ENDED and not self._ended and subscription is not None:
+            self._bound = min(self._bound, window_of(subscription))
+            self._refill = self._bound - self._bound // 4
+            self._ask_at = self._refill
+        super().on_subscribe(subscription)
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._over:
+            self._over = True
+            self._upstream = ENDED  # 2.3, 2.4
+            self._fail_all(error)
+
+    def on_complete(self) -> None:
+        if not self._over:
+            self._over = True
+            self._upstream = ENDED  # 2.3, 2.4
+            self._quit(release=False)
+            for part in tuple(self._parts):
+                part.close()
+            self._send_parts()
+
+    # downstream calls these
+
+    def request(self, n: int) -> None:
+        if not self._accepts_more(n):
+            return
+        if self._started:
+            self._send_parts()
+            return
+        self._started = True
+        self._start()
+        if not self._over:
+            self._upstream.request(self._bound)
+
+    def cancel(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._unsent.clear()
+        for part in tuple(self._parts):
+            if not part.taken:
+                del self._parts[part]
+                self._forgotten(part)
+                self._give_back(part.shut(_too_late(self)))
+        self._decide(release=True)
+        self._stop_if_idle()
+        self._ask()  # what was given back has left
+
+    def hold(self) -> Hold:
+        return NO_HOLD  # a part is no item
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED
+
+    # the operator writes these
+
+    def _start(self) -> None:
+        """Begin, with the first request for parts; the source is asked after it."""
+
+    def _stop(self) -> None:
+        """Let go of what runs beside the source: there are no more items to come."""
+
+    def _forgotten(self, part: Part[T]) -> None:
+        """Note that a part gets no more items because it was cancelled."""
+
+    # the operator calls these
+
+    def _accepts_more(self, n: int) -> bool:
+        """Add to the demand for parts, if it is a demand."""
+        if not self._accepts(n):
+            return False
+        self._demand = add_demand(self._demand, n)
+        return True
+
+    def _add(self, part: Part[T], shown: P) -> None:
+        """Take on a new part, to be emitted as `shown` with `_send_parts`."""
+        self._parts[part] = None
+        self._unsent.append((part, shown))
+
+    def _send_parts(self) -> None:
+        """Emit new parts, as far as they were requested; complete behind the last."""
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._unsent and self._demand:
+                _, shown = self._unsent.popleft()
+                self._demand = take_demand(self._demand, 1)
+                self._downstream.on_next(shown)
+        except BaseException as error:
+            self.broken(error, None)
+            raise
+        finally:
+            self._sending = False
+        if self._over and not self._unsent and not self._ended:
+            self._ended = True
+            self._downstream.on_complete()
+
+    def _share(self, parts: Iterable[Part[T]], item: T) -> None:
+        """Give the item in `on_next` to each of these parts; they may be several, or none."""
+        shared = Shared()
+        kept = False
+        for part in parts:
+            if part.ready:
+                part.pass_on(item)
+            elif not part.over:
+                if not kept:
+                    kept = True
+                    self._kept += 1
+                shared.copies += 1
+                part.keep(item, self._upstream.hold(), shared)
+        if shared.leave():
+            self._has_left(1, kept=kept)
+        else:
+            self._has_come()
+
+    def _keep(self, part: Part[T], item: T) -> None:
+        """Keep the item in `on_next`, which belongs to this part alone."""
+        self._kept += 1
+        part.keep(item, self._upstream.hold(), None)
+        self._has_come()
+
+    def _fail(self, error: BaseException) -> None:
+        upstream, self._upstream = self._upstream, ENDED
+        self._over = True
+        self._fail_all(error, upstream)
+
+    def _fail_item(self, error: BaseException) -> None:
+        if self._over:
+            log_dropped(error, "a function failed")
+        else:
+            self._upstream.hold().fail(error)
+            self._fail(error)
+
+    def _end(self) -> None:
+        """End the stream early and successfully: the source is cancelled."""
+        if not self._over:
+            self._upstream.cancel()
+            self.on_complete()
+
+    def _ask(self) -> None:
+        """Ask for as many items as have left, if it is time to."""
+        left = self._left
+        if left >= self._ask_at and left and self._started and not self._over:
+            self._left = 0
+            self._upstream.request(left)
+
+    # parts call these
+
+    def broken(self, error: BaseException, part: Part[T] | None) -> None:
+        """End it all because a subscriber raised: the source hears of it too (2.13), and the others need an end."""
+        if part is None:
+            self._ended = True
+        else:
+            self._parts.pop(part, None)
+            self._give_back(part.shut(None))
+        if not self._over:
+            self._fail(error)
+
+    def sent(self, items: int) -> None:
+        """Note that so many kept items have left a part for good."""
+        self._has_left(items)
+
+    def forget(self, part: Part[T]) -> None:
+        """Note that a part has ended successfully."""
+        self._parts.pop(part, None)
+
+    def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
+        """Note that a part was cancelled with these items waiting."""
+        self._parts.pop(part, None)
+        self._forgotten(part)
+        for _, hold, shared in waiting:
+            if shared is None or shared.leave():
+                self._forget_kept(1)
+            if self._ended:
+                hold.release()
+            elif hold is not NO_HOLD:
+                self._undecided.append(hold)
+        self._stop_if_idle()
+        if self._scheduler is None:
+            self._decide_done()
+        elif self._later is None and not self._over and (self._undecided or self._left >= self._ask_at):
+            self._later = self._scheduler.call_later(0, self._decide_done)
+
+    def hold_item(self) -> Hold:
+        """Claim the item that is on its way straight through."""
+        return self._upstream.hold()
+
+    @property
+    def item_window(self) -> int:
+        """How many items can be held at once."""
+        return window_of(self._upstream)
+
+    # who waits for whom, see `_deadlock`
+
+    @property
+    def describes(self) -> str:
+        """What it is and where it stands, for the text of a `DemandDeadlock`."""
+        return operator_of(self)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Live parts, items kept, and the bound on them."""
+        return len(self._parts), self._kept, self._bound
+
+    def waits_to_ask(self) -> Answer:
+        if self._kept < self._bound or self._over:
+            return None
+        if self._sending or (self._unsent and self._demand):
+            return BUSY
+        unsent = {part for part, _ in self._unsent}
+        waits: list[tuple[Way, object]] = [(ASK, self._downstream)] if unsent else []
+        for part in self._parts:
+            if part not in unsent and part.waiting:
+                if part.subscriber is None:
+                    return None  # whoever has it may subscribe at any time
+                if part.emitting:
+                    return BUSY
+                waits.append((ASK, part.subscriber))
+        return waits
+
+    def waits_to_send(self) -> Answer:
+        if self._over or self._sending:
+            return None
+        if self._unsent or not self._demand:
+            return [(ASK, self._downstream)]
+        return self.waits_for_items()
+
+    def waits_for_items(self) -> Answer:
+        """Tell what must happen before an item comes."""
+        if self._over:
+            return None
+        return [(ASK, self)] if self._kept == self._bound else [(SEND, self._upstream)]
+
+    def waits_to_cancel(self) -> Answer:
+        return None if self._ended else [(CANCEL, self._downstream)]
+
+    # inside
+
+    def _has_come(self) -> None:
+        """Note that one of the items that were asked for is kept, and see that there is always one on its way."""
+        free = self._bound - self._kept
+        if free < self._ask_at:
+            self._ask_at = free or 1
+        if self._left >= free:
+            if self._left:
+                self._ask()
+            elif not self._over:
+                self._blocked()
+
+    def _has_left(self, items: int, *, kept: bool = True) -> None:
+        """Note that so many items have left for good, and ask for as many if it is time to."""
+        self._forget_kept(items, kept=kept)
+        self._ask()
+
+    def _forget_kept(self, items: int, *, kept: bool = True) -> None:
+        if kept:
+            self._kept -= items
+        self._left += items
+        free = self._bound - self._kept
+        self._ask_at = self._refill if self._refill < free else free or 1
+
+    def _blocked(self) -> None:
+        if self._scheduler is None:
+            self._look()
+        elif self._check is None:
+            # In a turn of its own: all who are in the middle of something now will be through then.
+            self._check = self._scheduler.call_later(0, self._look)
+
+    def _look(self) -> None:
+        self._check = None
+        if self._over or self._kept < self._bound:
+            return
+        found = find_deadlock(self)
+        if isinstance(found, DemandDeadlock):
+            self._fail(found)
+        elif found == BUSY and self._scheduler is not None:
+            self._blocked()
+
+    def _decide_done(self) -> None:
+        self._decide(release=False)
+        self._ask()
+
+    def _decide(self, *, release: bool) -> None:
+        undecided, self._undecided = self._undecided, []
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        for hold in undecided:
+            if release:
+                hold.release()
+            else:
+                hold.done()
+
+    def _give_back(self, waiting: Sequence[Entry[T]]) -> None:
+        for _, hold, shared in waiting:
+            if shared is None or shared.leave():
+                self._forget_kept(1)
+            hold.release()
+
+    def _stop_if_idle(self) -> None:
+        """Cancel the source if nobody is left who could get an item."""
+        if self._ended and not self._over and all(part.complete for part in self._parts):
+            self._over = True
+            self._quit()
+            upstream, self._upstream = self._upstream, ENDED
+            upstream.cancel()
+
+    def _quit(self, *, release: bool = True) -> None:
+        self._decide(release=release)
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        self._stop()
+
+    def _fail_all(self, error: BaseException, upstream: Subscription = ENDED) -> None:
+        ended, self._ended = self._ended, True
+        parts, self._parts = self._parts, {}
+        self._unsent.clear()
+        self._quit()
+        for part in parts:
+            self._give_back(part.shut(error))
+        upstream.cancel()
+        for part in parts:
+            part.tell(error)
+        if not ended:
+            self._downstream.on_error(error)
+
+
+def _too_late(splitting: Splitting[T, P]) -> RStreamsError:
+    text = (
+        f"this {splitting.part_name} of {operator_of(splitting)} was not subscribed to before its stream was cancelled"
+    )
+    return RStreamsError(text)

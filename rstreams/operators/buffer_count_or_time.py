@@ -1,0 +1,54 @@
+"""buffer_count_or_time: items gathered into lists that end by count or by time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._scheduler import bound_scheduler
+from rstreams.abc import Publisher
+from rstreams.operators._buffering import TimedBuffering
+from rstreams.operators._cuts import require_span
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+
+
+def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Publisher[list[T]]:
+    """Gather the items of `source` into lists that are emitted with `count` items or after `span_s` seconds.
+
+        --1--2--3--------4--|
+          buffer_count_or_time(2, 0.5)
+        -----12------3------4|
+
+    A list may be empty, but for the last one, which holds what is left.
+
+    Args:
+        source: Where the items come from.
+        count: The most items a list holds; at least 1.
+        span_s: How long a list gathers at most, in seconds; more than 0. It counts from the end of the list before.
+
+    Demand: With the first request the source is asked for `count` items. Asked for and kept are never more than that
+        together, and the source is asked only while a list is wanted. Without demand at the end of its time a
+        list gathers on until it is requested; an empty one is dropped, and its time begins anew with the next request.
+    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
+        Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
+        (released). Over a link with a window smaller than `count` lists end by time only.
+    Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
+        of the source passes through at once, without the items kept.
+    Cancels: Nothing by itself.
+    Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> async def slowly(x):
+        ...     await trio.sleep(x)
+        ...     return x
+        >>> await Stream.of(1, 1, 1, 5, 1).map_async(slowly).buffer_count_or_time(2, 2.5).to_list()
+        [[1, 1], [1], [], [5, 1]]
+    """
+    require_at_least("buffer_count_or_time", "count", count, 1)
+    require_span("buffer_count_or_time", span_s)
+    return Lifted(
+        source,
+        lambda downstream: TimedBuffering(downstream, count, count, bound_scheduler("buffer_count_or_time"), span_s),
+    )

@@ -1,0 +1,54 @@
+"""buffer_time: items gathered into a list every `span_s` seconds."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._scheduler import bound_scheduler
+from rstreams.abc import Publisher
+from rstreams.operators._buffering import TimedBuffering
+from rstreams.operators._cuts import require_span
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+
+
+def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -> Publisher[list[T]]:
+    """Gather the items of `source` into lists, one every `span_s` seconds; the last one holds what is left.
+
+        --1--2-----3------4--|
+          buffer_time(0.5)
+        -----12-----3--------4|
+
+    A list may be empty, but for the last one.
+
+    Args:
+        source: Where the items come from.
+        span_s: How long a list gathers, in seconds; more than 0.
+        max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted earlier:
+            the source waits.
+
+    Demand: With the first request the source is asked for `max_items` items. Asked for and kept are never more than
+        that together, and the source is asked only while a list is wanted. Without demand at the end of its time a
+        list gathers on until it is requested; an empty one is dropped, and its time begins anew with the next request.
+    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
+        Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
+        (released).
+    Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
+        of the source passes through at once, without the items kept.
+    Cancels: Nothing by itself.
+    Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> async def slowly(x):
+        ...     await trio.sleep(1)
+        ...     return x
+        >>> await Stream.range(5).map_async(slowly).buffer_time(2.2).to_list()
+        [[0, 1], [2, 3], [4]]
+    """
+    require_span("buffer_time", span_s)
+    require_at_least("buffer_time", "max_items", max_items, 1)
+    return Lifted(
+        source, lambda downstream: TimedBuffering(downstream, max_items, 0, bound_scheduler("buffer_time"), span_s)
+    )

@@ -1,0 +1,144 @@
+"""group_by: the items sorted by key, each key a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import BufferOverflow
+from rstreams.operators._part import Part
+from rstreams.operators._splitting import Splitting
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class GroupedPublisher(Part[T], Generic[K, T]):
+    """The items of one key: a publisher for one subscriber.
+
+    Attributes:
+        key: What `key(item)` is for all its items.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, splitting: _GroupBy[T, K], key: K) -> None:
+        """Start with no items."""
+        super().__init__(splitting)
+        self.key = key
+
+
+def group_by(
+    source: Publisher[T], key: Callable[[T], K], *, prefetch: int = 256, max_groups: int | None = None
+) -> Publisher[GroupedPublisher[K, T]]:
+    """Emit a stream for each key that `source` brings, which emits the items of that key.
+
+        --1--2--3--4-----|
+          group_by(x % 2)
+        --+--+-----------|
+          |  2-----4-----|
+          1-----3--------|
+
+    A group is there for one subscriber; a second one gets an error. Its key is its attribute `key`. It ends with the
+    source. If its subscriber cancels it, the next item of its key opens a new group.
+
+    Args:
+        source: Where the items come from.
+        key: Called once an item, in the task that delivers it; it must not block. What it returns must be hashable.
+        prefetch: The most items that are asked for or wait in all groups together; at least 1.
+        max_groups: The most groups at a time, or None for no limit; at least 1. The stage keeps each group, so
+            without a limit its memory grows with the number of keys.
+
+    Demand: With the first request for a group the source is asked for `prefetch` items, and for more in batches as
+        items leave. Groups are emitted on demand; items of a group that was not asked for yet wait in it.
+        When `prefetch` items wait, nothing more is asked for, so a group that is not read stops all others: each
+        group needs a subscriber that reads it, or cancels it. A `flat_map` behind needs a `concurrency` of at
+        least the number of groups; where it is less and nothing can move any more the stream ends with
+        `DemandDeadlock` (if it runs in a scope, as every terminal's does).
+    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
+        is cancelled all that waits is given back (released). What waits in one group that is cancelled is done.
+    Errors: `ConfigError` at the call if an option is less than 1. What `key` raises, or a key that is not hashable
+        (`TypeError`), ends the stream and all groups with that very exception; the item counts as failed. So does
+        `BufferOverflow` for the item that would open a group more than `max_groups`. Errors are passed on at once,
+        without the items waiting.
+    Cancels: The source, when the stream of groups is cancelled and no group is left that has a subscriber. Groups
+        that have one go on; those that have none are closed, and new keys are dropped.
+    Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
+
+    Example:
+        >>> groups = Stream.range(10).group_by(lambda x: x % 3)
+        >>> await groups.flat_map(lambda group: Stream(group).reduce(lambda a, x: a + x, 0)).to_list()
+        [18, 12, 15]
+    """
+    require_at_least("group_by", "prefetch", prefetch, 1)
+    if max_groups is not None:
+        require_at_least("group_by", "max_groups", max_groups, 1)
+    return Lifted(source, lambda downstream: _GroupBy(downstream, key, prefetch, max_groups))
+
+
+class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
+    __slots__ = ("_groups", "_key", "_max_groups")
+
+    part_name = "group"
+
+    def __init__(
+        self,
+        downstream: Subscriber[GroupedPublisher[K, T]],
+        key: Callable[[T], K],
+        prefetch: int,
+        max_groups: int | None,
+    ) -> None:
+        super().__init__(downstream, prefetch)
+        self._key = key
+        self._max_groups = max_groups
+        self._groups: dict[K, GroupedPublisher[K, T]] = {}
+
+    def on_next(self, item: T) -> None:
+        if self._over:
+            return
+        try:
+            key = self._key(item)
+            group = self._groups.get(key)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if group is None:
+            self._open(key, item)
+            return
+        send = group.send
+        if send is None:
+            self._keep(group, item)
+            return
+        try:
+            send(item)
+        except BaseException as error:
+            self.broken(error, group)
+            raise
+        self._left += 1
+        if self._left >= self._ask_at:
+            self._ask()
+
+    def _open(self, key: K, item: T) -> None:
+        if self._ended:  # nobody gets new groups any more
+            self._share((), item)
+            return
+        if len(self._groups) == self._max_groups:
+            text = f"group_by(max_groups={self._max_groups}): the key {key!r} would open a group more than that"
+            self._fail_item(BufferOverflow(text))
+            return
+        group = GroupedPublisher(self, key)
+        self._groups[key] = group
+        self._add(group, group)
+        self._keep(group, item)
+        if not self._over:
+            self._send_parts()
+
+    def _stop(self) -> None:
+        self._groups = {}
+
+    def _forgotten(self, part: Part[T]) -> None:
+        assert isinstance(part, GroupedPublisher)
+        if self._groups.get(part.key) is part:
+            del self._groups[part.key]

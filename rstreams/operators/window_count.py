@@ -1,0 +1,97 @@
+"""window_count: the items split into streams of `count` items each."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._splitting import Splitting
+from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._windows import Window
+
+T = TypeVar("T")
+
+
+def window_count(
+    source: Publisher[T], count: int, *, skip: int | None = None, prefetch: int = 256
+) -> Publisher[Publisher[T]]:
+    """Split `source` into windows, streams of `count` items each; the last window has what is left.
+
+        --1--2--3--4--5--|
+          window_count(2)
+        --+-----+-----+--|
+          |     |     5--|
+          |     3--4|
+          1--2|
+
+    A window is there for one subscriber; a second one gets an error. Unlike a list of `buffer_count` it is emitted with
+    its first item, and its items go on as they come.
+
+    Args:
+        source: Where the items come from.
+        count: How many items a window has; at least 1.
+        skip: How many items after the begin of a window the next one begins; at least 1. `count` if not given. With
+            less the windows overlap, with more there are gaps, whose items are dropped.
+        prefetch: The most items that are asked for or wait in all windows together; at least 1.
+
+    Demand: With the first request for a window the source is asked for `prefetch` items, and for more in batches as
+        items leave. Windows are emitted on demand; items of a window that was not asked for, or is not read, wait in
+        it, and when `prefetch` items wait nothing more is asked for. So windows that overlap need subscribers at the
+        same time, or a `prefetch` with room for what the later ones gather meanwhile; where `flat_map` takes too few
+        at a time and nothing can move any more the stream ends with `DemandDeadlock` (if it runs in a scope, as
+        every terminal's does).
+    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
+        is cancelled all that waits is given back (released). What waits in one window that is cancelled is done.
+    Errors: `ConfigError` at the call if an option is less than 1. An error of the source reaches all windows at once,
+        without the items waiting.
+    Cancels: The source, when the stream of windows is cancelled and none is left that has a subscriber and waits for
+        items. Windows that have one go on; those that have none are closed.
+    Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
+
+    Example:
+        >>> windows = Stream.range(5).window_count(2)
+        >>> await windows.flat_map(lambda window: window.reduce(lambda a, x: a + x, 0)).to_list()
+        [1, 5, 4]
+    """
+    require_at_least("window_count", "count", count, 1)
+    if skip is not None:
+        require_at_least("window_count", "skip", skip, 1)
+    require_at_least("window_count", "prefetch", prefetch, 1)
+    return Lifted(source, lambda downstream: _WindowCount(downstream, count, skip or count, prefetch))
+
+
+class _WindowCount(Splitting[T, Publisher[T]]):
+    __slots__ = ("_count", "_open", "_skip", "_to_close", "_to_open")
+
+    part_name = "window"
+
+    def __init__(self, downstream: Subscriber[Publisher[T]], count: int, skip: int, prefetch: int) -> None:
+        super().__init__(downstream, prefetch)
+        self._count = count
+        self._skip = skip
+        self._to_open = 0  # items until the next window begins
+        self._to_close = count  # items until the one that has been open longest ends
+        self._open: deque[Window[T]] = deque()
+
+    def on_next(self, item: T) -> None:
+        if self._over:
+            return
+        if not self._to_open:
+            self._to_open = self._skip
+            if not self._ended:
+                window = Window(self)
+                self._open.append(window)
+                self._add(window, window)
+        self._to_open -= 1
+        self._to_close -= 1
+        ends = not self._to_close
+        if ends:
+            self._to_close = self._skip
+        self._share(tuple(self._open), item)
+        if self._over:
+            return
+        self._send_parts()
+        if ends and self._open:
+            self._open.popleft().close()
+            self._stop_if_idle()
