@@ -48,12 +48,13 @@ Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 class Stage(Generic[T, R]):
     """One operator in one subscription, with the guards every operator needs; see the module's text."""
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_thread", "_upstream")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
         self._upstream: Subscription = ENDED
         self._ended = False
+        self._requested = 0  # by calls that `_accepts` has seen
         self._thread = get_ident()
 
     # upstream calls these
@@ -112,8 +113,11 @@ class Stage(Generic[T, R]):
         return self._ended
 
     def counts(self) -> Counts | None:
-        """Return what has gone through; an operator that does not pass on item for item says it itself."""
-        return counts_of(self._upstream)
+        """Return what has gone through: what the source says, less what the operator has dropped."""
+        source = counts_of(self._upstream)
+        if source is None:
+            return None
+        return Counts(self._requested or source.requested, self._delivered(source.delivered))
 
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscriptions that the items come from."""
@@ -123,6 +127,12 @@ class Stage(Generic[T, R]):
 
     def _let_go(self) -> None:
         """Release what is kept, for it will not be emitted; called at most once."""
+
+    # the operator writes this, if it does not pass on item for item
+
+    def _delivered(self, received: int) -> int:
+        """Return how many items have gone downstream when so many have come."""
+        return received
 
     # the operator calls these
 
@@ -158,7 +168,9 @@ class Stage(Generic[T, R]):
         error = demand_error(n)
         if error is not None:
             self._fail(error)
-        return error is None
+            return False
+        self._requested += n
+        return True
 
 
 class PassingStage(Stage[T, T]):
@@ -181,19 +193,35 @@ def _drop(_: object) -> None:
 class KeepingStage(Stage[T, R]):
     """A stage that emits things made of items it has kept, whose holds travel with what it emits."""
 
-    __slots__ = ("_emitting",)
+    __slots__ = ("_emissions", "_emitting")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
+        self._emissions = 0
         self._emitting: SharedHold | None = None
 
     def hold(self) -> Hold:
         emitting = self._emitting
         return self._upstream.hold() if emitting is None else emitting.hold()
 
+    def counts(self) -> Counts | None:
+        """Return what has been requested and emitted, and how much is kept."""
+        source = counts_of(self._upstream)
+        requested = self._requested or (0 if source is None else source.requested)
+        return Counts(requested, self._emissions, self._kept_items())
+
+    # the operator writes this
+
+    def _kept_items(self) -> int:
+        """Return how many items are kept, each of the source's counted once."""
+        return 0
+
+    # the operator calls this
+
     def _emit(self, item: R, kept: SharedHold) -> None:
         """Send `item` downstream; `kept`, the claim on what it was made of, ends when all who hold it let go."""
         before, self._emitting = self._emitting, kept
+        self._emissions += 1
         try:
             self._downstream.on_next(item)
         except BaseException as error:

@@ -38,11 +38,12 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
 
 
 class _Filter(Stage[T, T]):
-    __slots__ = ("_predicate", "_unbounded")
+    __slots__ = ("_dropped", "_predicate", "_unbounded")
 
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
         super().__init__(downstream)
         self._predicate = predicate
+        self._dropped = 0
         self._unbounded = False
 
     def on_next(self, item: T) -> None:
@@ -57,7 +58,9 @@ class _Filter(Stage[T, T]):
             return
         if not dropped:
             self._downstream.on_next(item)
-        elif not self._unbounded:
+            return
+        self._dropped += 1
+        if not self._unbounded:
             self._upstream.request(1)
 
     def request(self, n: int) -> None:
@@ -66,3 +69,6 @@ class _Filter(Stage[T, T]):
         if n >= UNBOUNDED:
             self._unbounded = True  # nothing needs replacing any more
         self._upstream.request(n)
+
+    def _delivered(self, received: int) -> int:
+        return received - self._dropped

@@ -38,10 +38,11 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
 
 
 class _Skip(Stage[T, T]):
-    __slots__ = ("_to_drop", "_to_request")
+    __slots__ = ("_count", "_to_drop", "_to_request")
 
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)
+        self._count = count
         self._to_drop = count
         self._to_request = count
 
@@ -58,3 +59,6 @@ class _Skip(Stage[T, T]):
             return
         more, self._to_request = self._to_request, 0
         self._upstream.request(add_demand(n, more))
+
+    def _delivered(self, received: int) -> int:
+        return max(received - self._count, 0)
