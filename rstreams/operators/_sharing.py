@@ -1,0 +1,359 @@
+"""One run of a source, shared by several subscribers: what publish, broadcast, distribute and their kin have in common.
+
+Theory of operation. Upstream, a `Sharing` is the one subscriber of the source; downstream it has a `Member` for every
+subscriber, which is that one's subscription. Who gets an item, and what the source is asked for, is the subclass's
+business: `_log` gives each member every item, `_routing` gives each item to one member.
+
+There is one rule about order: whatever changes (a request, a cancel, one more member, an item, the end) is noted, and
+`update` serves the members. While that is being done, or an item is being passed on, `_busy` is set, and a change that
+comes meanwhile, out of some subscriber's `on_next`, is only noted. So nothing recurses (3.3), signals come one after
+the other (1.3), and a member may cancel, request or bring in another one at any time. The loop works in turns: after
+`SLICE` items or `TURN_S` seconds it goes on in the scope's next turn.
+
+A subscriber that raises in `on_next` (against 2.13) counts as having cancelled, and its item as failed. What it raised
+is raised to the source if that was the last subscriber and the run is over with it; else it is logged, for raising it
+would end the run of all the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
+from rstreams._holds import SharedHold
+from rstreams._scheduler import current_scheduler
+from rstreams._subscription import ENDED, require_subscriber, require_subscription
+from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.operators._stage import window_of
+
+T = TypeVar("T")
+M = TypeVar("M", bound="Member[Any]")
+
+_logger = logging.getLogger("rstreams")
+
+
+class Member(Generic[T]):
+    """The subscription of one of several subscribers.
+
+    Attributes:
+        subscriber: Who gets the items.
+        scheduler: That of the scope it subscribed in, if there is one.
+        limit: What it has requested, and not received yet or in all, as the run counts.
+        ended: Whether it has cancelled or got the end.
+    """
+
+    __slots__ = ("_emitting", "_run", "ended", "limit", "scheduler", "subscriber")
+
+    def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
+        self._run = run
+        self._emitting: SharedHold | None = None
+        self.scheduler: Scheduler | None = current_scheduler.get(None)
+        self.subscriber = subscriber
+        self.limit = 0
+        self.ended = False
+
+    def request(self, n: int) -> None:
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self.subscriber.on_error(error)  # 3.9
+            return
+        self.limit = add_demand(self.limit, n)
+        self._run.update()
+
+    def cancel(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self._run.leave(self)
+
+    def hold(self) -> Hold:
+        emitting = self._emitting
+        return self._run.hold() if emitting is None else emitting.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once before no further one comes."""
+        return self._run.window
+
+    def emit(self, item: T, kept: SharedHold) -> None:
+        """Send an item that was kept; `kept` is the claim on it, which is the caller's."""
+        claim = kept.hold()
+        self._emitting = kept
+        try:
+            self.subscriber.on_next(item)
+        except BaseException as error:
+            claim.fail(error)
+            self._run.refuse(self, error)
+        finally:
+            self._emitting = None
+            claim.done()
+
+
+class Sharing(Generic[T, M]):
+    """One run of a source and its subscribers; see the module's text.
+
+    Attributes:
+        members: The subscribers that are there, in the order in which they came.
+        joining: How many are being told of their subscription, and not yet members.
+        connected: Whether the source has been subscribed to.
+        finished: Whether the source has ended; `error` then says how.
+        stopped: Whether the run was broken off.
+        on_deserted: Called when the last member has left.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_due",
+        "_next_turn",
+        "_upstream",
+        "connected",
+        "error",
+        "finished",
+        "joining",
+        "members",
+        "on_deserted",
+        "stopped",
+    )
+
+    def __init__(self) -> None:
+        self._upstream: Subscription = ENDED
+        self._busy = False
+        self._due = False  # something has changed since the members were served
+        self._next_turn: Cancellable | None = None
+        self.members: list[M] = []
+        self.joining = 0
+        self.connected = False
+        self.finished = False
+        self.stopped = False
+        self.error: BaseException | None = None
+        self.on_deserted: Callable[[], None] | None = None
+
+    # publishers call these
+
+    def connect(self, source: Publisher[T]) -> None:
+        """Start the run, unless it has been started."""
+        if not self.connected:
+            self.connected = True
+            source.subscribe(self)
+
+    def join(self, subscriber: Subscriber[T]) -> None:
+        """Add a subscriber."""
+        require_subscriber(subscriber)
+        self.admit(self._member(subscriber))
+
+    def admit(self, member: M) -> None:
+        """Add the member of a subscriber, unless it cancels at once."""
+        self.joining += 1
+        try:
+            member.subscriber.on_subscribe(member)
+        finally:
+            self.joining -= 1
+        if not member.ended:
+            self._place(member)
+            self.members.append(member)
+            self.update()
+
+    def stop(self) -> None:
+        """Break the run off: the source is cancelled, and what is kept is given back."""
+        if not self.stopped:
+            self.stopped = True
+            self._let_go()
+            if self._next_turn is not None:
+                self._next_turn.cancel()
+                self._next_turn = None
+            upstream, self._upstream = self._upstream, ENDED
+            upstream.cancel()
+
+    def disconnect(self, error: BaseException) -> None:
+        """Break the run off, and tell the members and those who come later that it ended with `error`."""
+        if not self.finished and not self.stopped:
+            self.stop()
+            self.finished = True
+            self.error = error
+            self.update()
+
+    # the source calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self.finished or self.stopped:
+            subscription.cancel()  # 2.5
+            return
+        self._upstream = subscription
+        self.update()
+
+    def on_next(self, item: T) -> None:
+        raise NotImplementedError
+
+    def on_error(self, error: BaseException) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if not self.finished and not self.stopped:
+            self.finished = True
+            self.error = error
+            self.update()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if not self.finished and not self.stopped:
+            self.finished = True
+            self.update()
+
+    # members call these
+
+    def leave(self, member: M) -> None:
+        """Take out a member that has cancelled; its `ended` is set."""
+        if member in self.members:
+            self._left(member)
+            self.members.remove(member)
+            if self._next_turn is not None:  # its scope may be closing, and the turn with it
+                self._next_turn.cancel()
+                self._next_turn = None
+            if not self.members and self.on_deserted is not None:
+                self.on_deserted()
+            self.update()
+
+    def refuse(self, member: M, error: BaseException) -> None:
+        """Deal with what a member's subscriber raised; called while that is being handled."""
+        member.cancel()
+        if not isinstance(error, Exception):
+            self.stop()
+            raise error
+        if not self.members and self._is_over():
+            raise error
+        _logger.error("a subscriber of a shared stream raised; it counts as having cancelled", exc_info=error)
+
+    def hold(self) -> Hold:
+        """Claim the item that is being passed on."""
+        return self._upstream.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items of the source that can be held at once."""
+        return window_of(self._upstream)
+
+    def update(self) -> None:
+        """Serve the members, now or, if that is being done, after the step at hand."""
+        self._due = True
+        if not self._busy and self._next_turn is None:
+            self._take_turn()
+
+    # the subclass writes these
+
+    def _member(self, subscriber: Subscriber[T]) -> M:
+        raise NotImplementedError
+
+    def _place(self, member: M) -> None:
+        """Give a new member its place among the others."""
+
+    def _left(self, member: M) -> None:
+        """Note that a member is about to be taken out."""
+
+    def _next(self) -> M | None:
+        """Return a member that can get an item that is kept, None if there is no such member."""
+        raise NotImplementedError
+
+    def _serve_item(self, member: M) -> None:
+        """Send `member` the next item kept for it."""
+        raise NotImplementedError
+
+    def _is_through(self, member: M) -> bool:
+        """Tell whether nothing is kept for `member`, so that it can get the end."""
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        """See to what is kept, after all members have been served."""
+
+    def _ask(self) -> None:
+        """Request what the source is to send."""
+        raise NotImplementedError
+
+    def _let_go(self) -> None:
+        """Give back what is kept, for it will not be emitted."""
+
+    def _is_over(self) -> bool:
+        """Tell whether there is nothing more to come for anyone."""
+        return self.stopped or self.finished
+
+    # and how it is done
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._busy = True
+        try:
+            while self._due:
+                self._due = False
+                if not self._serve():
+                    self._due = True
+                    return
+            self._settle()
+        finally:
+            self._busy = False
+        if not self.stopped:
+            self._ask()
+
+    def _serve(self) -> bool:
+        """Send what is kept as far as there is demand, and the end; return False if the turn was over before."""
+        scheduler, steps = self.members[0].scheduler if self.members else None, 0
+        began = 0.0 if scheduler is None else scheduler.now()
+        while (member := self._next()) is not None:
+            # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
+            if (
+                scheduler is not None
+                and steps
+                and not steps & (steps - 1)
+                and (steps >= SLICE or scheduler.now() - began >= TURN_S)
+            ):
+                self._next_turn = scheduler.call_later(0, self._take_turn)
+                return False
+            steps += 1
+            self._serve_item(member)
+        if self.finished:
+            for each in tuple(self.members):
+                if not each.ended and self._is_through(each):
+                    self._end(each)
+        return True
+
+    def _end(self, member: M) -> None:
+        member.ended = True
+        self._left(member)
+        self.members.remove(member)
+        if self.error is None:
+            member.subscriber.on_complete()
+        else:
+            member.subscriber.on_error(self.error)
+
+
+class Gathered(Generic[T]):
+    """A publisher whose subscribers share a run, begun when a number of them have come and ended when all have left.
+
+    Args:
+        source: What is shared.
+        make_run: Makes a run.
+        subscribers: How many must be there for a run to begin.
+        again: Whether who comes after the end of a run begins another one; else it gets that end.
+    """
+
+    __slots__ = ("_again", "_make_run", "_run", "_source", "_subscribers")
+
+    def __init__(
+        self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]], subscribers: int, *, again: bool
+    ) -> None:
+        self._source = source
+        self._make_run = make_run
+        self._subscribers = subscribers
+        self._again = again
+        self._run: Sharing[T, Any] | None = None
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        run = self._run
+        if run is None or run.stopped or (self._again and run.finished):
+            run = self._run = self._make_run()
+            run.on_deserted = run.stop
+        run.join(subscriber)
+        if len(run.members) >= self._subscribers:
+            run.connect(self._source)

@@ -1,0 +1,88 @@
+"""cache: one run of a source, kept whole for whoever comes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import ENDED
+from rstreams.abc import Hold, Publisher
+from rstreams.errors import BufferOverflow, ConfigError
+from rstreams.operators._connectable import AutoConnected
+from rstreams.operators._log import Log
+from rstreams.operators._stage import Ack, require_at_least
+
+T = TypeVar("T")
+
+
+def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_receipt") -> Publisher[T]:
+    """Run `source` once, and give every subscriber all of its items from the first.
+
+        --1--2--3-----------|
+               cache()
+        --1--2--3-----------|
+        -----------1--2--3--|
+
+    The first subscriber begins the run.
+
+    Args:
+        source: Where the items come from.
+        max_items: The most items that are kept; None keeps them without limit, for as long as the publisher lives.
+        ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all subscribers
+            that were there when it came have let go of it.
+
+    Demand: Each subscriber gets the items at its own pace. As all is kept anyway, the fastest rules: the source is
+        asked for what the subscriber that is furthest ahead wants.
+    Holds: With "on_emit" an item is failed if one of those subscribers failed it; one that waits for a slow subscriber
+        stays held, so that the window of a link bounds how far the others get ahead.
+    Errors: `ConfigError` at the call if `max_items` is less than 1 or `ack` is none of the two. `BufferOverflow` for
+        one item too many: it is given back (released) and the source cancelled. That error, or one of the source, comes
+        behind the items that are kept, for everyone. A subscriber whose `on_next` raises counts as having
+        cancelled, and the exception is logged.
+    Cancels: The source for one item too many; not when subscribers cancel: who comes next goes on with the run.
+    Context: The source runs in the scope of the first subscriber.
+    Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
+
+    Example:
+        >>> drawn = []
+        >>> numbers = Stream.range(3).do_on_next(drawn.append).cache()
+        >>> await numbers.to_list(), await numbers.to_list(), drawn
+        ([0, 1, 2], [0, 1, 2], [0, 1, 2])
+    """
+    if max_items is not None:
+        require_at_least("cache", "max_items", max_items, 1)
+    if ack not in {"on_receipt", "on_emit"}:
+        msg = f"cache(ack={ack!r}): ack must be 'on_receipt' or 'on_emit'"
+        raise ConfigError(msg)
+    return AutoConnected(source, _Cache(max_items, ack), 1)
+
+
+class _Cache(Log[T]):
+    __slots__ = ("_holding", "_max_items")
+
+    def __init__(self, max_items: int | None, ack: Ack) -> None:
+        super().__init__(UNBOUNDED, UNBOUNDED)
+        self._max_items = max_items
+        self._holding = ack == "on_emit"
+
+    def on_next(self, item: T) -> None:
+        if self._head != self._max_items or self.finished:
+            super().on_next(item)
+            return
+        self._upstream.hold().release()  # nobody has tried it
+        self._upstream.cancel()
+        self.on_error(
+            BufferOverflow(f"cache(max_items={self._max_items}): {self._max_items} items are kept, and one more came")
+        )
+
+    def hold(self) -> Hold:
+        return super().hold() if self._holding else NO_HOLD
+
+    def _lacking(self, limit: int) -> int:  # noqa: ARG002 - here the fastest rules
+        goal = max(member.limit for member in self.members)
+        n = goal - self._asked
+        if n <= 0 or self._upstream is ENDED:
+            return 0
+        self._asked = goal
+        return goal if goal == UNBOUNDED else n

@@ -1,0 +1,54 @@
+"""publish: one run of a source for several subscribers, begun when they are ready."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._connectable import Connectable
+from rstreams.operators._log import Log
+from rstreams.operators._stage import require_at_least
+
+T = TypeVar("T")
+
+
+def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
+    """Share one run of `source` among all subscribers; it begins when `connect()` is called.
+
+        -----1--2--3--4--|
+             publish()
+        -----1--2--3--4--|
+        -----------3--4--|
+
+    Who subscribes while the run goes on gets what comes from then on, and who comes after it only its end. Other
+    ways to begin are `.ref_count()` and `.auto_connect()` of what this returns.
+
+    Args:
+        source: What is shared.
+        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+
+    Demand: The slowest rules: the source is asked for what every subscriber has requested, `window` items ahead of the
+        slowest at most, and for nothing while nobody is there. Items that were requested before a slower subscriber
+        came are kept for it, up to `window`; the others get them at once.
+    Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
+        at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
+        cancelled, and its item as failed; the others go on, and the exception is logged.
+    Cancels: The source, when what `connect()` returned is cancelled. That a subscriber cancels, or all do, does not.
+    Context: The source runs in the scope in which `connect()` is called.
+    Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
+
+    Example:
+        >>> numbers = Stream.range(4).publish()
+        >>> async def total() -> None:
+        ...     print(await numbers.reduce(lambda a, b: a + b).to_list())
+        >>> async with trio.open_nursery() as nursery:
+        ...     nursery.start_soon(total)
+        ...     nursery.start_soon(total)
+        ...     await trio.testing.wait_all_tasks_blocked()
+        ...     connection = numbers.connect()
+        [6]
+        [6]
+    """
+    require_at_least("publish", "window", window, 1)
+    return Connectable("publish", source, lambda: Log(window))

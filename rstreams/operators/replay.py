@@ -1,0 +1,52 @@
+"""replay: one run of a source for several subscribers, with the last items for those who come later."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._connectable import Connectable
+from rstreams.operators._log import Log
+from rstreams.operators._stage import require_at_least
+
+T = TypeVar("T")
+
+
+def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectable[T]:
+    """Share one run of `source`, and start whoever comes later with the last `count` items.
+
+        --1--2--3--------4--|
+              replay(2)
+        --1--2--3--------4--|
+        -----------2--3--4--|
+
+    The run begins when `connect()` is called; other ways to begin are `.ref_count()` and `.auto_connect()` of what
+    this returns. Who comes after the end gets the last `count` items too, and then that end.
+
+    Args:
+        source: What is shared.
+        count: How many items are kept for those who come later; at least 1.
+        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+
+    Demand: Each subscriber gets the items at its own pace. The slowest rules: the source is asked for what
+        every subscriber has requested, `window` items ahead of the slowest at most. So at most `count + window` items
+        are kept.
+    Holds: An item is done when all subscribers that were there when it came have let go of it, and failed if one of
+        them failed. What is kept for those who come later is not held.
+    Errors: `ConfigError` at the call if `count` or `window` is less than 1. An error of the source comes behind the
+        items that are kept. A subscriber whose `on_next` raises counts as having cancelled, and its item as failed; the
+        others go on, and the exception is logged.
+    Cancels: The source, when what `connect()` returned is cancelled. That a subscriber cancels, or all do, does not.
+    Context: The source runs in the scope in which `connect()` is called.
+    Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
+
+    Example:
+        >>> numbers = Stream.range(5).replay(2).auto_connect()
+        >>> await numbers.to_list()
+        [0, 1, 2, 3, 4]
+        >>> await numbers.to_list()
+        [3, 4]
+    """
+    require_at_least("replay", "count", count, 1)
+    require_at_least("replay", "window", window, 1)
+    return Connectable("replay", source, lambda: Log(window, count))

@@ -1,0 +1,47 @@
+"""share: one run of a source for all who are there."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._log import Log
+from rstreams.operators._sharing import Gathered
+from rstreams.operators._stage import require_at_least
+
+T = TypeVar("T")
+
+
+def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
+    """Share one run of `source` among all subscribers: the first one begins it, the last one to leave cancels it.
+
+        --1--2--3--4--|
+             share()
+        --1--2--3--4--|
+        --------3--4--|
+
+    The same as `publish().ref_count()`: who comes while the run goes on gets what comes from then on; who comes after
+    it begins a new one. A source that does not wait, such as a range, may be through before a second subscriber comes:
+    then use `broadcast(subscribers=2)`.
+
+    Args:
+        source: What is shared.
+        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+
+    Demand: The slowest rules: the source is asked for what every subscriber has requested, `window` items ahead of the
+        slowest at most. Items that were requested before a slower subscriber came are kept for it, up to `window`.
+    Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
+        at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
+        cancelled, and its item as failed; while there are others, the exception is logged.
+    Cancels: The source, when the last subscriber has cancelled.
+    Context: The source runs in the scope of the subscriber that begins the run.
+    Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
+
+    Example:
+        >>> shared = Stream.interval(1.0).take(3).share()
+        >>> await shared.merge(shared).to_list()
+        [0, 0, 1, 1, 2, 2]
+    """
+    require_at_least("share", "window", window, 1)
+    return Gathered(source, lambda: Log(window), 1, again=True)
