@@ -39,13 +39,13 @@ def reduce(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> P
 
 
 class _Reduce(Stage[T, R]):
-    __slots__ = ("_accumulator", "_requested", "_result", "_source_complete")
+    __slots__ = ("_accumulator", "_asked", "_result", "_source_complete")
 
     def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R) -> None:
         super().__init__(downstream)
         self._accumulator = accumulator
         self._result = seed
-        self._requested = False
+        self._asked = False
         self._source_complete = False
 
     def on_next(self, item: T) -> None:
@@ -62,9 +62,9 @@ class _Reduce(Stage[T, R]):
         self._emit_result()
 
     def request(self, n: int) -> None:
-        if not self._accepts(n) or self._requested:
+        if not self._accepts(n) or self._asked:
             return
-        self._requested = True
+        self._asked = True
         self._upstream.request(UNBOUNDED)
         self._emit_result()
 
@@ -76,7 +76,7 @@ class _Reduce(Stage[T, R]):
         return UNBOUNDED
 
     def _emit_result(self) -> None:
-        if self._ended or not (self._requested and self._source_complete):
+        if self._ended or not (self._asked and self._source_complete):
             return
         self._source_complete = False  # once only
         self._downstream.on_next(self._result)
