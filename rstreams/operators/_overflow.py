@@ -87,7 +87,6 @@ class Overflowing(Unslowed[T]):
             self._fail(BufferOverflow(self._overflow))
 
     def _drop_newest(self, item: T) -> None:
-        self._gone += 1
         if self._on_drop is not None:
             try:
                 self._on_drop(item)
@@ -95,7 +94,6 @@ class Overflowing(Unslowed[T]):
                 self._fail_item(error)
 
     def _drop_oldest(self, item: T, hold: SharedHold) -> None:
-        self._gone += 1
         if self._on_drop is not None:
             try:
                 self._on_drop(item)

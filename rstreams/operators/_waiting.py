@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
 from rstreams._holds import SharedHold, share_hold
-from rstreams._runs import Counts, counts_of
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED
 from rstreams.abc import Cancellable, Scheduler, Subscriber
@@ -27,13 +26,12 @@ T = TypeVar("T")
 class Waiting(KeepingStage[T, T]):
     """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
 
-    __slots__ = ("_busy", "_demand", "_gone", "_kept", "_next_turn", "_scheduler", "_shut")
+    __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_scheduler", "_shut")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._demand = 0
         self._kept: deque[tuple[T, SharedHold]] = deque()
-        self._gone = 0  # items that came and will not go out: for `explain`
         self._shut = False  # nothing goes out, whatever the demand
         self._busy = False  # emitting what is kept, or changing it
         self._scheduler: Scheduler | None = current_scheduler.get(None)
@@ -47,6 +45,7 @@ class Waiting(KeepingStage[T, T]):
             return
         if self._demand != UNBOUNDED:
             self._demand -= 1
+        self._emissions += 1
         try:
             self._downstream.on_next(item)
         except BaseException:
@@ -64,14 +63,6 @@ class Waiting(KeepingStage[T, T]):
             self._demand = add_demand(self._demand, n)
             self._ask()
             self._drain()
-
-    def counts(self) -> Counts | None:
-        above = counts_of(self._upstream)
-        if above is None:
-            return None
-        buffered = len(self._kept)
-        delivered = max(0, above.delivered - buffered - self._gone)
-        return Counts(add_demand(delivered, self._demand), delivered, buffered)
 
     # the operator writes these
 
@@ -101,6 +92,9 @@ class Waiting(KeepingStage[T, T]):
         super().on_complete()
 
     # and how it is done
+
+    def _kept_items(self) -> int:
+        return len(self._kept)
 
     def _take_turn(self) -> None:
         self._next_turn = None

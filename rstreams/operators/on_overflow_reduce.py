@@ -82,7 +82,6 @@ class _OverflowReduce(Unslowed[T]):
             self._busy = before
         if not self._ended:  # the function may have cancelled
             self._kept[0] = (folded, hold)
-            self._gone += 1
             self._hold()
             self._drain()
 

@@ -129,11 +129,7 @@ def test_an_item_folded_in_while_another_is_emitted_waits_for_the_next_request()
 
 
 def test_what_was_folded_in_counts_as_one() -> None:
-    class Counting(ManualPublisher[int]):
-        def counts(self) -> Counts:
-            return Counts(self.requested, len(self.outcomes))
-
-    source, probe = Counting(), ProbeSubscriber[int](1)
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
     on_overflow_reduce(source, operator.add).subscribe(probe)
     source.next(1, 2, 3, 4)
 
