@@ -1,0 +1,54 @@
+"""Every item to one subscriber: shared by distribute and partition.
+
+Theory of operation. An item that finds its subscriber with demand and nothing before it goes straight there; any
+other is kept, with a hold. The source is never asked for more than can be kept, so `_outstanding` and what is kept are
+never more than `window` together, as the operator says it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import take_demand
+from rstreams._subscription import ENDED
+from rstreams.operators._sharing import M, Sharing
+
+T = TypeVar("T")
+
+
+class Routing(Sharing[T, M]):
+    """One run of a source whose items go to one member each; a member's `limit` is its unmet demand."""
+
+    __slots__ = ("_outstanding", "_window")
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self._window = window
+        self._outstanding = 0  # requested of the source and not received
+
+    def _hand_over(self, member: M, item: T) -> None:
+        """Send an item straight on, inside the source's `on_next`."""
+        member.limit = take_demand(member.limit, 1)
+        self._busy = True
+        try:
+            member.subscriber.on_next(item)
+        except BaseException as error:
+            self.hold().fail(error)
+            self.refuse(member, error)
+        finally:
+            self._busy = False
+        if self._due or 2 * self._outstanding <= self._window:
+            self.update()
+
+    def _serve(self) -> bool:
+        if self.finished and self.error is not None:
+            self._let_go()
+        return super()._serve()
+
+    def _ask_for(self, demand: int, room: int) -> None:
+        """Request what there is demand and room for, all in all; by halves of the window if the room is the limit."""
+        goal = min(demand, room)
+        n = goal - self._outstanding
+        if self._upstream is not ENDED and n > 0 and (goal == demand or not self._outstanding or 2 * n >= self._window):
+            self._outstanding = goal
+            self._upstream.request(n)

@@ -1,0 +1,112 @@
+"""distribute: each item to the one subscriber that wants it most."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED, take_demand
+from rstreams._holds import SharedHold, share_hold
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._routing import Routing
+from rstreams.operators._sharing import Gathered, Member
+from rstreams.operators._stage import require_at_least
+
+T = TypeVar("T")
+
+
+def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256) -> Publisher[T]:
+    """Give each item of `source` to one subscriber: the one with the most demand.
+
+        --1--2--3--4--5--|
+         distribute(subscribers=2)
+        --1-----3-----5--|
+        -----2-----4-----|
+
+    GenStage's DemandDispatcher, named after what it does. Among equals the one that has waited longest gets the
+    item, so subscribers that are equally fast take turns, and a slow one gets fewer. The source runs once: who comes
+    after its end gets the end. Only if all have left before the end is the source cancelled, and the next who come
+    begin anew.
+
+    Args:
+        source: Where the items come from.
+        subscribers: How many must be there before the source is subscribed to; at least 1. More may come later.
+        window: The most items requested of the source and not yet given to a subscriber; at least 1.
+
+    Demand: The sum of what the subscribers have requested, `window` items at a time. What a subscriber had requested
+        when it cancels goes to the others: they get those items without the source being asked again, and if nobody
+        wants them they wait, up to `window`, for the next request.
+    Holds: An item belongs to the one who got it. Items that wait are held, and given back (released) on an error of the
+        source or when all have left.
+    Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to all subscribers at
+        once, without the items that wait; completion comes behind them. A subscriber whose `on_next` raises counts as
+        having cancelled, and its item as failed; while there are others, the exception is logged.
+    Cancels: The source, when the last subscriber has cancelled.
+    Context: The source runs in the scope of the subscriber that makes the number full.
+    Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13; GenStage's DemandDispatcher.
+
+    Example:
+        >>> work = Stream.range(4).distribute(subscribers=2)
+        >>> await work.map(lambda x: ("a", x)).merge(work.map(lambda x: ("b", x))).to_list()
+        [('a', 0), ('b', 1), ('a', 2), ('b', 3)]
+    """
+    require_at_least("distribute", "subscribers", subscribers, 1)
+    require_at_least("distribute", "window", window, 1)
+    return Gathered(source, lambda: _Distributing[T](window), subscribers, again=False)
+
+
+class _Distributing(Routing[T, Member[T]]):
+    __slots__ = ("_kept",)
+
+    def __init__(self, window: int) -> None:
+        super().__init__(window)
+        self._kept: deque[tuple[T, SharedHold]] = deque()
+
+    def on_next(self, item: T) -> None:
+        if self.stopped or self.finished:
+            return
+        self._outstanding -= 1
+        member = None if self._busy or self._kept or self._next_turn is not None else self._keenest()
+        if member is None:
+            self._kept.append((item, share_hold(self.hold())))
+            self.update()
+        else:
+            self._hand_over(member, item)
+
+    def _keenest(self) -> Member[T] | None:
+        """Return the member with the most demand and send it to the end of the line; None if none has any."""
+        best = max(self.members, key=_demand, default=None)
+        if best is None or not best.limit:
+            return None
+        self.members.remove(best)
+        self.members.append(best)
+        return best
+
+    def _member(self, subscriber: Subscriber[T]) -> Member[T]:
+        return Member(self, subscriber)
+
+    def _next(self) -> Member[T] | None:
+        return self._keenest() if self._kept else None
+
+    def _serve_item(self, member: Member[T]) -> None:
+        item, hold = self._kept.popleft()
+        member.limit = take_demand(member.limit, 1)
+        member.emit(item, hold)
+        hold.done()
+
+    def _is_through(self, member: Member[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
+        return not self._kept
+
+    def _ask(self) -> None:
+        kept = len(self._kept)
+        demand = min(sum(member.limit for member in self.members), UNBOUNDED)
+        self._ask_for(demand, self._window - kept)
+
+    def _let_go(self) -> None:
+        kept, self._kept = self._kept, deque()
+        for _, hold in kept:
+            hold.release()
+
+
+def _demand(member: Member[T]) -> int:
+    return member.limit

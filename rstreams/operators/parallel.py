@@ -1,0 +1,65 @@
+"""parallel: several copies of a piece of pipeline, among which the items are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._subscription import subscribe_failed
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Joined, require_at_least, require_publisher
+from rstreams.operators.distribute import distribute
+from rstreams.operators.merge import merge
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def parallel(
+    source: Publisher[T], workers: int, function: Callable[[Publisher[T]], Publisher[R]], *, window: int = 256
+) -> Publisher[R]:
+    """Distribute the items of `source` among `workers` pipelines made by `function`, and merge what comes out.
+
+        --1--2--3--4------|
+         parallel(2, slow)
+        -----1--2--3--4---|
+
+    Nothing runs in another thread by it: it is for pipelines that wait, such as one with map_async or map_blocking
+    in it, or that keep something for each worker. Results come as they are ready.
+
+    Args:
+        source: Where the items come from.
+        workers: How many pipelines to make; at least 1.
+        function: Called once a worker with its stream of items, when somebody subscribes.
+        window: The most items requested of the source and not yet given to a worker; at least 1.
+
+    Demand: Each worker's pipeline is asked for 32 results ahead and requests what it needs for them; the source is
+        asked for their sum, and an item goes to the worker with the most demand.
+    Holds: As the workers' pipelines say. A result that waits is held.
+    Errors: `ConfigError` at the call if `workers` or `window` is less than 1. What `function` raises, or a result that
+        is no publisher (`TypeError`), ends the stream before it begins. The first worker that fails ends the stream.
+    Cancels: The source and all workers, when one fails. A worker whose pipeline completes early gets no more items.
+    Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
+
+    Example:
+        >>> async def slow(x: int) -> int:
+        ...     await trio.sleep(1.0)
+        ...     return x * 10
+        >>> await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list()
+        [0, 10, 20, 30]
+    """
+    require_at_least("parallel", "workers", workers, 1)
+    require_at_least("parallel", "window", window, 1)
+
+    def start(downstream: Subscriber[R]) -> None:
+        items = distribute(source, subscribers=workers, window=window)
+        try:
+            results = [
+                require_publisher("parallel(function): function must return", function(items)) for _ in range(workers)
+            ]
+        except Exception as error:
+            subscribe_failed(downstream, error)
+        else:
+            merge(*results).subscribe(downstream)
+
+    return Joined(start)

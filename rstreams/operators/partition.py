@@ -1,0 +1,147 @@
+"""partition: each item to the part its key belongs to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED, take_demand
+from rstreams._holds import SharedHold, share_hold
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import RStreamsError
+from rstreams.operators._routing import Routing
+from rstreams.operators._sharing import Member
+from rstreams.operators._stage import Joined, require_at_least
+
+T = TypeVar("T")
+
+
+def partition(
+    source: Publisher[T], key: Callable[[T], Hashable], partitions: int, *, window: int = 256
+) -> tuple[Publisher[T], ...]:
+    """Split `source` into `partitions` streams by key: items with equal keys are in the same one, in their order.
+
+        --1--2--3--4--5--|
+         partition(is_even, 2)
+        --1-----3-----5--|
+        -----2-----4-----|
+
+    The source runs once, and begins when each partition has its subscriber. An item is in partition
+    `hash(key(item)) % partitions`; note that Python gives strings another hash in every process.
+
+    Args:
+        source: Where the items come from.
+        key: Called once an item, in the task that delivers it; it must not block. Its result must be hashable.
+        partitions: How many streams to make; at least 1.
+        window: The most items kept for one partition and on their way together; at least 1.
+
+    Demand: The sum of what the partitions have requested. An item for a partition without demand is kept. A slow
+        partition does not hold up the others until `window` items are kept for it; then it rules: nothing more is
+        asked for until it takes some.
+    Holds: Items that are kept are held, and given back (released) on an error or when all have cancelled.
+    Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. What `key` raises, or a key that
+        cannot be hashed (`TypeError`), ends all partitions with that very exception; the item counts as failed. So does
+        an error of the source, at once and without the items kept; completion comes behind them. A partition takes
+        one subscriber; a second one gets an `RStreamsError`. A subscriber whose `on_next` raises counts as
+        having cancelled, and its item as failed; while there are others, the exception is logged.
+    Cancels: The source, when all partitions have been cancelled. The items of one that was cancelled alone are dropped.
+    Context: The source runs in the scope of the last subscriber that was waited for.
+    Spec: Reactive Streams 1.1, 1.3, 2.13; GenStage's PartitionDispatcher.
+
+    Example:
+        >>> even, odd = Stream.range(6).partition(lambda x: x % 2, 2)
+        >>> await even.zip(odd).to_list()
+        [(0, 1), (2, 3), (4, 5)]
+    """
+    require_at_least("partition", "partitions", partitions, 1)
+    require_at_least("partition", "window", window, 1)
+    run = _Partitioning(key, partitions, window)
+    return tuple(Joined(run.door(source, number)) for number in range(partitions))
+
+
+class _Part(Member[T]):
+    __slots__ = ("kept",)
+
+    def __init__(self, run: _Partitioning[T], subscriber: Subscriber[T]) -> None:
+        super().__init__(run, subscriber)
+        self.kept: deque[tuple[T, SharedHold]] = deque()
+
+
+class _Partitioning(Routing[T, _Part[T]]):
+    __slots__ = ("_key", "_parts")
+
+    def __init__(self, key: Callable[[T], Hashable], partitions: int, window: int) -> None:
+        super().__init__(window)
+        self._key = key
+        self._parts: list[_Part[T] | None] = [None] * partitions
+
+    def door(self, source: Publisher[T], number: int) -> Callable[[Subscriber[T]], None]:
+        """Return what subscribes to the partition `number`."""
+
+        def subscribe(subscriber: Subscriber[T]) -> None:
+            if self._parts[number] is not None:
+                msg = f"partition: stream {number} has, or had, its one subscriber"
+                subscribe_failed(subscriber, RStreamsError(msg))
+                return
+            require_subscriber(subscriber)
+            self._parts[number] = part = self._member(subscriber)
+            self.admit(part)
+            if None not in self._parts and self.members:
+                self.on_deserted = self.stop
+                self.connect(source)
+
+        return subscribe
+
+    def on_next(self, item: T) -> None:
+        if self.stopped or self.finished:
+            return
+        self._outstanding -= 1
+        try:
+            part = self._parts[hash(self._key(item)) % len(self._parts)]
+        except Exception as error:
+            self.hold().fail(error)
+            self.disconnect(error)
+            return
+        if part is None or part.ended:
+            self.update()  # nobody wants it
+        elif self._busy or part.kept or not part.limit or self._next_turn is not None:
+            part.kept.append((item, share_hold(self.hold())))
+            self.update()
+        else:
+            self._hand_over(part, item)
+
+    def _member(self, subscriber: Subscriber[T]) -> _Part[T]:
+        return _Part(self, subscriber)
+
+    def _left(self, member: _Part[T]) -> None:
+        kept, member.kept = member.kept, deque()
+        for _, hold in kept:
+            hold.release()
+
+    def _next(self) -> _Part[T] | None:
+        for part in self.members:
+            if part.kept and part.limit:
+                return part
+        return None
+
+    def _serve_item(self, member: _Part[T]) -> None:
+        item, hold = member.kept.popleft()
+        member.limit = take_demand(member.limit, 1)
+        member.emit(item, hold)
+        hold.done()
+
+    def _is_through(self, member: _Part[T]) -> bool:
+        return not member.kept
+
+    def _ask(self) -> None:
+        demand = min(sum(part.limit for part in self.members), UNBOUNDED)
+        fullest = max((len(part.kept) for part in self.members), default=0)
+        self._ask_for(demand, self._window - fullest)
+
+    def _let_go(self) -> None:
+        for part in self.members:
+            kept, part.kept = part.kept, deque()
+            for _, hold in kept:
+                hold.release()
