@@ -1,6 +1,9 @@
+from itertools import cycle
 from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rstreams._demand import UNBOUNDED
 from rstreams._runs import Counted, Counts
@@ -337,3 +340,63 @@ def test_what_is_kept_is_counted() -> None:
 
     assert isinstance(probe.subscription, Counted)
     assert probe.subscription.counts() == Counts(9, 2, 3)
+
+
+class Turned:
+    """A stream whose valve is turned at any time, also from inside `on_next`."""
+
+    def __init__(self, size: int, turns: list[bool]) -> None:
+        turning = cycle(turns)
+        self.valve = Valve()
+        self.size = size
+        self.sent = self.requested = 0
+        self.source = ManualPublisher[int]()
+        self.probe = ProbeSubscriber[int](hold=True, on_item=lambda _: self.valve.pause() if next(turning) else None)
+        pausable(self.source, self.valve, size=size).subscribe(self.probe)
+
+    def pause(self, _: int) -> None:
+        self.valve.pause()
+
+    def resume(self, _: int) -> None:
+        self.valve.resume()
+
+    def request(self, n: int) -> None:
+        self.requested += n
+        self.probe.request(n)
+
+    def send(self, n: int) -> None:
+        for _ in range(min(n, self.source.outstanding)):
+            self.source.next(self.sent)
+            self.sent += 1
+
+    def check(self) -> None:
+        received = len(self.probe.items)
+        assert self.probe.items == list(range(received))
+        assert self.source.requested <= self.requested, "never ahead of demand"
+        assert self.source.requested - received <= self.size, "what may be kept is bounded"
+        if not self.valve.paused:
+            assert received == self.sent
+            assert self.source.outstanding > 0 or self.requested == self.sent, "demand is not forgotten"
+
+
+@given(
+    size=st.integers(1, 6),
+    turns=st.lists(st.booleans(), min_size=1, max_size=5),
+    actions=st.lists(
+        st.tuples(st.sampled_from(["pause", "resume", "request", "send"]), st.integers(1, 5)), max_size=30
+    ),
+)
+def test_a_valve_turned_at_any_time_loses_nothing(size: int, turns: list[bool], actions: list[tuple[str, int]]) -> None:
+    stream = Turned(size, turns)
+    for action, n in actions:
+        getattr(stream, action)(n)
+        stream.check()
+
+    stream.source.complete()
+    while not stream.probe.ended:
+        stream.valve.resume()
+    for hold in stream.probe.holds:
+        hold.done()
+
+    assert stream.probe.items == list(range(stream.sent))
+    assert stream.source.outcomes == ["done"] * stream.sent
