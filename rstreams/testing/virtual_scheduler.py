@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -131,6 +132,17 @@ class VirtualScheduler:
             for task in ready:
                 task.step()
             self._tasks = [task for task in self._tasks if not task.ended]
+
+
+@contextmanager
+def virtual_time() -> Iterator[VirtualScheduler]:
+    """Go on in the virtual time of the block this is called in, or in one of its own."""
+    scheduler = current_scheduler.get(None)
+    if isinstance(scheduler, VirtualScheduler):
+        yield scheduler
+    else:
+        with VirtualScheduler() as own:
+            yield own
 
 
 class _Cancelled(BaseException):

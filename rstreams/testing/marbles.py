@@ -1,0 +1,320 @@
+"""Marbles: streams drawn as strings, to be played into an operator and compared with what comes out.
+
+    with VirtualScheduler():
+        source = cold("--a--b--|", values={"a": 1, "b": 2})
+        expect_marbles(delay(source, 1.0), "---a--b--|", values={"a": 1, "b": 2})
+
+The grammar is that of reactivex, with items of one character. A character is one moment, `unit_s` seconds long (1 by
+default), and what happens in it:
+
+    -        nothing
+    a 5 ...  an item: what `values` has for that letter or digit, else the letter or the number itself
+    |        completion
+    X  #     failure, with the `error` given, else a `MarbleError`
+    (ab|)    several signals at one moment, that of the "("; commas may stand between them; as everywhere, each
+             character moves the time on, so what stands behind this group is five moments later
+    ^        the moment of the subscription, in the marbles of `hot`: what stands before it happened earlier
+    !        the moment at which `expect_marbles` cancels, in its `cancel` string
+    space    nothing at all, not even a moment: for lining strings up
+
+Demand is drawn in a string of its own, given as `requests`: a digit requests that many items at that moment, `*` all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from rstreams._demand import UNBOUNDED, demand_error
+from rstreams._holds import NO_HOLD
+from rstreams._scheduler import bound_scheduler
+from rstreams._subscription import require_subscriber
+from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.testing.probes import ProbeSubscriber
+from rstreams.testing.virtual_scheduler import VirtualScheduler, virtual_time
+
+__all__ = ["MarbleError", "cold", "expect_marbles", "hot"]
+
+T = TypeVar("T")
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class MarbleError(Exception):
+    """What `X` and `#` fail with if no error is given."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What happens at one time: "next" with the letter, "complete", "error", "subscribe" or "cancel"."""
+
+    at: int
+    what: str
+    letter: str = ""
+
+
+def parse(marbles: str) -> list[Moment]:
+    """Return the moments of a string, in order.
+
+    Errors: `ConfigError` with the string and the place for what is no marble.
+    """
+    moments: list[Moment] = []
+    frame, group_at = 0, -1
+    for place, letter in enumerate(marbles):
+        if letter == " ":
+            continue
+        at = frame if group_at < 0 else group_at
+        if letter == "(" and group_at < 0:
+            group_at = frame
+        elif letter == ")" and group_at >= 0:
+            group_at = -1
+        elif letter in _SIGNALS:
+            moments.append(Moment(at, _SIGNALS[letter]))
+        elif letter.isalnum() or letter == "*":
+            moments.append(Moment(at, "next", letter))
+        elif letter != ("-" if group_at < 0 else ","):
+            msg = f"marbles {marbles!r}: {letter!r} at {place} has no meaning there; see rstreams.testing.marbles"
+            raise ConfigError(msg)
+        frame += 1
+    if group_at >= 0:
+        msg = f"marbles {marbles!r}: a '(' is not closed"
+        raise ConfigError(msg)
+    return moments
+
+
+def _item(letter: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever is drawn
+    return values.get(letter, int(letter) if letter.isdigit() else letter)
+
+
+_SIGNALS: Final = {"|": "complete", "X": "error", "#": "error", "^": "subscribe", "!": "cancel"}
+
+
+def cold(
+    marbles: str,
+    values: Mapping[str, Any] = _NOTHING,
+    *,
+    error: BaseException | None = None,
+    unit_s: float = 1.0,
+) -> Publisher[Any]:
+    """Return a publisher that plays `marbles` to each subscriber, from the moment it subscribes.
+
+    Demand: Items come when they are drawn, and no item without demand: one that is not asked for yet fails the test,
+        because a real source would have to wait or to drop it. Use an operator that asks in time, or `requests`.
+    """
+    moments = parse(marbles)
+    if any(moment.what in ("subscribe", "cancel") for moment in moments):
+        msg = f"cold({marbles!r}): '^' and '!' have a meaning in hot and in expect_marbles only"
+        raise ConfigError(msg)
+    return _Drawn(moments, values, error, unit_s, lambda: 0.0)
+
+
+def hot(
+    marbles: str,
+    values: Mapping[str, Any] = _NOTHING,
+    *,
+    error: BaseException | None = None,
+    unit_s: float = 1.0,
+) -> Publisher[Any]:
+    """Return a publisher that plays `marbles` once, from now on, to whoever is subscribed.
+
+    A subscriber that comes later has missed what came before. What stands before `^`, if there is one, has happened
+    before now. To be called inside the block of a `VirtualScheduler`.
+    """
+    moments = parse(marbles)
+    begin = next((moment.at for moment in moments if moment.what == "subscribe"), 0)
+    scheduler = bound_scheduler("hot")
+    began = scheduler.now() - begin * unit_s
+    kept = [moment for moment in moments if moment.what != "subscribe"]
+    return _Drawn(kept, values, error, unit_s, lambda: scheduler.now() - began)
+
+
+def expect_marbles(
+    publisher: Publisher[Any],
+    expected: str,
+    values: Mapping[str, Any] = _NOTHING,
+    *,
+    error: type[BaseException] | BaseException = BaseException,
+    unit_s: float = 1.0,
+    requests: str = "",
+    cancel: str = "",
+) -> None:
+    """Subscribe to `publisher`, and assert that it plays `expected`.
+
+    Args:
+        publisher: What is verified.
+        expected: The signals, each at its moment after the subscription.
+        values: The item each letter stands for.
+        error: What `X` stands for: that very exception, or one of that type.
+        unit_s: The seconds of one character.
+        requests: When how much is requested; everything at once by default.
+        cancel: When to cancel, as `!`; never by default.
+
+    Errors: `AssertionError` that shows both pictures, and the items that differ.
+    Context: Virtual time: that of the `VirtualScheduler` whose block this is called in, else of one of its own.
+    """
+    wanted = [moment for moment in parse(expected) if moment.what != "subscribe"]
+    with virtual_time() as scheduler:
+        probe = _subscribed(scheduler, publisher, unit_s, requests=requests, cancel=cancel)
+        scheduler.advance(max(map(_length, (expected, requests, cancel))) * unit_s)
+    came = probe.came
+    problem = _compare(wanted, came, values, error)
+    if problem:
+        picture = "\n".join(
+            f"  {at:g}: {what}{f' {value!r}' if what != 'complete' else ''}" for at, what, value in came
+        )
+        msg = f"{problem}\nexpected {expected!r}\ncame, at which moment:\n{picture or '  nothing'}"
+        raise AssertionError(msg)
+
+
+def _length(marbles: str) -> int:
+    """Return a number of moments that is more than a string has, to see what comes too much."""
+    return len(marbles) + 2
+
+
+def _subscribed(
+    scheduler: VirtualScheduler, publisher: Publisher[Any], unit_s: float, *, requests: str, cancel: str
+) -> _Timed:
+    began = scheduler.now()
+    probe = _Timed(lambda: (scheduler.now() - began) / unit_s, 0 if requests else UNBOUNDED)
+    for moment in parse(requests):
+        if moment.what != "next" or not (moment.letter == "*" or moment.letter.isdigit()):
+            msg = f"requests={requests!r}: it takes '-', digits and '*'"
+            raise ConfigError(msg)
+        n = UNBOUNDED if moment.letter == "*" else int(moment.letter)
+        scheduler.call_later(moment.at * unit_s, lambda n=n: probe.request(n))  # type: ignore[misc]
+    for moment in parse(cancel):
+        if moment.what == "cancel":
+            scheduler.call_later(moment.at * unit_s, probe.cancel)
+    publisher.subscribe(probe)
+    return probe
+
+
+def _compare(
+    wanted: Sequence[Moment],
+    came: Sequence[tuple[float, str, Any]],
+    values: Mapping[str, Any],
+    error: type[BaseException] | BaseException,
+) -> str:
+    """Return what is wrong first, or ""."""
+    for moment, (at, what, value) in zip(wanted, came, strict=False):
+        expected = _item(moment.letter, values) if moment.what == "next" else error
+        same = moment.what == what
+        if what == "next":
+            same = same and value == expected
+        elif what == "error":
+            same = same and (isinstance(value, error) if isinstance(error, type) else value is error)
+        if not same or abs(moment.at - at) > 1e-6:
+            what_expected = moment.what if moment.what == "complete" else f"{moment.what} {expected!r}"
+            return f"{what_expected} was expected at {moment.at}; {what} {value!r} came at {at:g}"
+    if len(wanted) > len(came):
+        return f"at {wanted[len(came)].at} {wanted[len(came)].what} was expected, and nothing came"
+    if len(came) > len(wanted):
+        at, what, value = came[len(wanted)]
+        return f"nothing more was expected, and {what} {value!r} came at {at:g}"
+    return ""
+
+
+class _Timed(ProbeSubscriber[Any]):
+    """A probe that also notes when each signal came, in moments."""
+
+    def __init__(self, moment: Callable[[], float], request: int) -> None:
+        super().__init__(request)
+        self.came: list[tuple[float, str, Any]] = []
+        self._moment = moment
+
+    def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever is drawn
+        self.came.append((self._moment(), "next", item))
+        super().on_next(item)
+
+    def on_error(self, error: BaseException) -> None:
+        self.came.append((self._moment(), "error", error))
+        super().on_error(error)
+
+    def on_complete(self) -> None:
+        self.came.append((self._moment(), "complete", None))
+        super().on_complete()
+
+
+class _Drawn(Generic[T]):
+    """A publisher of a drawing; `elapsed` tells how much of it is over when somebody subscribes."""
+
+    def __init__(
+        self,
+        moments: Sequence[Moment],
+        values: Mapping[str, Any],
+        error: BaseException | None,
+        unit_s: float,
+        elapsed: Callable[[], float],
+    ) -> None:
+        self._moments = moments
+        self._values = values
+        self._error = error
+        self._unit_s = unit_s
+        self._elapsed = elapsed
+
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
+        require_subscriber(subscriber)
+        subscription = _Playing(subscriber, bound_scheduler("marbles"))
+        subscriber.on_subscribe(subscription)
+        elapsed = self._elapsed()
+        for moment in self._moments:
+            delay_s = moment.at * self._unit_s - elapsed
+            if delay_s >= 0:
+                subscription.play_later(delay_s, self._signal(moment))
+
+    def _signal(self, moment: Moment) -> Callable[[_Playing], None]:
+        if moment.what == "next":
+            item = _item(moment.letter, self._values)
+            return lambda playing: playing.next(item)
+        if moment.what == "complete":
+            return lambda playing: playing.end(playing.subscriber.on_complete)
+        error = MarbleError() if self._error is None else self._error
+        return lambda playing: playing.end(lambda: playing.subscriber.on_error(error))
+
+
+class _Playing:
+    """One subscription to a drawing."""
+
+    def __init__(self, subscriber: Subscriber[Any], scheduler: Scheduler) -> None:
+        self.subscriber = subscriber
+        self._scheduler = scheduler
+        self._demand = 0
+        self._ended = False
+        self._timers: list[Cancellable] = []
+
+    def play_later(self, delay_s: float, signal: Callable[[_Playing], None]) -> None:
+        if not self._ended:
+            self._timers.append(self._scheduler.call_later(delay_s, lambda: signal(self)))
+
+    def next(self, item: Any) -> None:  # noqa: ANN401 - whatever is drawn
+        if self._ended:
+            return
+        if self._demand < 1:
+            msg = f"the drawing has {item!r} at a moment when nothing is requested (Reactive Streams rule 1.1)"
+            raise AssertionError(msg)
+        self._demand -= 1
+        self.subscriber.on_next(item)
+
+    def end(self, signal: Callable[[], None]) -> None:
+        if not self._ended:
+            self.cancel()
+            signal()
+
+    def request(self, n: int) -> None:
+        if self._ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.end(lambda: self.subscriber.on_error(error))
+        else:
+            self._demand += n
+
+    def cancel(self) -> None:
+        self._ended = True
+        for timer in self._timers:
+            timer.cancel()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
