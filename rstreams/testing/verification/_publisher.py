@@ -392,8 +392,8 @@ class PublisherVerification(Verification, Generic[T]):
     @rule("3.6")
     def test_required_spec306_after_subscription_is_cancelled_request_must_be_nops(self) -> None:
         recorder = self.subscribe(self.make(self.up_to(3)))
-        self.env.act(recorder.cancel)
         signals = list(recorder.signals)
+        self.env.act(recorder.cancel)
         for n in (1, 1, 1, 0, -1, UNBOUNDED):
             self.request(recorder, n)
         assert recorder.signals == signals
@@ -401,8 +401,8 @@ class PublisherVerification(Verification, Generic[T]):
     @rule("3.7")
     def test_required_spec307_after_subscription_is_cancelled_additional_cancelations_must_be_nops(self) -> None:
         recorder = self.subscribe(self.make(self.up_to(3)))
-        self.env.act(recorder.cancel)
         signals = list(recorder.signals)
+        self.env.act(recorder.cancel)
         for _ in range(3):
             self.env.act(recorder.cancel)
         assert recorder.signals == signals
