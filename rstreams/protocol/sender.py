@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from rstreams._demand import SLICE
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, checked_error, require_subscription
-from rstreams.abc import Hold, Publisher, Subscription
+from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
@@ -42,7 +42,8 @@ class LinkSubscriber(Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
 
     Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
-        while the driver has room: neither this end nor the driver buffers without bound.
+        while the driver has room: neither this end nor the driver buffers without bound. Demand cannot be taken back
+        when credit is; but a publisher that can be suspended is, so that what it owes may go to others.
     Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
         encoded ends the stream in the same way.
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
@@ -101,6 +102,7 @@ class LinkSubscriber(Generic[T]):
         self._publisher_ended = False  # by its own word, or by our cancel
         self._working = False
         self._drain = False
+        self._suspended = False
         self._finished = False
 
     def bind(self, name: str, driver: Driver) -> Link:
@@ -234,6 +236,8 @@ class LinkSubscriber(Generic[T]):
                 self._send(Flow(0, drain=True))
             if self._completed:
                 self._send_detach()
+            else:
+                self._follow_credit()
         finally:
             self._working = False
 
@@ -271,6 +275,23 @@ class LinkSubscriber(Generic[T]):
                     self._request(items)
             if not self._payloads:
                 return True
+
+    def _follow_credit(self) -> None:
+        """Suspend the publisher while it owes items for credit that has been taken back, if it lets itself be."""
+        withdrawn = self.ledger.owed > 0 and self._driver.credit() <= 0
+        if withdrawn is self._suspended:
+            return
+        self._suspended = withdrawn
+        if isinstance(self._subscription, Suspendable):
+            try:
+                if withdrawn:
+                    self._subscription.suspend()
+                else:
+                    self._subscription.resume()
+                    self._wake()  # for what it has sent at once
+            except Exception as error:  # what it sends at once may fail, and is no reason for the connection to die
+                self._cancel_publisher()
+                self.on_error(error)
 
     def _request(self, items: int) -> None:
         try:

@@ -105,6 +105,20 @@ class Subscriber:
         self.ended = "on_complete"
 
 
+class Source(ManualPublisher[int]):
+    """A publisher that lets itself be suspended."""
+
+    suspended = False
+
+    def suspend(self) -> None:
+        assert not self.suspended
+        self.suspended = True
+
+    def resume(self) -> None:
+        assert self.suspended
+        self.suspended = False
+
+
 class LinkLaws(RuleBasedStateMachine):
     """A link between a publisher and a subscriber that do what the rules draw."""
 
@@ -122,7 +136,7 @@ class LinkLaws(RuleBasedStateMachine):
         self.aborted = False
         self.settlement = settlement
         self.publish = publish
-        self.source = ManualPublisher[int]()
+        self.source = Source()
         self.subscriber = Subscriber(self)
         self.receiver = LinkSubscription(self.subscriber, decode=decode, window=window, on_raised=self.told.append)
         self.sender = LinkSubscriber(
@@ -267,7 +281,7 @@ class LinkLaws(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 12))
     def send(self, most: int) -> None:
-        if self.source_ended or self.source.subscriptions == 0:
+        if self.source_ended or self.source.subscriptions == 0 or self.source.suspended:
             return
         for _ in range(min(most, self.source.outstanding)):
             self.published += 1
@@ -376,6 +390,7 @@ class LinkLaws(RuleBasedStateMachine):
         if credit and not self.sender._completed:
             assert not self.sender._payloads
             assert self.source.outstanding > 0
+            assert not self.source.suspended
 
     def both_ends_have_ended_and_kept_nothing(self) -> None:
         assert self.receiving_link.state is State.DETACHED
