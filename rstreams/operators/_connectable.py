@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError
@@ -14,17 +15,17 @@ from rstreams.operators._stage import require_at_least
 T = TypeVar("T")
 
 
-class Connectable(Generic[T]):
+class Connectable(Watched, Generic[T]):
     """A publisher whose subscribers share one run of the source, which `connect` begins.
 
     There is one run: who subscribes after its end gets what is kept, if the operator keeps something, and the end.
     For a new run call the operator again, or use `ref_count`.
     """
 
-    __slots__ = ("_make_run", "_name", "_run", "_source")
+    __slots__ = ("_make_run", "_run", "_source")
 
-    def __init__(self, name: str, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]]) -> None:
-        self._name = name
+    def __init__(self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]]) -> None:
+        super().__init__()
         self._source = source
         self._make_run = make_run
         self._run = make_run()
@@ -32,7 +33,7 @@ class Connectable(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber` to those who share the run; it may request before the run has begun."""
         require_subscriber(subscriber)
-        self._run.join(subscriber)
+        self._begins(self._run.join(subscriber))
 
     def connect(self) -> Cancellable:
         """Begin the run: subscribe to the source. Calling it again begins nothing.
@@ -41,7 +42,7 @@ class Connectable(Generic[T]):
             later, with an `RStreamsError`. It does nothing once the run has ended.
         """
         self._run.connect(self._source)
-        return _Connection(self._name, self._run)
+        return _Connection(self._run)
 
     def ref_count(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that begins a run when `subscribers` are there, and cancels it when all have left.
@@ -65,23 +66,23 @@ class Connectable(Generic[T]):
 
 
 class _Connection(Generic[T]):
-    __slots__ = ("_name", "_run")
+    __slots__ = ("_run",)
 
-    def __init__(self, name: str, run: Sharing[T, Any]) -> None:
-        self._name = name
+    def __init__(self, run: Sharing[T, Any]) -> None:
         self._run = run
 
     def cancel(self) -> None:
         """End the run."""
-        self._run.disconnect(RStreamsError(f"{self._name}: the connection to the shared source was cancelled"))
+        self._run.disconnect(RStreamsError(f"{self._run.label}: the connection to the shared source was cancelled"))
 
 
-class AutoConnected(Generic[T]):
+class AutoConnected(Watched, Generic[T]):
     """A publisher whose subscribers share one run, begun when a number of them are there."""
 
     __slots__ = ("_run", "_source", "_subscribers")
 
     def __init__(self, source: Publisher[T], run: Sharing[T, Any], subscribers: int) -> None:
+        super().__init__()
         self._source = source
         self._run = run
         self._subscribers = subscribers
@@ -89,6 +90,6 @@ class AutoConnected(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add a subscriber, and begin if it is the last that was waited for."""
         require_subscriber(subscriber)
-        self._run.join(subscriber)
+        self._begins(self._run.join(subscriber))
         if len(self._run.members) >= self._subscribers:
             self._run.connect(self._source)

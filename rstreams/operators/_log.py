@@ -9,9 +9,9 @@ everyone has passed are freed with the links to them, but for the last `history`
 An item on its way straight through is held by asking the source. One in the list has a claim, which is ended when every
 member that was there has passed it; what is then only history is held no more.
 
-The source is asked for what the slowest member wants, never for more than `window` items that some member has not
-got. So at most `window` items are kept besides the history. When nobody is there nothing is asked, and what was asked
-before waits for the next one who comes.
+The source is asked for what the member that wants most wants, but never for more than `window` items that some member
+has not got: the slowest rules in the end, and at most `window` items are kept besides the history. When nobody is there
+nothing is asked, and what was asked before waits for the next one who comes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
+from rstreams._runs import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Subscriber
 from rstreams.operators._sharing import Member, Sharing
@@ -45,13 +46,20 @@ class Reader(Member[T]):
 
     Attributes:
         at: The kept item it gets next; None if it has got all there is.
+        begin: Where it began, as the run counts.
     """
 
-    __slots__ = ("at",)
+    __slots__ = ("_log", "at", "begin")
 
     def __init__(self, run: Log[T], subscriber: Subscriber[T]) -> None:
         super().__init__(run, subscriber)
+        self._log = run
         self.at: _Kept[T] | None = None
+        self.begin = 0
+
+    def counts(self) -> Counts:
+        """Return what has gone to this subscriber, and what is kept for it."""
+        return self._log.counts_of(self)
 
 
 def _ignore(_item: object) -> None:
@@ -71,25 +79,38 @@ class Log(Sharing[T, Reader[T]]):
         "_refill",
         "_stop",
         "_tail",
+        "_together",
         "_told",
         "_unsettled",
         "_waits",
         "_window",
     )
 
-    def __init__(self, window: int, history: int = 0, *, waits: bool = True, error_waits: bool = False) -> None:
+    def __init__(
+        self,
+        label: str,
+        window: int,
+        history: int = 0,
+        *,
+        together: bool = False,
+        waits: bool = True,
+        error_waits: bool = False,
+    ) -> None:
         """Start with nobody.
 
         Args:
+            label: The operator's name.
             window: The most items that are kept because some member has not got them.
             history: How many items are kept for those who come later.
+            together: Whether an item is asked for only when all members want it, and not as soon as one does.
             waits: Whether items that come while nobody is there wait for the next one who comes.
             error_waits: Whether an error comes behind what is kept, as it does where there is history; else what is
                 kept is given back.
         """
-        super().__init__()
+        super().__init__(label)
         self._window = window
         self._history = history
+        self._together = together
         self._waits = waits
         self._error_waits = error_waits or history > 0
         self._head = 0
@@ -165,7 +186,8 @@ class Log(Sharing[T, Reader[T]]):
     def _place(self, member: Reader[T]) -> None:
         self._forget()
         member.at = None if self._first is self._tail else self._first
-        member.limit = add_demand(self._position(member), member.limit)
+        member.begin = self._position(member)
+        member.limit = add_demand(member.begin, member.limit)
 
     def _left(self, member: Reader[T]) -> None:
         if member in self._told:  # it may be about to get the item that is being passed on
@@ -180,6 +202,12 @@ class Log(Sharing[T, Reader[T]]):
 
     def _position(self, member: Reader[T]) -> int:
         return self._head if member.at is None else member.at.index
+
+    def counts_of(self, member: Reader[T]) -> Counts:
+        """Return the counts of a member, as they are now."""
+        position = self._position(member)
+        requested = UNBOUNDED if member.limit == UNBOUNDED else member.limit - member.begin
+        return Counts(requested, position - member.begin, self._head - position)
 
     # serving them
 
@@ -238,15 +266,16 @@ class Log(Sharing[T, Reader[T]]):
         self._stop = 0
         if not self.members or self.finished:
             return
-        limit = min(member.limit for member in self.members)
-        n = self._lacking(limit)
+        limits = [member.limit for member in self.members]
+        least = min(limits)
+        n = self._lacking(least if self._together else max(limits))
         if all(member.at is None for member in self.members):
-            self._stop = min(limit, self._refill)
+            self._stop = min(least, self._refill)
         if n:
             self._upstream.request(n)
 
     def _lacking(self, limit: int) -> int:
-        """Return how much to request now, and note it; `limit` is what the slowest member wants."""
+        """Return how much to request now, to get to `limit` if the window allows, and note it."""
         if self._upstream is ENDED:
             return 0
         goal = min(limit, self._window + min(map(self._position, self.members)))
@@ -256,4 +285,4 @@ class Log(Sharing[T, Reader[T]]):
         else:
             self._asked = goal
         self._refill = self._asked if self._asked >= limit else self._asked - self._window // 2
-        return n
+        return n if goal < UNBOUNDED else min(n, 1) * UNBOUNDED

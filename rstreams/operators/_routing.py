@@ -21,8 +21,8 @@ class Routing(Sharing[T, M]):
 
     __slots__ = ("_outstanding", "_window")
 
-    def __init__(self, window: int) -> None:
-        super().__init__()
+    def __init__(self, label: str, window: int) -> None:
+        super().__init__(label)
         self._window = window
         self._outstanding = 0  # requested of the source and not received
 

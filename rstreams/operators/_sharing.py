@@ -18,13 +18,15 @@ would end the run of all the others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
+from rstreams._runs import Watched
 from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED, require_subscriber, require_subscription
+from rstreams._subscription import ENDED, checked_error, require_subscriber, require_subscription
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._stage import window_of
 
@@ -44,17 +46,20 @@ class Member(Generic[T]):
         ended: Whether it has cancelled or got the end.
     """
 
-    __slots__ = ("_emitting", "_run", "ended", "limit", "scheduler", "subscriber")
+    __slots__ = ("__weakref__", "_emitting", "_run", "_thread", "ended", "limit", "scheduler", "subscriber")
 
     def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
         self._run = run
         self._emitting: SharedHold | None = None
+        self._thread = get_ident()
         self.scheduler: Scheduler | None = current_scheduler.get(None)
         self.subscriber = subscriber
         self.limit = 0
         self.ended = False
 
     def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self.ended:
             return
         error = demand_error(n)
@@ -66,6 +71,8 @@ class Member(Generic[T]):
         self._run.update()
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         if not self.ended:
             self.ended = True
             self._run.leave(self)
@@ -78,6 +85,19 @@ class Member(Generic[T]):
     def window(self) -> int:
         """The most items that can be held at once before no further one comes."""
         return self._run.window
+
+    # for `explain`
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._run.label
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        return self._run.upstreams()
+
+    # the run calls this
 
     def emit(self, item: T, kept: SharedHold) -> None:
         """Send an item that was kept; `kept` is the claim on it, which is the caller's."""
@@ -114,12 +134,15 @@ class Sharing(Generic[T, M]):
         "error",
         "finished",
         "joining",
+        "label",
         "members",
         "on_deserted",
         "stopped",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, label: str) -> None:
+        """Start with nobody; `label` is the operator's name."""
+        self.label = label
         self._upstream: Subscription = ENDED
         self._busy = False
         self._due = False  # something has changed since the members were served
@@ -140,10 +163,12 @@ class Sharing(Generic[T, M]):
             self.connected = True
             source.subscribe(self)
 
-    def join(self, subscriber: Subscriber[T]) -> None:
-        """Add a subscriber."""
+    def join(self, subscriber: Subscriber[T]) -> M:
+        """Add a subscriber, and return its subscription."""
         require_subscriber(subscriber)
-        self.admit(self._member(subscriber))
+        member = self._member(subscriber)
+        self.admit(member)
+        return member
 
     def admit(self, member: M) -> None:
         """Add the member of a subscriber, unless it cancels at once."""
@@ -193,7 +218,7 @@ class Sharing(Generic[T, M]):
         self._upstream = ENDED  # 2.3, 2.4
         if not self.finished and not self.stopped:
             self.finished = True
-            self.error = error
+            self.error = checked_error(error)
             self.update()
 
     def on_complete(self) -> None:
@@ -234,6 +259,10 @@ class Sharing(Generic[T, M]):
     def window(self) -> int:
         """The most items of the source that can be held at once."""
         return window_of(self._upstream)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription of the run."""
+        return () if self._upstream is ENDED else (self._upstream,)
 
     def update(self) -> None:
         """Serve the members, now or, if that is being done, after the step at hand."""
@@ -327,7 +356,7 @@ class Sharing(Generic[T, M]):
             member.subscriber.on_error(self.error)
 
 
-class Gathered(Generic[T]):
+class Gathered(Watched, Generic[T]):
     """A publisher whose subscribers share a run, begun when a number of them have come and ended when all have left.
 
     Args:
@@ -342,6 +371,7 @@ class Gathered(Generic[T]):
     def __init__(
         self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]], subscribers: int, *, again: bool
     ) -> None:
+        super().__init__()
         self._source = source
         self._make_run = make_run
         self._subscribers = subscribers
@@ -354,6 +384,6 @@ class Gathered(Generic[T]):
         if run is None or run.stopped or (self._again and run.finished):
             run = self._run = self._make_run()
             run.on_deserted = run.stop
-        run.join(subscriber)
+        self._begins(run.join(subscriber))
         if len(run.members) >= self._subscribers:
             run.connect(self._source)

@@ -29,10 +29,11 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         source: Where the items come from.
         subscribers: How many must be there before the source is subscribed to; at least 1. More may come later, and
             get what comes from then on.
-        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+        window: The most items requested of the source that some subscriber has not got; at least 1.
 
-    Demand: The slowest rules: the source is asked for what every subscriber has requested, `window` items ahead of the
-        slowest at most. Items that were requested before a slower subscriber came are kept for it, up to `window`.
+    Demand: The slowest rules: an item is asked for when all subscribers want it, `window` of them at a time. Items that
+        were asked for before a slower subscriber came are kept for it, up to `window`. (`share` lets the others go
+        ahead that far.)
     Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
     Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to all subscribers
         at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
@@ -48,4 +49,4 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
     """
     require_at_least("broadcast", "subscribers", subscribers, 1)
     require_at_least("broadcast", "window", window, 1)
-    return Gathered(source, lambda: Log(window), subscribers, again=False)
+    return Gathered(source, lambda: Log("broadcast", window, together=True), subscribers, again=False)

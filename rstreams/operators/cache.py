@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
 from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import BufferOverflow, ConfigError
 from rstreams.operators._connectable import AutoConnected
@@ -32,8 +31,8 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
         ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all subscribers
             that were there when it came have let go of it.
 
-    Demand: Each subscriber gets the items at its own pace. As all is kept anyway, the fastest rules: the source is
-        asked for what the subscriber that is furthest ahead wants.
+    Demand: Each subscriber gets the items at its own pace. The source is asked for what the one that wants most has
+        requested: as all is kept anyway, a slow one holds up nobody.
     Holds: With "on_emit" an item is failed if one of those subscribers failed it; one that waits for a slow subscriber
         stays held, so that the window of a link bounds how far the others get ahead.
     Errors: `ConfigError` at the call if `max_items` is less than 1 or `ack` is none of the two. `BufferOverflow` for
@@ -62,7 +61,7 @@ class _Cache(Log[T]):
     __slots__ = ("_holding", "_max_items")
 
     def __init__(self, max_items: int | None, ack: Ack) -> None:
-        super().__init__(UNBOUNDED, UNBOUNDED)
+        super().__init__("cache", UNBOUNDED, UNBOUNDED)
         self._max_items = max_items
         self._holding = ack == "on_emit"
 
@@ -78,11 +77,3 @@ class _Cache(Log[T]):
 
     def hold(self) -> Hold:
         return super().hold() if self._holding else NO_HOLD
-
-    def _lacking(self, limit: int) -> int:  # noqa: ARG002 - here the fastest rules
-        goal = max(member.limit for member in self.members)
-        n = goal - self._asked
-        if n <= 0 or self._upstream is ENDED:
-            return 0
-        self._asked = goal
-        return goal if goal == UNBOUNDED else n

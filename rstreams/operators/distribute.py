@@ -59,7 +59,7 @@ class _Distributing(Routing[T, Member[T]]):
     __slots__ = ("_kept",)
 
     def __init__(self, window: int) -> None:
-        super().__init__(window)
+        super().__init__("distribute", window)
         self._kept: deque[tuple[T, SharedHold]] = deque()
 
     def on_next(self, item: T) -> None:

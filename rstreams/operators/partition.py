@@ -73,7 +73,7 @@ class _Partitioning(Routing[T, _Part[T]]):
     __slots__ = ("_key", "_parts")
 
     def __init__(self, key: Callable[[T], Hashable], partitions: int, window: int) -> None:
-        super().__init__(window)
+        super().__init__("partition", window)
         self._key = key
         self._parts: list[_Part[T] | None] = [None] * partitions
 

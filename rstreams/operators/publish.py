@@ -25,11 +25,12 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
 
     Args:
         source: What is shared.
-        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+        window: How many items one subscriber may be ahead of another; at least 1.
 
-    Demand: The slowest rules: the source is asked for what every subscriber has requested, `window` items ahead of the
-        slowest at most, and for nothing while nobody is there. Items that were requested before a slower subscriber
-        came are kept for it, up to `window`; the others get them at once.
+    Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
+        items that some other has not got: each goes at its own pace until one is that far behind, and then the
+        slowest rules. At most `window` items are kept. While nobody is there nothing
+        is asked.
     Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
     Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
         at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
@@ -51,4 +52,4 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         [6]
     """
     require_at_least("publish", "window", window, 1)
-    return Connectable("publish", source, lambda: Log(window))
+    return Connectable(source, lambda: Log("publish", window))

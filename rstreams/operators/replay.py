@@ -26,11 +26,11 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
     Args:
         source: What is shared.
         count: How many items are kept for those who come later; at least 1.
-        window: The most items requested of the source that some subscriber has not got yet; at least 1.
+        window: How many items one subscriber may be ahead of another; at least 1.
 
-    Demand: Each subscriber gets the items at its own pace. The slowest rules: the source is asked for what
-        every subscriber has requested, `window` items ahead of the slowest at most. So at most `count + window` items
-        are kept.
+    Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
+        items that some other has not got: each goes at its own pace until one is that far behind, and then the
+        slowest rules. At most `count + window` items are kept.
     Holds: An item is done when all subscribers that were there when it came have let go of it, and failed if one of
         them failed. What is kept for those who come later is not held.
     Errors: `ConfigError` at the call if `count` or `window` is less than 1. An error of the source comes behind the
@@ -49,4 +49,4 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
     """
     require_at_least("replay", "count", count, 1)
     require_at_least("replay", "window", window, 1)
-    return Connectable("replay", source, lambda: Log(window, count))
+    return Connectable(source, lambda: Log("replay", window, count))

@@ -45,7 +45,7 @@ def test_nothing_happens_before_connect() -> None:
     published.connect()
 
     assert source.subscriptions == 1
-    assert source.requests == [3]
+    assert source.requests == [5]
 
 
 def test_connected_without_anyone_nothing_is_asked() -> None:

@@ -76,7 +76,7 @@ def test_the_slowest_rules() -> None:
     assert source.requests == [4]  # one more is due: half of the window is asked for together
     slow.request(4)
     assert slow.items == [1, 2, 3, 4]
-    assert source.requests == [4, 1]
+    assert source.requests == [4, 4]  # it has got all: the others may go ahead by four again
     source.next(5)
     assert quick.items == slow.items == [1, 2, 3, 4, 5]
 

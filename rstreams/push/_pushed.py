@@ -1,0 +1,174 @@
+"""What the push sources share: an item is pushed, and the answer says at once what became of it.
+
+Theory of operation. A push source is a `Log` without a source: what would be its source's signals are the calls of
+`emit`, `complete` and `fail`. So an item pushed out of some subscriber's `on_next` waits until all have the one before
+(1.3), and each subscriber goes at its own pace. How far behind one may be is `capacity`; whether there is room for an
+item is looked at before it is taken, so nothing is ever dropped silently.
+
+`send` waits for room. Whoever waits stands in line; each change that makes room wakes the first, and who leaves the
+line wakes the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams._scheduler import bound_scheduler
+from rstreams._subscription import checked_error, require_subscriber
+from rstreams.abc import Event, Subscriber
+from rstreams.operators._log import Log, Reader
+from rstreams.push.emit_result import EmitResult
+
+T = TypeVar("T")
+
+_WAITS = frozenset({EmitResult.OVERFLOW, EmitResult.NO_SUBSCRIBER})
+_FINAL = frozenset({EmitResult.TERMINATED, EmitResult.CANCELLED})
+
+
+class PushLog(Log[T]):
+    """The run of a push source.
+
+    Args:
+        label: The source's name.
+        capacity: How many items a subscriber without demand may be behind.
+        history: How many items are kept for those who come later.
+        waits: Whether items wait for a subscriber while there is none.
+        on_change: Called when there may be more room than before, or none will ever come.
+    """
+
+    __slots__ = ("_capacity", "_on_change")
+
+    def __init__(self, label: str, capacity: int, history: int, *, waits: bool, on_change: Callable[[], None]) -> None:
+        super().__init__(label, UNBOUNDED, history, waits=waits, error_waits=True)
+        self._capacity = capacity
+        self._on_change = on_change
+
+    def room(self) -> int:
+        """Return how many items can be taken now."""
+        if self.members:
+            return min(map(self._room_of, self.members))
+        return self._capacity - (self._head - self._start()) if self._waits else UNBOUNDED
+
+    def _room_of(self, member: Reader[T]) -> int:
+        if member.at is not None:
+            return self._capacity - (self._head - member.at.index)
+        return UNBOUNDED if member.limit == UNBOUNDED else min(member.limit - self._head + self._capacity, UNBOUNDED)
+
+    def _is_over(self) -> bool:
+        return True  # nobody else is harmed if whoever emits hears what the last subscriber raised
+
+    def _ask(self) -> None:
+        super()._ask()
+        self._on_change()
+
+
+class Pushed(Generic[T]):
+    """A publisher that sends what is pushed into it; see the classes that inherit from it."""
+
+    def __init__(self, name: str, capacity: int, history: int, *, waits: bool) -> None:
+        self._name = name
+        self._line: deque[Event] = deque()
+        self._telling = False
+        self._untold = False
+        self._log = PushLog[T](name, capacity, history, waits=waits, on_change=self._changed)
+        self.on_demand: Callable[[int], object] | None = None
+        """Called with `demand` after a change that can have raised it, unless it is 0; it may emit."""
+
+    @property
+    def demand(self) -> int:
+        """How many items can be emitted now before one is answered with OVERFLOW or NO_SUBSCRIBER."""
+        return 0 if self._refusal() else max(self._log.room(), 0)
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are there."""
+        return len(self._log.members)
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Add `subscriber`."""
+        require_subscriber(subscriber)
+        self._log.join(subscriber)
+
+    def emit(self, item: T) -> EmitResult:
+        """Send `item`, or keep it for those who have no demand; the answer says whether it was taken.
+
+        Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
+            others it is logged, and they go on.
+        Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`: the item
+            then goes out when all have got the one before.
+        """
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
+        if self._log.room() < 1:
+            return EmitResult.OVERFLOW
+        self._log.on_next(item)
+        return EmitResult.OK
+
+    async def send(self, item: T) -> EmitResult:
+        """Like `emit`, but wait while there is no room, or nobody there; several senders are served in turn.
+
+        Returns: OK, or why there will never be room: TERMINATED or CANCELLED. Cancelled while it waits, it has sent
+            nothing.
+        Errors: `ConfigError` outside of a scope; else as `emit`.
+        Context: A task in a scope (`rstreams.abc.Scheduler`).
+        """
+        scheduler = bound_scheduler(f"{self._name}.send")
+        try:
+            result = EmitResult.OVERFLOW if self._line else self.emit(item)
+            stand = self._line.append
+            while result in _WAITS:
+                event = scheduler.event()
+                stand(event)
+                try:
+                    await event.wait()
+                finally:
+                    self._line.remove(event)
+                result = self.emit(item)
+                stand = self._line.appendleft  # somebody else was quicker: this one is still the first
+            return result
+        finally:
+            self._wake()
+
+    def complete(self) -> EmitResult:
+        """End the stream: each subscriber gets what is kept for it, and then the end."""
+        return self._finish(self._log.on_complete)
+
+    def fail(self, error: BaseException) -> EmitResult:
+        """End the stream with `error`."""
+        checked = checked_error(error)
+        return self._finish(lambda: self._log.on_error(checked))
+
+    def _finish(self, end: Callable[[], None]) -> EmitResult:
+        if self._log.finished:
+            return EmitResult.TERMINATED
+        end()
+        self._wake()
+        return EmitResult.OK
+
+    def _refusal(self) -> EmitResult | None:
+        """Return why no item can be taken at all."""
+        return EmitResult.TERMINATED if self._log.finished else None
+
+    def _changed(self) -> None:
+        """Tell those who wait for room that there is some."""
+        self._untold = True
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                self._untold = False
+                demand = self.demand
+                if demand and self.on_demand is not None:
+                    self.on_demand(demand)
+        finally:
+            self._telling = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._line and (self.demand or self._refusal() in _FINAL):
+            self._line[0].set()

@@ -1,0 +1,129 @@
+"""Latest: a value that changes, and all who follow it."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from rstreams._demand import take_demand
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import checked_error, require_subscriber
+from rstreams.abc import Subscriber
+from rstreams.operators._sharing import Member, Sharing
+from rstreams.push.emit_result import EmitResult
+
+T = TypeVar("T")
+
+
+class Latest(Generic[T]):
+    """A push source of one value that changes: a subscriber starts with the current one, and a slow one skips to it.
+
+    After Reactor's `Sinks.many().replay().latest()`, but that a subscriber without demand misses what is not current
+    any more when it asks. So there is always room, and nothing waits but the one value.
+
+    Args:
+        *initial: The value to start with; at most one. Without, subscribers wait for the first that is pushed.
+
+    Results: TERMINATED after the end, else OK.
+    Errors: `TypeError` at the call for more than one value. The end comes behind the current value, for
+        those who come later too.
+    Spec: Reactive Streams 1.1, 1.3, 1.11.
+    """
+
+    def __init__(self, *initial: T) -> None:
+        if len(initial) > 1:
+            msg = f"Latest() takes the value to start with or none, not {len(initial)} values"
+            raise TypeError(msg)
+        self._run = _LatestRun[T]()
+        for value in initial:
+            self._run.on_next(value)
+
+    @property
+    def value(self) -> T:
+        """The current value; `LookupError` if there is none yet."""
+        if not self._run.version:
+            msg = "Latest has no value yet"
+            raise LookupError(msg)
+        return self._run.value
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are there."""
+        return len(self._run.members)
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Add `subscriber`."""
+        require_subscriber(subscriber)
+        self._run.join(subscriber)
+
+    def emit(self, item: T) -> EmitResult:
+        """Make `item` the current value.
+
+        Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
+            others it is logged, and they go on.
+        Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`.
+        """
+        if self._run.finished:
+            return EmitResult.TERMINATED
+        self._run.on_next(item)
+        return EmitResult.OK
+
+    def complete(self) -> EmitResult:
+        """End the stream, behind the current value."""
+        if self._run.finished:
+            return EmitResult.TERMINATED
+        self._run.on_complete()
+        return EmitResult.OK
+
+    def fail(self, error: BaseException) -> EmitResult:
+        """End the stream with `error`, behind the current value."""
+        checked = checked_error(error)
+        if self._run.finished:
+            return EmitResult.TERMINATED
+        self._run.on_error(checked)
+        return EmitResult.OK
+
+
+class _Follower(Member[T]):
+    __slots__ = ("seen",)
+
+    def __init__(self, run: _LatestRun[T], subscriber: Subscriber[T]) -> None:
+        super().__init__(run, subscriber)
+        self.seen = 0
+
+
+class _LatestRun(Sharing[T, _Follower[T]]):
+    __slots__ = ("value", "version")
+
+    value: T
+
+    def __init__(self) -> None:
+        super().__init__("Latest")
+        self.version = 0
+
+    def on_next(self, item: T) -> None:
+        self.value = item
+        self.version += 1
+        self.update()
+
+    def _member(self, subscriber: Subscriber[T]) -> _Follower[T]:
+        return _Follower(self, subscriber)
+
+    def _next(self) -> _Follower[T] | None:
+        for member in self.members:
+            if member.limit and member.seen < self.version:
+                return member
+        return None
+
+    def _serve_item(self, member: _Follower[T]) -> None:
+        member.seen = self.version
+        member.limit = take_demand(member.limit, 1)
+        member.emit(self.value, NO_HOLD)
+
+    def _is_through(self, member: _Follower[T]) -> bool:
+        return member.seen == self.version
+
+    def _ask(self) -> None:
+        """Do nothing: there is no source."""
+
+    def _is_over(self) -> bool:
+        return True

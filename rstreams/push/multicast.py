@@ -1,0 +1,37 @@
+"""Multicast: what is pushed goes to all who are there."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.operators._stage import require_at_least
+from rstreams.push._pushed import Pushed
+from rstreams.push.emit_result import EmitResult
+
+T = TypeVar("T")
+
+
+class Multicast(Pushed[T]):
+    """A push source for all who are there: each gets every item pushed from then on, at its own pace.
+
+    After Reactor's `Sinks.many().multicast()`: with a capacity like its `onBackpressureBuffer`, but that nothing
+    waits before the first subscriber; with capacity 0 like its `directAllOrNothing`.
+
+    Args:
+        capacity: The most items by which a subscriber without demand may be behind; 0 takes an item only if all
+            want it now.
+
+    Results: The slowest rules: OVERFLOW while some subscriber has no demand and is `capacity` items behind; nobody
+        gets the item then. NO_SUBSCRIBER while nobody is there. TERMINATED after the end.
+    Errors: `ConfigError` at the call if `capacity` is negative. An error that is pushed comes behind the items that
+        wait.
+    Spec: Reactive Streams 1.1, 1.3, 1.11.
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        require_at_least("Multicast", "capacity", capacity, 0)
+        super().__init__("Multicast", capacity, 0, waits=False)
+
+    def _refusal(self) -> EmitResult | None:
+        refusal = super()._refusal()
+        return EmitResult.NO_SUBSCRIBER if refusal is None and not self._log.members else refusal

@@ -1,0 +1,33 @@
+"""Replay: what is pushed goes to all who are there, and the last items to those who come later."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.operators._stage import require_at_least
+from rstreams.push._pushed import Pushed
+
+T = TypeVar("T")
+
+
+class Replay(Pushed[T]):
+    """A push source that starts each subscriber with the last `count` items, and sends it all that follows.
+
+    After Reactor's `Sinks.many().replay().limit(count)`, but bounded for a slow subscriber too.
+
+    Args:
+        count: How many items are kept for those who come later; at least 1.
+        capacity: The most items by which a subscriber without demand may be behind, besides those it started with.
+
+    Results: The slowest rules: OVERFLOW while some subscriber has no demand and is `capacity` items behind; nobody
+        gets the item then, and it is not kept. Without a subscriber items are kept, and the oldest make room.
+        TERMINATED after the end.
+    Errors: `ConfigError` at the call if `count` is less than 1 or `capacity` negative. An error that is pushed comes
+        behind the items that are kept, for those who come later too.
+    Spec: Reactive Streams 1.1, 1.3, 1.11.
+    """
+
+    def __init__(self, count: int, *, capacity: int = 256) -> None:
+        require_at_least("Replay", "count", count, 1)
+        require_at_least("Replay", "capacity", capacity, 0)
+        super().__init__("Replay", capacity + count, count, waits=False)

@@ -1,0 +1,52 @@
+"""Unicast: what is pushed goes to one subscriber."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Subscriber
+from rstreams.errors import RStreamsError
+from rstreams.operators._stage import require_at_least
+from rstreams.push._pushed import Pushed
+from rstreams.push.emit_result import EmitResult
+
+T = TypeVar("T")
+
+
+class Unicast(Pushed[T]):
+    """A push source for one subscriber; items wait for it, and for its demand.
+
+    After Reactor's `Sinks.many().unicast()`, but bounded.
+
+    Args:
+        capacity: The most items that wait; 0 takes an item only if it is wanted now.
+
+    Results: OVERFLOW while there is no demand and `capacity` items wait; CANCELLED once the subscriber has left;
+        TERMINATED after the end.
+    Errors: `ConfigError` at the call if `capacity` is negative. A second subscriber gets an `RStreamsError`. An error
+        that is pushed comes behind the items that wait.
+    Spec: Reactive Streams 1.1, 1.3, 1.11.
+    """
+
+    def __init__(self, capacity: int = 256) -> None:
+        require_at_least("Unicast", "capacity", capacity, 0)
+        super().__init__("Unicast", capacity, 0, waits=True)
+        self._taken = False
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Send all to `subscriber`, if it is the first."""
+        require_subscriber(subscriber)
+        if self._taken:
+            subscribe_failed(subscriber, RStreamsError("Unicast has, or had, its one subscriber"))
+            return
+        self._taken = True
+        super().subscribe(subscriber)
+        if not self._log.members:  # it cancelled at once
+            self._changed()
+
+    def _refusal(self) -> EmitResult | None:
+        refusal = super()._refusal()
+        if refusal is None and self._taken and not self._log.members and not self._log.joining:
+            return EmitResult.CANCELLED
+        return refusal
