@@ -47,7 +47,7 @@ class Queue:
         self._fresh: deque[bytes] = deque()
         self._returned: list[_Message] = []  # a heap: all of them came before all that are fresh
         self._consumers: dict[_Consumer, None] = {}
-        self._takers: deque[_Consumer] = deque()  # consumers with demand, whose turn is next in front
+        self._takers: deque[_Consumer] = deque()  # with demand, not suspended; whose turn is next in front
         self._dispatching = False
         self._sequence = 0
         self._enqueued = 0
@@ -118,10 +118,24 @@ class Queue:
     # consumers call these
 
     def _request(self, consumer: _Consumer, n: int) -> None:
-        if not consumer.demand:
+        if not consumer.demand and not consumer.suspended:
             self._takers.append(consumer)
         consumer.demand = add_demand(consumer.demand, n)
         self._dispatch()
+
+    def _suspend(self, consumer: _Consumer) -> None:
+        """Hand nothing to a consumer whatever its demand, until `_resume`."""
+        if not consumer.suspended:
+            consumer.suspended = True
+            if consumer.demand:
+                self._takers.remove(consumer)
+
+    def _resume(self, consumer: _Consumer) -> None:
+        if consumer.suspended:
+            consumer.suspended = False
+            if consumer.demand:
+                self._takers.append(consumer)
+                self._dispatch()
 
     def _settle(self, message: _Message, error: BaseException | None, *, released: bool) -> None:
         """Take the outcome of a message that a consumer held."""
@@ -140,9 +154,9 @@ class Queue:
     def _cancel(self, consumer: _Consumer) -> None:
         """Hand nothing more to a consumer; what it holds comes back when it says so."""
         del self._consumers[consumer]
-        if consumer.demand:
+        if consumer.demand and not consumer.suspended:
             self._takers.remove(consumer)
-            consumer.demand = 0
+        consumer.demand = 0
 
     # what handing over is made of
 
@@ -241,13 +255,14 @@ class _Delivery(SharedHold):
 class _Consumer:
     """One subscription of a queue."""
 
-    __slots__ = ("delivery", "demand", "ended", "message", "queue", "subscriber")
+    __slots__ = ("delivery", "demand", "ended", "message", "queue", "subscriber", "suspended")
 
     def __init__(self, queue: Queue, subscriber: Subscriber[bytes]) -> None:
         self.queue = queue
         self.subscriber = subscriber
         self.demand = 0
         self.ended = False
+        self.suspended = False
         self.message: _Message | None = None  # in `on_next` now
         self.delivery: _Delivery | None = None  # and held there
 
@@ -265,6 +280,14 @@ class _Consumer:
         if not self.ended:
             self.ended = True
             self.queue._cancel(self)  # noqa: SLF001
+
+    def suspend(self) -> None:
+        if not self.ended:
+            self.queue._suspend(self)  # noqa: SLF001
+
+    def resume(self) -> None:
+        if not self.ended:
+            self.queue._resume(self)  # noqa: SLF001
 
     def hold(self) -> Hold:
         if self.delivery is None:

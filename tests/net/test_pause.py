@@ -86,6 +86,31 @@ async def test_over_tcp_a_queue_is_read_whole_with_many_pauses() -> None:
     assert probe.items == list(range(total))
 
 
+async def test_over_tcp_a_paused_consumer_leaves_the_work_to_others(senders: list[LinkSubscriber[Any]]) -> None:
+    valve = Valve()
+    paused, other = ProbeSubscriber[int](100), ProbeSubscriber[int](UNBOUNDED)
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        pausable(connection.stream("work"), valve).subscribe(paused)
+        await until(lambda: queue.statistics().demand)
+        (sender,) = senders
+        valve.pause()
+        await until(lambda: sender._driver.credit() == 0)
+
+        await connection.publish("work", Stream.range(50))
+        connection.stream("work").subscribe(other)
+        await until(lambda: len(other.items) == 50)
+        assert other.items == list(range(50))
+        other.cancel()
+        await until(lambda: queue.statistics().consumers == 1)
+
+        valve.resume()
+        await connection.publish("work", Stream.range(50, 60))
+        await until(lambda: len(paused.items) == 10)
+
+    assert paused.items == list(range(50, 60))
+
+
 @pytest.mark.usefixtures("autojump_clock")
 async def test_on_the_wire_it_is_a_drain_and_what_comes_during_it_is_kept() -> None:
     probe, valve = ProbeSubscriber[bytes](10), Valve()

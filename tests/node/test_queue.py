@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Suspendable
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, DemandError
 from rstreams.message import decode_message, encode_item
 from rstreams.node.queue import Queue
@@ -502,3 +503,64 @@ def test_a_capacity_that_cannot_be(capacity: object) -> None:
 def test_a_name_that_cannot_be(name: object) -> None:
     with pytest.raises(ConfigError, match="queue name="):
         Queue(name)  # type: ignore[arg-type]
+
+
+# a consumer that is suspended
+
+
+def suspendable(probe: ProbeSubscriber[bytes]) -> Suspendable:
+    assert isinstance(probe.subscription, Suspendable)
+    return probe.subscription
+
+
+def test_a_suspended_consumer_is_passed_over_and_keeps_its_demand() -> None:
+    queue = Queue("q")
+    paused, other = consumed(queue, 2), consumed(queue, 2)
+    suspendable(paused).suspend()
+    suspendable(paused).suspend()
+    link = filled(queue, "a", "b", "c")
+    assert bodies(paused) == []
+    assert bodies(other) == ["a", "b"]
+
+    paused.request(1)
+    assert bodies(paused) == []
+    suspendable(paused).resume()
+    suspendable(paused).resume()
+    assert bodies(paused) == ["c"]
+    link.next(*encoded("d", "e", "f"))
+    assert bodies(paused) == ["c", "d", "e"]
+
+
+def test_a_consumer_without_demand_may_be_suspended() -> None:
+    queue = Queue("q")
+    probe = consumed(queue)
+    suspendable(probe).suspend()
+    suspendable(probe).resume()
+    suspendable(probe).suspend()
+    filled(queue, "a")
+    probe.request(1)
+    assert probe.items == []
+    suspendable(probe).resume()
+    assert bodies(probe) == ["a"]
+
+
+def test_a_consumer_may_leave_while_it_is_suspended() -> None:
+    queue = Queue("q")
+    probe = consumed(queue, 2)
+    suspendable(probe).suspend()
+    probe.cancel()
+    suspendable(probe).resume()
+    suspendable(probe).suspend()
+    filled(queue, "a")
+    assert probe.items == []
+    assert bodies(consumed(queue, 1)) == ["a"]
+
+
+def test_a_consumer_may_suspend_itself_with_an_item_in_its_hands() -> None:
+    queue = Queue("q")
+    probe = consumed(queue, UNBOUNDED)
+    probe.on_item = lambda _: suspendable(probe).suspend()
+    filled(queue, "a", "b")
+    assert bodies(probe) == ["a"]
+    suspendable(probe).resume()
+    assert bodies(probe) == ["a", "b"]

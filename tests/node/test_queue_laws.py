@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rstreams.abc import Hold, Subscription
+from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import ConnectionLost, DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.node.queue import Queue
@@ -28,6 +28,7 @@ class Consumer:
         self.held: dict[int, Hold] = {}
         self.subscription: Subscription | None = None
         self.cancelled = False
+        self.suspended = False
         self.settle_at_once: str | None = None
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -38,6 +39,7 @@ class Consumer:
         message = decode_message(item)
         number: int = message.body
         assert not self.cancelled, "nothing comes after cancel"
+        assert not self.suspended, "nor while it is suspended"
         assert self.demand > 0, "1.1: nothing comes without demand"
         self.demand -= 1
         assert model.ready, "what is not in the queue cannot be delivered"
@@ -142,6 +144,17 @@ class QueueLaws(RuleBasedStateMachine):
         consumer.demand += n
         consumer.subscription.request(n)
 
+    @precondition(lambda self: self.consumers)
+    @rule(data=st.data(), suspended=st.booleans())
+    def suspend_or_resume(self, data: st.DataObject, *, suspended: bool) -> None:
+        consumer = data.draw(st.sampled_from(self.consumers))
+        assert isinstance(consumer.subscription, Suspendable)
+        consumer.suspended = suspended
+        if suspended:
+            consumer.subscription.suspend()
+        else:
+            consumer.subscription.resume()
+
     @precondition(lambda self: self.holders)
     @rule(data=st.data(), outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=8))
     def end_holds(self, data: st.DataObject, outcomes: list[str]) -> None:
@@ -198,7 +211,7 @@ class QueueLaws(RuleBasedStateMachine):
     @invariant()
     def nothing_waits_while_there_is_demand(self) -> None:
         if self.ready:
-            assert not any(consumer.demand for consumer in self.consumers)
+            assert not any(consumer.demand for consumer in self.consumers if not consumer.suspended)
 
     def teardown(self) -> None:
         """Let one last consumer take all that is left: nothing is lost."""
