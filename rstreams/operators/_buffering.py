@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._cuts import Boundary, Span
 from rstreams.operators._stage import KeepingStage, window_of
@@ -67,9 +67,18 @@ class Buffering(KeepingStage[T, list[T]]):
     # the stage
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._upstream is ENDED and not self._ended and subscription is not None:
-            self._bound = min(self._bound, window_of(subscription))
-        super().on_subscribe(subscription)
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._bound = min(self._bound, window_of(subscription))
+        self._emitting = NO_HOLD  # signals come one after the other (1.3)
+        try:
+            super().on_subscribe(subscription)
+        finally:
+            self._emitting = None
+        if self._started:
+            self._work()
 
     def on_next(self, item: T) -> None:
         if self._ended or self._source_over:
@@ -107,6 +116,9 @@ class Buffering(KeepingStage[T, list[T]]):
     @property
     def window(self) -> int:
         return UNBOUNDED  # how many items a list has is not known
+
+    def _kept_items(self) -> int:
+        return len(self._items)
 
     def _work(self) -> None:
         if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns

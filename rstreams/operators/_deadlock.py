@@ -13,18 +13,20 @@ Theory of operation. A stage that finds itself blocked (it may keep no more, so 
 
 A stage answers with the questions any one of which would have to come true first, in the methods
 
-    waits_to_ask()   waits_to_send()   waits_to_cancel()   ->   list of (way, object), None, or BUSY
+    waits_to_ask()   waits_to_send()   waits_to_cancel()   ->   list of (way, object), or None
 
-None says: it may move by itself (a timer, a task, user code, something not known here). BUSY says: it is in the middle
-of something; look again when the turn is over. If the answers, followed through the live stages, never come to a None,
-then all that could move waits for others of the same set: nothing in it ever moves again, and that is a
-`DemandDeadlock`. So one None anywhere means no alarm, and whatever gives no answers counts as None: an operator that
-says nothing can only hide a deadlock. Only the last subscriber's own cancel does not count as a way out.
+None says: it may move by itself (a timer, a task, user code, something not known here), or is moving just now. If the
+answers, followed through the live stages, never come to a None, then all that could move waits for others of the same
+set: nothing in it ever moves again, and that is a `DemandDeadlock`. So one None anywhere means no alarm, and whatever
+gives no answers counts as None: an operator that says nothing can only hide a deadlock. Only the last subscriber's own
+cancel does not count as a way out.
 
 To take part an operator whose stage stands between one source and one subscriber and only reacts to their calls needs
 its name in `_SIMPLE`. Any other (zip, a dispatcher) gives its stage the methods it can answer; those it leaves out
 answer None. A stage that blocks by itself calls `find_deadlock(self)` and has what `Blocked` asks for.
-It runs once when a stage becomes blocked, best in a turn of its own (`call_later(0, ...)`), never for each item.
+It looks when it has become blocked, in a turn of its own (`call_later(0, ...)`), when all who were in the middle of
+something are through; and while it stays blocked now and then, for what others wait for may change without a word to
+it. It never looks for each item.
 """
 
 from __future__ import annotations
@@ -41,9 +43,8 @@ Way: TypeAlias = Literal["ask", "send", "cancel"]
 ASK: Final = "ask"
 SEND: Final = "send"
 CANCEL: Final = "cancel"
-BUSY: Final = "busy"
 
-Answer: TypeAlias = "list[tuple[Way, object]] | Literal['busy'] | None"
+Answer: TypeAlias = "list[tuple[Way, object]] | None"
 
 # Operators whose stage asks its one source only when its one subscriber asks or an item has come, sends only when its
 # source has sent, and cancels only on one of these. Nothing with a timer, a task or a second source.
@@ -83,28 +84,22 @@ def operator_of(stage: object) -> str:
     return type(stage).__module__.rpartition(".")[2]
 
 
-def find_deadlock(blocked: Blocked) -> DemandDeadlock | Literal["busy"] | None:
-    """Return the error if `blocked` can never move again, `BUSY` if it cannot be told yet, or None."""
+def find_deadlock(blocked: Blocked) -> DemandDeadlock | None:
+    """Return the error if it is certain that `blocked` can never move again, else None."""
     due: list[tuple[Way, object]] = [(ASK, blocked)]
     seen = {(ASK, id(blocked))}
     met: list[object] = []
-    busy = False
     while due:
         way, stage = due.pop()
         answer = _ANSWERS[way](stage)
         if answer is None:
             return None
-        if isinstance(answer, str):
-            busy = True
-            continue
         met.append(stage)
         for question in answer:
             key = question[0], id(question[1])
             if key not in seen:
                 seen.add(key)
                 due.append(question)
-    if busy:
-        return BUSY
     taker = next((stage for stage in met if isinstance(stage, Merging)), None)
     return None if taker is None else _error(blocked, taker)
 
@@ -125,7 +120,7 @@ def _waits_to_ask(stage: object) -> Answer:
     if isinstance(stage, Inner):
         merging = stage._merging  # noqa: SLF001
         if _is_busy(merging):
-            return BUSY
+            return None
         return [(ASK, merging._downstream), *_ends(merging)] if stage.queue and not merging._demand else None  # noqa: SLF001
     if isinstance(stage, Merging):
         return _merging_waits_to_ask(stage)
@@ -162,14 +157,14 @@ _ANSWERS: Final[dict[Way, Callable[[object], Answer]]] = {
 def _merging_waits_to_ask(merging: Merging[Any, Any]) -> Answer:
     """flat_map asks for one more outer item when one of its streams is through, unless it is not full."""
     if _is_busy(merging):
-        return BUSY
+        return None
     if merging._outer_complete or not merging.started or merging._slots or not merging._active:  # noqa: SLF001
         return None
     waits = _ends(merging)
     for inner in merging._active:  # noqa: SLF001
         if inner.queue:
             if merging._demand:  # noqa: SLF001
-                return BUSY
+                return None
             waits.append((ASK, merging._downstream))  # noqa: SLF001
         else:
             waits.append((SEND, inner.upstream))

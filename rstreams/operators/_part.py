@@ -98,6 +98,7 @@ class Part(Generic[T]):
     # its subscriber calls these
 
     def request(self, n: int) -> None:
+        self._splitting.require_own_thread(f"request({n})")
         if self.over:
             return
         error = demand_error(n)

@@ -23,21 +23,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts
 from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, require_subscription
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
-from rstreams.errors import DemandDeadlock, RStreamsError
-from rstreams.operators._deadlock import ASK, BUSY, CANCEL, SEND, Answer, Way, find_deadlock, operator_of
+from rstreams.errors import RStreamsError
+from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, find_deadlock, operator_of
 from rstreams.operators._part import Entry, Part, Shared
 from rstreams.operators._stage import Stage, window_of
 from rstreams.sources._emission import log_dropped
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+# How soon a stage that stays blocked looks again whether that can end, at first and in the long run.
+_LOOK_AGAIN_S: Final = 0.01
+_LOOK_AGAIN_AT_MOST_S: Final = 1.0
 
 
 class Splitting(Stage[T, P]):
@@ -48,9 +54,11 @@ class Splitting(Stage[T, P]):
         "_bound",
         "_check",
         "_demand",
+        "_emitted",
         "_kept",
         "_later",
         "_left",
+        "_look_again_s",
         "_over",
         "_parts",
         "_refill",
@@ -70,6 +78,7 @@ class Splitting(Stage[T, P]):
         self._left = 0
         self._refill = self._ask_at = prefetch - prefetch // 4
         self._demand = 0  # for parts
+        self._emitted = 0
         self._started = False
         self._sending = False
         self._over = False
@@ -79,15 +88,23 @@ class Splitting(Stage[T, P]):
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._later: Cancellable | None = None
         self._check: Cancellable | None = None
+        self._look_again_s = _LOOK_AGAIN_S
 
     # upstream calls these
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._upstream is ENDED and not self._ended and subscription is not None:
-            self._bound = min(self._bound, window_of(subscription))
-            self._refill = self._bound - self._bound // 4
-            self._ask_at = self._refill
-        super().on_subscribe(subscription)
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._bound = min(self._bound, window_of(subscription))
+        self._refill = self._ask_at = self._bound - self._bound // 4
+        self._sending = True  # signals come one after the other (1.3)
+        try:
+            super().on_subscribe(subscription)
+        finally:
+            self._sending = False
+        self._send_parts()
 
     def on_error(self, error: BaseException) -> None:
         if not self._over:
@@ -134,6 +151,9 @@ class Splitting(Stage[T, P]):
     def hold(self) -> Hold:
         return NO_HOLD  # a part is no item
 
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._emitted, self._kept)
+
     @property
     def window(self) -> int:
         return UNBOUNDED
@@ -172,6 +192,7 @@ class Splitting(Stage[T, P]):
             while self._unsent and self._demand:
                 _, shown = self._unsent.popleft()
                 self._demand = take_demand(self._demand, 1)
+                self._emitted += 1
                 self._downstream.on_next(shown)
         except BaseException as error:
             self.broken(error, None)
@@ -268,6 +289,11 @@ class Splitting(Stage[T, P]):
         elif self._later is None and not self._over and (self._undecided or self._left >= self._ask_at):
             self._later = self._scheduler.call_later(0, self._decide_done)
 
+    def require_own_thread(self, call: str) -> None:
+        """Refuse a call from another thread."""
+        if get_ident() != self._thread:
+            refuse_thread(call, self._thread)
+
     def hold_item(self) -> Hold:
         """Claim the item that is on its way straight through."""
         return self._upstream.hold()
@@ -293,15 +319,13 @@ class Splitting(Stage[T, P]):
         if self._kept < self._bound or self._over:
             return None
         if self._sending or (self._unsent and self._demand):
-            return BUSY
+            return None
         unsent = {part for part, _ in self._unsent}
         waits: list[tuple[Way, object]] = [(ASK, self._downstream)] if unsent else []
         for part in self._parts:
             if part not in unsent and part.waiting:
-                if part.subscriber is None:
+                if part.subscriber is None or part.emitting:
                     return None  # whoever has it may subscribe at any time
-                if part.emitting:
-                    return BUSY
                 waits.append((ASK, part.subscriber))
         return waits
 
@@ -347,21 +371,22 @@ class Splitting(Stage[T, P]):
         self._ask_at = self._refill if self._refill < free else free or 1
 
     def _blocked(self) -> None:
-        if self._scheduler is None:
-            self._look()
-        elif self._check is None:
-            # In a turn of its own: all who are in the middle of something now will be through then.
+        # In a turn of its own: all who are in the middle of something now will be through then. Without a scope nobody
+        # can tell when that is, and nothing is said.
+        if self._scheduler is not None and self._check is None:
             self._check = self._scheduler.call_later(0, self._look)
 
     def _look(self) -> None:
         self._check = None
         if self._over or self._kept < self._bound:
+            self._look_again_s = _LOOK_AGAIN_S
             return
-        found = find_deadlock(self)
-        if isinstance(found, DemandDeadlock):
-            self._fail(found)
-        elif found == BUSY and self._scheduler is not None:
-            self._blocked()
+        deadlock = find_deadlock(self)
+        if deadlock is not None:
+            self._fail(deadlock)
+        elif self._scheduler is not None:
+            self._check = self._scheduler.call_later(self._look_again_s, self._look)
+            self._look_again_s = min(self._look_again_s * 2, _LOOK_AGAIN_AT_MOST_S)
 
     def _decide_done(self) -> None:
         self._decide(release=False)

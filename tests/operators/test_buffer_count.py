@@ -1,10 +1,16 @@
+from collections.abc import Sequence
+from itertools import accumulate
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rstreams
 from rstreams._demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.map import map as map_
+from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract
 
@@ -139,3 +145,83 @@ async def test_over_a_link_the_window_counts_unless_items_come_settled() -> None
             fits = await connection.stream("numbers", window=5).buffer_count(5).to_list()
             settled = connection.stream("numbers", window=4, settlement="at_most_once").buffer_count(5)
             assert fits == await settled.to_list() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+
+def _slices(count: int, skip: int, items: Sequence[int]) -> list[list[int]]:
+    return [list(items[i : i + count]) for i in range(0, len(items), skip)]
+
+
+class TestBufferOverlapping(OperatorContract):
+    build = staticmethod(lambda source: buffer_count(source, 3, skip=2))
+    model = staticmethod(lambda items: _slices(3, 2, items))
+    requests = ((1, [3]), (5, [11]), (2**62, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
+
+
+class TestBufferWithGaps(OperatorContract):
+    build = staticmethod(lambda source: buffer_count(source, 2, skip=3))
+    model = staticmethod(lambda items: _slices(2, 3, items))
+    requests = ((1, [2]), (5, [14]), (UNBOUNDED, [UNBOUNDED]))
+
+
+@given(items=st.integers(0, 30), count=st.integers(1, 6), skip=st.integers(1, 8), requests=st.lists(st.integers(1, 3)))
+def test_lists_are_slices(items: int, count: int, skip: int, requests: list[int]) -> None:
+    expected = _slices(count, skip, range(items))
+    probe = ProbeSubscriber[list[int]]()
+    buffer_count(range_(items), count, skip=skip).subscribe(probe)
+
+    for step, requested in zip(requests, accumulate(requests), strict=True):
+        probe.request(step)
+        assert probe.items == expected[:requested]
+    probe.request(UNBOUNDED)
+
+    assert probe.items == expected
+    assert probe.completed
+
+
+@pytest.mark.parametrize("skip", [0, -1, 1.5, True])
+def test_a_wrong_skip_is_named(skip: int) -> None:
+    with pytest.raises(ConfigError, match=rf"buffer_count\(skip={skip!r}\): skip must be 1 or more items"):
+        buffer_count(ManualPublisher[int](), 2, skip=skip)
+
+
+def test_an_item_of_two_lists_is_done_when_both_are() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](UNBOUNDED, hold=True)
+    buffer_count(source, 2, skip=1).subscribe(probe)
+    source.next(1, 2, 3)
+
+    probe.holds[0].done()
+    assert source.outcomes == ["done", None, None]
+    probe.holds[1].done()
+
+    assert source.outcomes == ["done", "done", None]
+
+
+def test_items_in_a_gap_are_done_at_once() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](UNBOUNDED, hold=True)
+    buffer_count(source, 1, skip=3).subscribe(probe)
+    source.next(1, 2, 3, 4)
+
+    assert source.outcomes == [None, "done", "done", None]
+
+
+def test_lists_left_at_the_end_wait_for_demand() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](1)
+    buffer_count(source, 3, skip=1).subscribe(probe)
+    source.next(1, 2, 3)
+    source.complete()
+    assert probe.items == [[1, 2, 3]]
+    assert not probe.completed
+
+    probe.request(1)
+    assert probe.items == [[1, 2, 3], [2, 3]]
+    probe.request(1)
+
+    assert probe.items == [[1, 2, 3], [2, 3], [3]]
+    assert probe.completed
+
+
+def test_overlapping_lists_need_a_window_too() -> None:
+    probe = ProbeSubscriber[list[int]](1)
+    buffer_count(Link(), 5, skip=2).subscribe(probe)
+
+    assert "buffer_count(count=5)" in str(probe.error)
