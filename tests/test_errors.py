@@ -18,6 +18,7 @@ from rstreams.errors import (
     ConnectionClosed,
     ConnectionLost,
     DeliveryFailed,
+    DemandDeadlock,
     DemandError,
     LinkDetached,
     PeerClosed,
@@ -157,13 +158,14 @@ EXAMPLES: list[RStreamsError] = [
         for name in errors.__all__
         if isinstance(kind := getattr(errors, name), type)
         and issubclass(kind, RStreamsError)
-        and not issubclass(kind, (SpecViolation, ProtocolError, PeerClosed, DeliveryFailed))
+        and not issubclass(kind, (SpecViolation, ProtocolError, PeerClosed, DeliveryFailed, DemandDeadlock))
     ),
     *(kind("a:b", "why") for kind in (ProtocolError, errors.LocalProtocolError, RemoteProtocolError)),
     *(kind("a:b", "why", INFO) for kind in (PeerClosed, LinkDetached, PublisherFailed, SessionEnded, ConnectionClosed)),
     SpecViolation("2.13", "it raised"),
     DemandError(-1),
     DeliveryFailed("rejected", "x:bad", "unreadable", accepted=7),
+    DemandDeadlock("it hangs", blocked="group_by", waits_for="flat_map", live=3, concurrency=2, kept=256),
 ]
 
 
@@ -196,6 +198,7 @@ RStreamsError
   BufferOverflow
   ConfigError
   DeliveryFailed
+  DemandDeadlock
   PeerClosed
     ConnectionClosed
     LinkDetached

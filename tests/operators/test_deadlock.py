@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -75,14 +74,6 @@ def test_more_groups_than_flat_map_takes(scheduler: VirtualScheduler) -> None:
     assert source.cancelled
     assert source.outcomes == ["done", "done", "released", "released"]
     assert scheduler.timers == 0
-
-
-def test_the_error_can_be_pickled() -> None:
-    error = DemandDeadlock("text", blocked="a", waits_for="b", live=3, concurrency=2, kept=1)
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-
-    assert str(copy) == "text"
-    assert (copy.blocked, copy.waits_for, copy.live, copy.concurrency, copy.kept) == ("a", "b", 3, 2, 1)
 
 
 async def test_a_terminal_raises_it() -> None:
