@@ -26,6 +26,7 @@ __all__ = [
     "IdleTimeout",
     "LinkDetached",
     "LocalProtocolError",
+    "NoItem",
     "PeerClosed",
     "ProtocolError",
     "PublisherFailed",
@@ -34,6 +35,7 @@ __all__ = [
     "SessionEnded",
     "SpecViolation",
     "StreamTimeout",
+    "TooManyItems",
     "TransportError",
     "condition_of",
     "error_for",
@@ -103,6 +105,14 @@ class ConfigError(RStreamsError, ValueError):
 
 class BufferOverflow(RStreamsError):
     """A bounded buffer was offered more items than it may hold."""
+
+
+class NoItem(RStreamsError):
+    """A stream completed without the item that was asked for."""
+
+
+class TooManyItems(RStreamsError):
+    """A stream that was to have one item has more."""
 
 
 class StreamTimeout(RStreamsError):

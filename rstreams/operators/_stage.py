@@ -159,6 +159,20 @@ class Stage(Generic[T, R]):
             self._upstream.hold().fail(error)
             self._fail(error)
 
+    def _has_window(self, subscription: Subscription, need: int, what: str) -> bool:
+        """Tell whether `need` items of `subscription` can be held at once; if not, end it with a `ConfigError`."""
+        window = window_of(subscription)
+        if window >= need or self._ended or self._upstream is not ENDED:
+            return True
+        msg = (
+            f"{what} needs {need} items at once, but the window of the link it reads is {window}: "
+            f"open the link with a window of {need} or more"
+        )
+        self._ended = True
+        subscription.cancel()
+        subscribe_failed(self._downstream, ConfigError(msg))
+        return False
+
     def _accepts(self, n: int) -> bool:
         """Tell whether `n` is a demand to do arithmetic with; if not, end the stream with `DemandError` (3.9)."""
         if get_ident() != self._thread:

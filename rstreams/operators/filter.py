@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted
+from rstreams.operators._dropping import Dropping
+from rstreams.operators._stage import lifted
 from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
@@ -37,38 +37,24 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
     return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
 
 
-class _Filter(Stage[T, T]):
-    __slots__ = ("_dropped", "_predicate", "_unbounded")
+class _Filter(Dropping[T]):
+    __slots__ = ("_predicate",)
 
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
         super().__init__(downstream)
         self._predicate = predicate
-        self._dropped = 0
-        self._unbounded = False
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
         try:
-            dropped = not self._predicate(item)
+            passes = bool(self._predicate(item))
         except Exception as error:
             self._fail_item(error)
             return
         if self._ended:  # the predicate may have cancelled
             return
-        if not dropped:
+        if passes:
             self._downstream.on_next(item)
-            return
-        self._dropped += 1
-        if not self._unbounded:
-            self._upstream.request(1)
-
-    def request(self, n: int) -> None:
-        if not self._accepts(n):
-            return
-        if n >= UNBOUNDED:
-            self._unbounded = True  # nothing needs replacing any more
-        self._upstream.request(n)
-
-    def _delivered(self, received: int) -> int:
-        return received - self._dropped
+        else:
+            self._drop()

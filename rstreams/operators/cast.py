@@ -1,0 +1,45 @@
+"""cast: items checked to be of a type."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators.map import map as map_
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cast(source: Publisher[T], kind: type[R]) -> Publisher[R]:
+    """Emit the items of `source`, and fail with the first that is not an instance of `kind`.
+
+        --1--2--a-->
+          cast(int)
+        --1--2--X
+
+    Args:
+        source: Where the items come from.
+        kind: The class that all of them must be of, or of a class derived from it.
+
+    Demand: Passed up unchanged.
+    Errors: `TypeError` at the call if `kind` is no class; `TypeError` as `on_error`, naming the item and the class, for
+        an item that is not of it, which counts as failed.
+    Cancels: The source, with such an item.
+    Spec: Reactive Streams 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2).cast(int).to_list()
+        [1, 2]
+    """
+    if not isinstance(kind, type):
+        msg = f"cast(kind={kind!r}): kind must be a class"
+        raise TypeError(msg)
+
+    def checked(item: T) -> R:
+        if not isinstance(item, kind):
+            msg = f"cast({kind.__name__}): {item!r} is of type {type(item).__name__}"
+            raise TypeError(msg)
+        return item
+
+    return map_(source, checked)

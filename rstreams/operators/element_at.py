@@ -1,0 +1,39 @@
+"""element_at: the item at a place, which must be there."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._required import required
+from rstreams.operators._stage import require_at_least
+from rstreams.operators.skip import skip
+from rstreams.operators.take import take
+
+T = TypeVar("T")
+
+
+def element_at(source: Publisher[T], index: int) -> Publisher[T]:
+    """Emit the item of `source` at `index`, counted from 0, then complete.
+
+        --a--b--c--d-->
+         element_at(2)
+        --------c|
+
+    Where it may be missing, use `skip(index).take(1)`.
+
+    Args:
+        source: Where the items come from.
+        index: Its place: 0 is the first.
+
+    Demand: `index` + 1 items, however many are requested. Those before it are done.
+    Errors: `ConfigError` at the call if `index` is negative. `NoItem` if the source completes before.
+    Cancels: The source, after the item has been handled downstream.
+    Spec: Reactive Streams 1.1, 3.13.
+
+    Example:
+        >>> await Stream.of("a", "b", "c", "d").element_at(2).to_list()
+        ['c']
+    """
+    require_at_least("element_at", "index", index, 0)
+    return required(take(skip(source, index), 1), f"element_at(index={index})")

@@ -1,0 +1,42 @@
+"""enumerate: each item with its number."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError
+from rstreams.operators.scan import scan
+
+T = TypeVar("T")
+
+
+def enumerate(source: Publisher[T], start: int = 0) -> Publisher[tuple[int, T]]:  # noqa: A001 - the field's name
+    """Emit each item of `source` in a pair behind its number.
+
+        --a--b--c-->
+          enumerate
+        --0a-1b-2c->
+
+    Args:
+        source: Where the items come from.
+        start: The number of the first item.
+
+    Demand: Passed up unchanged: one item in, one pair out.
+    Errors: `ConfigError` at the call if `start` is no whole number; errors of the source pass through.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1.
+
+    Example:
+        >>> await Stream.of("a", "b").enumerate(start=1).to_list()
+        [(1, 'a'), (2, 'b')]
+    """
+    if not isinstance(start, int) or isinstance(start, bool):
+        msg = f"enumerate(start={start!r}): start must be a whole number"
+        raise ConfigError(msg)
+    before: tuple[int, Any] = (start - 1, None)
+    return scan(source, _next, before)
+
+
+def _next(before: tuple[int, T], item: T) -> tuple[int, T]:
+    return before[0] + 1, item

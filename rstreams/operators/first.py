@@ -1,0 +1,39 @@
+"""first: the first item, which must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._required import required
+from rstreams.operators.filter import filter as filter_
+from rstreams.operators.take import take
+
+T = TypeVar("T")
+
+
+def first(source: Publisher[T], predicate: Callable[[T], object] | None = None) -> Publisher[T]:
+    """Emit the first item of `source`, or the first for which `predicate(item)` is true, then complete.
+
+        --1--2--3-->
+            first
+        --1|
+
+    Where there may be none, use `take(1)`.
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item until it is true, in the task that delivers it; it must not block.
+
+    Demand: One item, however many are requested; and one more in the place of each for which `predicate` is false.
+    Errors: `NoItem` if the source completes without such an item. What `predicate` raises ends the stream with that
+        very exception; the item counts as failed.
+    Cancels: The source, after the item has been handled downstream.
+    Spec: Reactive Streams 1.1, 3.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 3).first(lambda x: x > 1).to_list()
+        [2]
+    """
+    return required(take(source if predicate is None else filter_(source, predicate), 1), "first()")

@@ -1,0 +1,55 @@
+"""ignore_elements: only the end."""
+
+from __future__ import annotations
+
+from typing import Never, TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def ignore_elements(source: Publisher[T]) -> Publisher[Never]:
+    """Drop all items of `source` and pass on how it ends.
+
+        --1--2--3--|
+         ignore_elements
+        -----------|
+
+    Args:
+        source: Where the items come from.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done when it has come.
+    Errors: Errors of the source pass through.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.2, 1.5.
+
+    Example:
+        >>> await Stream.of(1, 2).do_on_next(print).ignore_elements().to_list()
+        1
+        2
+        []
+    """
+    return Lifted(source, _IgnoreElements)
+
+
+class _IgnoreElements(Stage[T, Never]):
+    __slots__ = ()
+
+    def on_next(self, item: T) -> None:
+        """Drop the item."""
+
+    def request(self, n: int) -> None:
+        first = not self._requested
+        if self._accepts(n) and first:
+            self._upstream.request(UNBOUNDED)
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED
+
+    def _delivered(self, received: int) -> int:
+        del received
+        return 0

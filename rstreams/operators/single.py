@@ -1,0 +1,80 @@
+"""single: the only item of a stream."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import add_demand
+from rstreams._holds import SharedHold, share_hold
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import TooManyItems
+from rstreams.operators._required import required
+from rstreams.operators._stage import KeepingStage, Lifted
+
+T = TypeVar("T")
+
+
+def single(source: Publisher[T]) -> Publisher[T]:
+    """Emit the only item of `source`, once it has completed.
+
+        -----1-----|
+           single
+        -----------1|
+
+    Args:
+        source: Where the item comes from.
+
+    Demand: Two items, however many are requested: the second one tells that there are too many.
+    Holds: The item is held, and shares the outcome of what it is emitted as.
+    Errors: `NoItem` if there is none; `TooManyItems` as soon as a second one comes: both are given back (released).
+        `ConfigError` as `on_error` if the source is a link whose window is 1. Errors of the source pass through.
+    Cancels: The source, when a second item comes.
+    Spec: Reactive Streams 1.1.
+
+    Example:
+        >>> await Stream.range(10).filter(lambda x: x == 7).single().to_list()
+        [7]
+    """
+    return required(Lifted(source, _Single[T]), "single()")
+
+
+class _Single(KeepingStage[T, T]):
+    __slots__ = ("_demand", "_kept")
+
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self._demand = 0
+        self._kept: list[tuple[T, SharedHold]] = []
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._has_window(subscription, 2, "single()"):
+            super().on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._kept:
+            self._upstream.hold().release()
+            self._fail(TooManyItems("single(): the stream has more than one item"))
+        else:
+            self._kept.append((item, share_hold(self._upstream.hold())))
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if self._kept and not self._ended:  # two items were asked for only when one was
+            self._emit(*self._kept.pop())
+        super().on_complete()
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            first, self._demand = not self._demand, add_demand(self._demand, n)
+            if first:
+                self._upstream.request(2)
+
+    def _kept_items(self) -> int:
+        return len(self._kept)
+
+    def _let_go(self) -> None:
+        while self._kept:
+            self._kept.pop()[1].release()

@@ -1,0 +1,60 @@
+"""skip_while: nothing as long as a test holds, then everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._dropping import Dropping
+from rstreams.operators._stage import Lifted
+
+T = TypeVar("T")
+
+
+def skip_while(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[T]:
+    """Drop the items of `source` as long as `predicate(item)` is true, and emit all from the first other one on.
+
+        --1--2--3--1-->
+         skip_while(x < 3)
+        --------3--1-->
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item until it is false, in the task that delivers it; it must not block.
+
+    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done.
+    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, when `predicate` raises.
+    Spec: Reactive Streams 1.1, 2.13, 3.3.
+
+    Example:
+        >>> await Stream.of(1, 2, 3, 1).skip_while(lambda x: x < 3).to_list()
+        [3, 1]
+    """
+    return Lifted(source, lambda downstream: _SkipWhile(downstream, predicate))
+
+
+class _SkipWhile(Dropping[T]):
+    __slots__ = ("_predicate",)
+
+    def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
+        super().__init__(downstream)
+        self._predicate: Callable[[T], object] | None = predicate
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._predicate is not None:
+            try:
+                skips = bool(self._predicate(item))
+            except Exception as error:
+                self._fail_item(error)
+                return
+            if self._ended:  # the predicate may have cancelled
+                return
+            if skips:
+                self._drop()
+                return
+            self._predicate = None
+        self._downstream.on_next(item)

@@ -1,0 +1,69 @@
+"""take_last: the last items of a stream."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._waiting import Waiting
+
+T = TypeVar("T")
+
+
+def take_last(source: Publisher[T], count: int) -> Publisher[T]:
+    """Emit the last `count` items of `source`, once it has completed.
+
+        --1--2--3--4--|
+          take_last(2)
+        --------------3--4|
+
+    Args:
+        source: Where the items come from.
+        count: How many items to emit, or fewer if there are not as many; 0 emits none.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most `count` items are kept.
+    Holds: What is kept is held, and shares the outcome of what it is emitted as. An item that is one of the last no
+        more is done. On a cancel or an error what is kept is given back (released).
+    Errors: `ConfigError` at the call if `count` is negative; `ConfigError` as `on_error` if the source is a link whose
+        window is `count` or less, so that no further item could come. Errors of the source pass through at once.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.1, 3.3.
+
+    Example:
+        >>> await Stream.range(10).take_last(2).to_list()
+        [8, 9]
+    """
+    require_at_least("take_last", "count", count, 0)
+    return Lifted(source, lambda downstream: _TakeLast(downstream, count))
+
+
+class _TakeLast(Waiting[T]):
+    __slots__ = ("_asked", "_count")
+
+    def __init__(self, downstream: Subscriber[T], count: int) -> None:
+        super().__init__(downstream)
+        self._count = count
+        self._asked = False
+        self._shut = True
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._has_window(subscription, self._count + 1, f"take_last(count={self._count})"):
+            super().on_subscribe(subscription)
+
+    def on_complete(self) -> None:
+        self._shut = False
+        super().on_complete()
+        self._drain()
+
+    def _ask(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._upstream.request(UNBOUNDED)
+
+    def _wait(self, item: T) -> None:
+        if self._count:
+            self._keep(item)
+        if len(self._kept) > self._count:
+            self._kept.popleft()[1].done()

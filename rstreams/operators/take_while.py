@@ -1,0 +1,59 @@
+"""take_while: items as long as a test holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, Stage
+
+T = TypeVar("T")
+
+
+def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclusive: bool = False) -> Publisher[T]:
+    """Emit the items of `source` as long as `predicate(item)` is true, then complete.
+
+        --1--2--3--4-->
+         take_while(x < 3)
+        --1--2--|
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item, in the task that delivers it; it must not block.
+        inclusive: Emit the item for which it is false, too, as the last one.
+
+    Demand: Passed up unchanged. An item that is not emitted is done.
+    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, with the first item for which `predicate` is false or raises.
+    Spec: Reactive Streams 2.1, 2.13, 3.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 3, 1).take_while(lambda x: x < 3).to_list()
+        [1, 2]
+        >>> await Stream.of(1, 2, 3, 1).take_while(lambda x: x < 3, inclusive=True).to_list()
+        [1, 2, 3]
+    """
+    return Lifted(source, lambda downstream: _TakeWhile(downstream, predicate, inclusive=inclusive))
+
+
+class _TakeWhile(Stage[T, T]):
+    __slots__ = ("_inclusive", "_predicate")
+
+    def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object], *, inclusive: bool) -> None:
+        super().__init__(downstream)
+        self._predicate = predicate
+        self._inclusive = inclusive
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            goes_on = bool(self._predicate(item))
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if not self._ended and (goes_on or self._inclusive):  # the predicate may have cancelled
+            self._downstream.on_next(item)
+        if not goes_on:
+            self._complete()

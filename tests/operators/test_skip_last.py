@@ -1,0 +1,47 @@
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.errors import ConfigError
+from rstreams.operators.skip_last import skip_last
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import OperatorContract
+
+
+class TestSkipLast(OperatorContract):
+    build = staticmethod(lambda source: skip_last(source, 1))
+    model = staticmethod(lambda items: items[:-1])
+    requests = ((1, [2]), (5, [6]), (UNBOUNDED, [UNBOUNDED]))
+
+    def test_a_source_that_has_ended_is_left_alone(self) -> None:
+        source, probe = self.subscribe(0)
+        source.complete()
+        probe.request(1)
+        probe.cancel()
+        assert not source.cancelled
+        assert source.requests == []
+
+
+def test_the_last_ones_are_done_when_the_source_is_through() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+    skip_last(source, 2).subscribe(probe)
+    source.next(1, 2, 3)
+    assert (probe.items, source.outcomes) == ([1], ["done", None, None])
+    source.complete()
+    assert (probe.items, source.outcomes) == ([1], ["done"] * 3)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "3", True, None])
+def test_a_wrong_count_is_named(count: int) -> None:
+    with pytest.raises(ConfigError, match=rf"skip_last\(count={count!r}\): count must be 0 or more items"):
+        skip_last(ManualPublisher[int](), count)
+
+
+def test_a_window_must_have_room_for_one_more() -> None:
+    class Link(ManualPublisher[int]):
+        window = 3
+
+    source, probe = Link(), ProbeSubscriber[int](1)
+    skip_last(source, 3).subscribe(probe)
+    assert isinstance(probe.error, ConfigError)
+    assert "skip_last(count=3) needs 4 items at once" in str(probe.error)
+    assert source.cancelled

@@ -1,0 +1,64 @@
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.operators.skip_until import skip_until
+from rstreams.sources.never import never
+from rstreams.sources.of import of
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import OperatorContract
+
+
+class TestSkipUntil(OperatorContract):
+    build = staticmethod(lambda source: skip_until(source, of("go")))
+    model = list
+    requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
+
+
+def _subscribed() -> tuple[ManualPublisher[int], ManualPublisher[str], ProbeSubscriber[int]]:
+    source, boundary, probe = ManualPublisher[int](), ManualPublisher[str](), ProbeSubscriber[int](2)
+    skip_until(source, boundary).subscribe(probe)
+    return source, boundary, probe
+
+
+def test_items_before_the_boundary_are_dropped_and_asked_for_again() -> None:
+    source, boundary, probe = _subscribed()
+    source.next(1, 2)
+    boundary.next("go")
+    source.next(3, 4)
+    assert probe.items == [3, 4]
+    assert source.requests == [2, 1, 1]
+    assert source.outcomes == ["done"] * 4
+    assert boundary.cancelled
+
+
+def test_a_boundary_without_items_lets_none_through() -> None:
+    source, boundary, probe = _subscribed()
+    boundary.complete()
+    source.next(1)
+    source.complete()
+    assert probe.signals == ["on_subscribe", "on_complete"]
+
+
+def test_an_error_of_the_boundary_fails_the_stream() -> None:
+    source, boundary, probe = _subscribed()
+    error = LookupError()
+    boundary.error(error)
+    assert probe.error is error
+    assert source.cancelled
+
+
+@pytest.mark.parametrize("end", ["complete", "error", "cancel"])
+def test_the_boundary_ends_with_the_stream(end: str) -> None:
+    source, boundary, probe = _subscribed()
+    if end == "complete":
+        source.complete()
+    elif end == "error":
+        source.error(LookupError())
+    else:
+        probe.cancel()
+    assert boundary.cancelled
+
+
+def test_a_boundary_is_a_publisher() -> None:
+    with pytest.raises(TypeError, match=r"skip_until\(boundary\): boundary must be a Publisher, not 7"):
+        skip_until(never(), 7)  # type: ignore[arg-type]

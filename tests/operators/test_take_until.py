@@ -1,0 +1,76 @@
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.operators.take_until import take_until
+from rstreams.sources.empty import empty
+from rstreams.sources.never import never
+from rstreams.sources.of import of
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import OperatorContract
+
+
+class TestTakeUntil(OperatorContract):
+    build = staticmethod(lambda source: take_until(source, never()))
+    model = list
+    requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
+
+
+class TestTakeUntilEmpty(OperatorContract):
+    build = staticmethod(lambda source: take_until(source, empty()))
+    model = list
+    requests = ((1, [1]),)
+
+
+def _subscribed() -> tuple[ManualPublisher[int], ManualPublisher[str], ProbeSubscriber[int]]:
+    source, boundary, probe = ManualPublisher[int](), ManualPublisher[str](), ProbeSubscriber[int](9)
+    take_until(source, boundary).subscribe(probe)
+    return source, boundary, probe
+
+
+def test_the_first_item_of_the_boundary_ends_the_stream() -> None:
+    source, boundary, probe = _subscribed()
+    source.next(1)
+    boundary.next("stop")
+    assert (probe.items, probe.completed) == ([1], True)
+    assert source.cancelled
+    assert boundary.cancelled
+
+
+def test_nothing_follows_it() -> None:
+    source, boundary, probe = _subscribed()
+    boundary.next("stop")
+    source.next(1)
+    source.complete()
+    assert probe.signals == ["on_subscribe", "on_complete"]
+
+
+def test_an_error_of_the_boundary_fails_the_stream() -> None:
+    source, boundary, probe = _subscribed()
+    error = LookupError()
+    boundary.error(error)
+    assert probe.error is error
+    assert source.cancelled
+
+
+@pytest.mark.parametrize("end", ["complete", "error", "cancel"])
+def test_the_boundary_ends_with_the_stream(end: str) -> None:
+    source, boundary, probe = _subscribed()
+    if end == "complete":
+        source.complete()
+    elif end == "error":
+        source.error(LookupError())
+    else:
+        probe.cancel()
+    assert boundary.cancelled
+
+
+def test_a_boundary_that_is_there_at_once() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](9)
+    take_until(source, of("stop")).subscribe(probe)
+    assert probe.signals == ["on_subscribe", "on_complete"]
+    assert source.cancelled
+
+
+def test_a_boundary_is_a_publisher() -> None:
+    with pytest.raises(TypeError, match=r"take_until\(boundary\): boundary must be a Publisher, not 7"):
+        take_until(never(), 7)  # type: ignore[arg-type]
