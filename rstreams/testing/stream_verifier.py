@@ -250,7 +250,8 @@ class _Run(Generic[T]):
         self._scheduler.advance(seconds)
 
     def fail(self, expected: str, came: _Signal | None) -> None:
-        so_far = ", ".join(str(signal) for signal in self._signals[: self.position]) or "nothing"
+        before = [signal for signal in self._signals[: self.position] if signal is not came]
+        so_far = ", ".join(map(str, before)) or "nothing"
         what = "nothing" if came is None else str(came)
         msg = f"{self.step}: expected {expected}, and {what} came; before that came {so_far}"
         raise AssertionError(msg)
