@@ -130,6 +130,8 @@ def _waits_to_ask(stage: object) -> Answer:
 
 
 def _waits_to_send(stage: object) -> Answer:
+    if isinstance(stage, Merging):
+        return _merging_waits_to_send(stage)
     if _is_simple(stage):
         return [(SEND, cast("Stage[Any, Any]", stage)._upstream)]  # noqa: SLF001
     return _own(stage, "waits_to_send")
@@ -169,6 +171,16 @@ def _merging_waits_to_ask(merging: Merging[Any, Any]) -> Answer:
         else:
             waits.append((SEND, inner.upstream))
     return waits
+
+
+def _merging_waits_to_send(merging: Merging[Any, Any]) -> Answer:
+    """It sends what its streams send; there may be one more of them if the source sends."""
+    if _is_busy(merging) or (merging._demand and merging._ready):  # noqa: SLF001
+        return None
+    if not merging._demand:  # noqa: SLF001
+        return [(ASK, merging._downstream)]  # noqa: SLF001
+    waits: list[tuple[Way, object]] = [(SEND, inner.upstream) for inner in merging._active]  # noqa: SLF001
+    return waits if merging._outer_complete else [*waits, (SEND, merging._upstream)]  # noqa: SLF001
 
 
 def _ends(merging: Merging[Any, Any]) -> list[tuple[Way, object]]:

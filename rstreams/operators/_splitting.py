@@ -286,7 +286,7 @@ class Splitting(Stage[T, P]):
         self._stop_if_idle()
         if self._scheduler is None:
             self._decide_done()
-        elif self._later is None and not self._over and (self._undecided or self._left >= self._ask_at):
+        elif self._later is None and (self._undecided or (self._left >= self._ask_at and not self._over)):
             self._later = self._scheduler.call_later(0, self._decide_done)
 
     def require_own_thread(self, call: str) -> None:

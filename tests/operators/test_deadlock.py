@@ -25,6 +25,7 @@ from rstreams.operators.window_count import window_count
 from rstreams.operators.window_time import window_time
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.never import never
+from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 
@@ -89,6 +90,8 @@ async def test_a_terminal_raises_it() -> None:
     [
         pytest.param(lambda group: group, 1, id="itself"),
         pytest.param(lambda group: _total(map_(group, lambda x: x + 1)), 0, id="map-reduce"),
+        pytest.param(lambda group: flat_map(group, lambda x: of(x, x)), 1, id="flat_map"),
+        pytest.param(lambda group: _total(merge(group, of(1), of(2))), 0, id="merge"),
         pytest.param(lambda group: filter_(map_(group, lambda x: x + 1), lambda x: x % 2), 1, id="map-filter"),
     ],
 )

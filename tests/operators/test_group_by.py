@@ -1,10 +1,12 @@
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams.abc import Publisher
+from rstreams._runs import Counted, Counts
+from rstreams.abc import Publisher, Subscription
 from rstreams.errors import BufferOverflow, ConfigError, DemandError, RStreamsError
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.group_by import GroupedPublisher, group_by
@@ -408,3 +410,88 @@ def test_over_a_link_the_window_bounds_too() -> None:
     group_by(source, lambda x: x).subscribe(probe)
 
     assert source.requests == [4]
+
+
+def test_what_is_requested_from_another_thread_is_refused() -> None:
+    groups = Groups(inner=0)
+    groups.source.next(1)
+    refused: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            groups.of[1].request(1)
+        except BaseException as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+
+    assert len(refused) == 1
+    assert groups.of[1].items == []
+
+
+def test_the_counts_are_those_of_the_groups() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[Any](3)
+    group_by(source, lambda x: x).subscribe(probe)
+    source.next(1, 2, 2)
+    subscription = probe.subscription
+    assert isinstance(subscription, Counted)
+
+    assert subscription.counts() == Counts(requested=3, delivered=2, buffered=3)
+
+
+def test_a_subscriber_that_raises_in_on_subscribe_has_cancelled_its_group() -> None:
+    groups = Groups(inner=-1)
+    groups.source.next(1)
+
+    class Refuses(ProbeSubscriber[int]):
+        def on_subscribe(self, subscription: Subscription) -> None:
+            super().on_subscribe(subscription)
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        groups.publishers[1].subscribe(Refuses())
+    groups.source.next(11)
+
+    assert groups.probe.error is None
+    assert len(groups.probe.items) == 2
+
+
+def test_what_waits_in_a_group_cancelled_after_the_source_is_complete_is_done(scheduler: VirtualScheduler) -> None:
+    groups = Groups(request=1, inner=0)
+    groups.source.next(1, 2)
+    groups.source.complete()
+
+    groups.of[1].cancel()
+    scheduler.run()
+
+    assert groups.source.outcomes == ["done", None]
+    groups.probe.cancel()
+    assert groups.source.outcomes == ["done", "released"]
+
+
+def test_what_waits_in_a_group_cancelled_after_the_end_is_given_back() -> None:
+    groups = Groups(inner=0)
+    groups.source.next(1)
+    groups.source.complete()
+    assert groups.probe.completed
+
+    groups.of[1].cancel()
+
+    assert groups.source.outcomes == ["released"]
+
+
+def test_a_key_function_that_fails_after_the_cancel_reaches_the_groups_left() -> None:
+    source, probe, reader = ManualPublisher[int](), ProbeSubscriber[Any](UNBOUNDED), ProbeSubscriber[int](UNBOUNDED)
+    probe.on_item = lambda group: group.subscribe(reader)
+    group_by(source, lambda x: 8 // x).subscribe(probe)
+    source.next(1)
+    probe.cancel()
+
+    source.next(0)
+
+    assert isinstance(reader.error, ZeroDivisionError)
+    assert probe.error is None
+    assert source.outcomes == ["done", "failed"]
+    assert source.cancelled
