@@ -1,25 +1,36 @@
-"""The failing twins of what other files describe only by what it emits."""
+"""The failing twins of operators that the other files describe only by what they emit."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from rstreams.abc import Publisher
-from rstreams.operators.limit_request import limit_request
-from rstreams.operators.on_overflow_drop import on_overflow_drop
-from rstreams.operators.on_overflow_error import on_overflow_error
-from rstreams.operators.on_overflow_latest import on_overflow_latest
-from rstreams.operators.on_overflow_reduce import on_overflow_reduce
 from rstreams.sources.fail import fail
 
 BROKEN = fail(LookupError("failed"))
 
-FAILING: dict[str, Callable[[], Publisher[Any]]] = {
-    "limit_request": lambda: limit_request(BROKEN, 5),
-    "on_overflow_drop": lambda: on_overflow_drop(BROKEN),
-    "on_overflow_error": lambda: on_overflow_error(BROKEN),
-    "on_overflow_latest": lambda: on_overflow_latest(BROKEN),
-    "on_overflow_reduce": lambda: on_overflow_reduce(BROKEN, operator.add),
+_APPLIED: dict[str, Callable[[Callable[..., Publisher[Any]]], Publisher[Any]]] = {
+    "default_if_empty": lambda op: op(BROKEN, 7),
+    "element_at": lambda op: op(BROKEN, 3),
+    "first": lambda op: op(BROKEN),
+    "ignore_elements": lambda op: op(BROKEN),
+    "last": lambda op: op(BROKEN),
+    "limit_request": lambda op: op(BROKEN, 5),
+    "on_overflow_drop": lambda op: op(BROKEN),
+    "on_overflow_error": lambda op: op(BROKEN),
+    "on_overflow_latest": lambda op: op(BROKEN),
+    "on_overflow_reduce": lambda op: op(BROKEN, operator.add),
+    "pairwise": lambda op: op(BROKEN),
+    "single": lambda op: op(BROKEN),
+    "take_last": lambda op: op(BROKEN, 3),
 }
+
+
+def _failing(name: str) -> Callable[[], Publisher[Any]]:
+    return lambda: _APPLIED[name](getattr(import_module(f"rstreams.operators.{name}"), name))
+
+
+FAILING: dict[str, Callable[[], Publisher[Any]]] = {name: _failing(name) for name in _APPLIED}

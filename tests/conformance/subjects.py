@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rstreams.abc import Publisher
+from rstreams.sources.fail import fail
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -20,7 +21,7 @@ PROCESSORS: dict[str, Operator] = {}
 SINGLES: dict[str, Callable[[], Publisher[Any]]] = {}
 ITEMLESS: dict[str, Callable[[], Publisher[Any]]] = {}
 FAILING: dict[str, Callable[[], Publisher[Any]]] = {}
-"""For keys of the other tables: the same thing in a state in which each subscription fails."""
+"""For keys of the other tables, or public names: the same thing in a state in which each subscription fails."""
 
 _TABLES: dict[str, dict[str, Any]] = {
     "PUBLISHERS": PUBLISHERS,
@@ -34,6 +35,16 @@ _TABLES: dict[str, dict[str, Any]] = {
 def public_name(key: str) -> str:
     """Return the name of the operator or source a key stands for: "take (all)" is about `take`."""
     return key.split(" ", maxsplit=1)[0]
+
+
+def failing(key: str) -> Callable[[], Publisher[Any]] | None:
+    """Return the failing twin of a subject: its own, that of its name, or the operator over a failing source."""
+    name = public_name(key)
+    twin = FAILING.get(key) or FAILING.get(name)
+    if twin is not None:
+        return twin
+    operators = [operator for other, operator in PROCESSORS.items() if public_name(other) == name]
+    return (lambda: operators[0](fail(LookupError("failed")))) if operators else None
 
 
 def public_modules(package: str) -> set[str]:
