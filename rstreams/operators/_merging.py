@@ -10,6 +10,10 @@ inner stands in line in `_ready`; `_drain` takes one item from the first in line
 signals come one after the other (1.3), and one without end cannot keep out those that are subscribed to. Nor may
 they keep out the scope's other tasks: after `SLICE` steps or `TURN_S` seconds the loop goes on in the next turn.
 
+An inner stream over a plain iterator is not asked ahead: it hands its items over (`hand_over`), its inner stands in
+line for as long as it has some, and an item is drawn when its turn has come and there is demand for it. While only
+such are in line, whole rounds go by without the line being touched.
+
 Where an inner stream was made of an item of an outer one (flat_map), `outer` is the claim on that item: whoever holds
 what the inner stream emits holds it too, and the last claim ends when the inner stream is complete and its queue empty.
 """
@@ -17,14 +21,15 @@ what the inner stream emits holds it too, and the last claim ends when the inner
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, NoReturn, TypeVar
 
-from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
+from rstreams._demand import UNBOUNDED, take_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
-from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED, require_subscription
-from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._turns import TurningStage
+from rstreams.sources._emission import IteratorEmission
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,35 +38,31 @@ PREFETCH = 32
 """Items an inner stream is asked for ahead of demand, unless the user says otherwise."""
 
 
-class Merging(KeepingStage[T, R]):
+class Merging(TurningStage[T, R]):
     """A stage that emits the items of all its inner streams; the operator says which these are."""
 
     __slots__ = (
         "_active",
-        "_demand",
-        "_draining",
-        "_next_turn",
+        "_delay_errors",
+        "_errors",
         "_outer_complete",
         "_passing",
+        "_pushed",
         "_ready",
-        "_scheduler",
         "_slots",
         "prefetch",
-        "started",
     )
 
-    def __init__(self, downstream: Subscriber[R], prefetch: int, slots: int = 0) -> None:
+    def __init__(self, downstream: Subscriber[R], prefetch: int, slots: int = 0, *, delay_errors: bool = False) -> None:
         super().__init__(downstream)
         self.prefetch = prefetch
-        self.started = False  # nothing is asked of any source before the first request
         self._slots = slots  # room for inner streams whose outer items are yet to be asked for
         self._active: dict[Inner[T, R], None] = {}
-        self._ready: deque[Inner[T, R]] = deque()  # those with queued items, each once
+        self._ready: deque[Inner[T, R]] = deque()  # those with items to emit, each once
+        self._pushed = 0  # how many of these have them in their queues
+        self._delay_errors = delay_errors
+        self._errors: list[BaseException] = []  # that wait for the end
         self._passing: Inner[T, R] | None = None
-        self._demand = 0
-        self._draining = False
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
-        self._next_turn: Cancellable | None = None
         self._outer_complete = False
 
     def on_complete(self) -> None:
@@ -69,15 +70,12 @@ class Merging(KeepingStage[T, R]):
         self._outer_complete = True
         self._drain()
 
-    def request(self, n: int) -> None:
-        if self._accepts(n):
-            self._demand = add_demand(self._demand, n)
-            self._drain()
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether inner streams have nothing to do any more."""
-        return self._ended
+    def on_error(self, error: BaseException) -> None:
+        if not self._delay_errors:
+            super().on_error(error)
+        elif not self._ended:
+            self._errors.append(error)
+            self.on_complete()
 
     def hold(self) -> Hold:
         return super().hold() if self._passing is None else self._passing.hold()
@@ -97,64 +95,130 @@ class Merging(KeepingStage[T, R]):
             self._draining = before
         self._drain()
 
-    def _drain(self) -> None:
-        if not self._draining and self._next_turn is None:
-            self._take_turn()
+    def _begin(self) -> None:
+        for inner in tuple(self._active):
+            inner.ask_ahead()
 
-    def _take_turn(self) -> None:
-        self._next_turn = None
-        self._draining = True
-        began = 0.0 if self._scheduler is None else self._scheduler.now()
-        steps = 0
-        try:
-            if self._demand and not self.started:
-                self.started = True
-                for inner in tuple(self._active):
-                    inner.upstream.request(self.prefetch)
-            while self._step():
-                steps += 1
-                if self._turn_is_over(steps, began):
-                    return
-        finally:
-            self._draining = False
-
-    def _turn_is_over(self, steps: int, began: float) -> bool:
-        """Tell whether it is time to let others run, and see to the next turn then."""
-        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
-        if self._scheduler is None or steps & (steps - 1):
-            return False
-        if steps < SLICE and self._scheduler.now() - began < TURN_S:
-            return False
-        self._next_turn = self._scheduler.call_later(0, self._take_turn)
-        return True
-
-    def _step(self) -> bool:
-        """Do the next thing there is to do, if there is one."""
+    def _step(self, most: int) -> int:
+        """Do the next thing there is to do, at most `most` times over; return how much has been done."""
         if self._ended:
-            return False
+            return 0
         if self._ready and self._demand:
+            most = min(most, self._demand)
+            if not self._pushed and most >= len(self._ready):
+                return self._emit_rounds(most)
             self._emit_next()
         elif self._outer_complete and not self._active:
-            super().on_complete()
+            self._finish()
         elif self._slots and self.started and not self._outer_complete:
             slots, self._slots = self._slots, 0
             self._upstream.request(slots)
         else:
-            return False
-        return True
+            return 0
+        return 1
+
+    def _emit_rounds(self, most: int) -> int:  # noqa: C901, PLR0912 - the one loop that has to be quick
+        """Draw one item of each iterator, and again, for as long as they are all that is in line."""
+        ready, on_next = self._ready, self._downstream.on_next
+        line = [(inner, inner.draw) for inner in ready]
+        width, emitted, gone = len(line), 0, list[Inner[T, R]]()
+        try:
+            while emitted + width <= most and not gone and len(ready) == width:
+                for inner, draw in line:
+                    try:
+                        item = draw()
+                    except StopIteration:
+                        gone.append(inner)
+                        continue
+                    except Exception as error:  # the user's
+                        inner.drawing_failed(error)
+                        if self._ended:
+                            return emitted + 1
+                        gone.append(inner)
+                        continue
+                    if self._ended:  # drawing it has cancelled
+                        return emitted + 1
+                    self._passing = inner
+                    on_next(item)
+                    emitted += 1
+                    if self._ended:
+                        return emitted
+        except BaseException:
+            self.cancel()  # 2.13, as in `_emit`
+            raise
+        finally:
+            self._passing = None
+            self._emissions += emitted
+            self._demand = take_demand(self._demand, emitted)
+        if not self._demand:
+            gone = [inner for inner, _ in line if inner in gone or inner.nothing_left()]
+        if len(gone) == width == len(ready):
+            ready.clear()
+        else:
+            for inner in gone:
+                ready.remove(inner)
+        for inner in gone:
+            inner.drawn_out()
+        return emitted + len(gone)
 
     def _emit_next(self) -> None:
         inner = self._ready.popleft()
+        if inner.drawn:
+            self._draw_next(inner)
+            return
         item, kept = inner.pop()
         if inner.queue:
             self._ready.append(inner)
+        else:
+            self._pushed -= 1
         self._demand = take_demand(self._demand, 1)
         self._emit(item, kept)
         inner.emitted()
 
+    def _draw_next(self, inner: Inner[T, R]) -> None:
+        try:
+            item = inner.draw()
+        except StopIteration:
+            inner.drawn_out()
+            return
+        except Exception as error:  # the user's
+            inner.drawing_failed(error)
+            inner.drawn_out()
+            return
+        if self._ended:  # drawing it has cancelled
+            return
+        self._demand = take_demand(self._demand, 1)
+        self._passing = inner
+        self._emissions += 1
+        try:
+            self._downstream.on_next(item)
+        except BaseException:
+            self.cancel()  # 2.13, as in `_emit`
+            raise
+        finally:
+            self._passing = None
+        if self._ended:
+            return
+        if inner.nothing_left():
+            inner.drawn_out()
+        else:
+            self._ready.append(inner)
+
+    def _finish(self) -> None:
+        """End the stream: all of it has been emitted."""
+        if self._errors:
+            self._fail(all_of(self._operator(), self._errors))
+        else:
+            super().on_complete()
+
+    def _operator(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
+
+    def _kept_items(self) -> int:
+        return sum(len(inner.queue) for inner in self._active)
+
     def _let_go(self) -> None:
-        if self._next_turn is not None:
-            self._next_turn.cancel()
+        super()._let_go()
         active, self._active = self._active, {}
         for inner in active:
             inner.outer.release()
@@ -168,9 +232,11 @@ class Merging(KeepingStage[T, R]):
             return
         if self._draining or self._ready or not self._demand:
             if not inner.queue:
+                self._pushed += 1
                 self._ready.append(inner)
             inner.push(item)
             return
+        self._emissions += 1
         self._demand = take_demand(self._demand, 1)
         self._draining = True
         self._passing = inner
@@ -185,27 +251,58 @@ class Merging(KeepingStage[T, R]):
             self._draining = False
         self._drain()
 
+    def line_up(self, inner: Inner[T, R]) -> None:
+        """Put an iterator in line."""
+        self._ready.append(inner)
+
     def finish(self, inner: Inner[T, R]) -> None:
         """Note that an inner stream is complete and all it sent has been emitted."""
         if inner in self._active:
             del self._active[inner]
-            inner.outer.done()
+            if inner.failure is None:
+                inner.outer.done()
+            else:
+                inner.outer.fail(inner.failure)
             self._slots += 1
             self._drain()
 
-    def fail(self, inner: Inner[T, R], error: BaseException) -> None:
-        """End the stream because an inner one failed; the outer item it was made of counts as failed."""
+    def fail(self, inner: Inner[T, R], error: BaseException) -> bool:
+        """End the stream because an inner one failed, or say that this is to wait; the outer item counts as failed."""
+        if self._delay_errors:
+            if inner in self._active:
+                self._errors.append(error)
+            return False
         if inner in self._active:
             del self._active[inner]
             inner.outer.fail(error)
             inner.let_go()
             self._fail(error)
+        return True
+
+
+def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
+    """Return what a stream ends with whose errors have waited for the end: the only one, or a group."""
+    if len(errors) == 1:
+        return errors[0]
+    return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
 
 
 class Inner(Generic[T, R]):
     """The subscriber to one inner stream."""
 
-    __slots__ = ("_complete", "_emitted", "_merging", "_refill", "outer", "queue", "upstream")
+    __slots__ = (
+        "_complete",
+        "_emitted",
+        "_merging",
+        "_refill",
+        "draw",
+        "drawn",
+        "failure",
+        "nothing_left",
+        "outer",
+        "queue",
+        "upstream",
+    )
 
     def __init__(self, merging: Merging[T, R], outer: SharedHold) -> None:
         self.outer = outer
@@ -215,6 +312,10 @@ class Inner(Generic[T, R]):
         self._refill = merging.prefetch - merging.prefetch // 4
         self._emitted = 0  # since the last request
         self._complete = False
+        self.failure: BaseException | None = None  # that waits for the end
+        self.drawn = False  # from an iterator: then these two are set
+        self.draw: Callable[[], R] = _stop
+        self.nothing_left: Callable[[], bool] = bool
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -222,15 +323,27 @@ class Inner(Generic[T, R]):
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._merging.started:
-            subscription.request(self._merging.prefetch)
+        handed = subscription.hand_over() if isinstance(subscription, IteratorEmission) else None
+        if handed is None:
+            if self._merging.started:
+                subscription.request(self._merging.prefetch)
+            return
+        items, self.nothing_left = handed
+        self.draw, self.drawn = items.__next__, True
+        if self.nothing_left():
+            self.on_complete()
+        else:
+            self._merging.line_up(self)
 
     def on_next(self, item: R) -> None:
         self._merging.receive(self, item)
 
     def on_error(self, error: BaseException) -> None:
         self._end()
-        self._merging.fail(self, error)
+        if not self._merging.fail(self, error):
+            self.failure = error
+            if not self.queue:
+                self._merging.finish(self)
 
     def on_complete(self) -> None:
         self._end()
@@ -242,6 +355,22 @@ class Inner(Generic[T, R]):
         self.upstream = ENDED  # 2.3, 2.4
 
     # the merging stage calls these
+
+    def ask_ahead(self) -> None:
+        """Ask for the first items."""
+        if not self.drawn:
+            self.upstream.request(self._merging.prefetch)
+
+    def drawn_out(self) -> None:
+        """Note that all of the iterator's items have been drawn and emitted."""
+        self._end()
+        self._merging.finish(self)
+
+    def drawing_failed(self, error: Exception) -> None:
+        """Note that the iterator has raised."""
+        self._end()
+        if not self._merging.fail(self, error):
+            self.failure = error
 
     def push(self, item: R) -> None:
         """Keep an item."""
@@ -277,3 +406,7 @@ class Inner(Generic[T, R]):
         for _, hold in queue:
             hold.release()
         self.upstream.cancel()
+
+
+def _stop() -> NoReturn:
+    raise StopIteration

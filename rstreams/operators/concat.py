@@ -8,12 +8,13 @@ from typing import TypeVar
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._arbiter import Arbiter
+from rstreams.operators._merging import all_of
 from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 
 
-def concat(*sources: Publisher[T]) -> Publisher[T]:
+def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     """Emit all items of the first source, then all of the second, and so on.
 
         --1--2--|
@@ -24,6 +25,8 @@ def concat(*sources: Publisher[T]) -> Publisher[T]:
     Args:
         *sources: Subscribed to one at a time, each when the one before it has completed; none at all is an
             empty stream.
+        delay_errors: Let failures wait until all later sources are through; several end the stream as an
+            `ExceptionGroup`, in the order in which they came.
 
     Demand: Goes to the current source. What a source leaves unmet is asked of the next one.
     Errors: `TypeError` at the call if a source is no publisher. The first source that fails ends the stream with
@@ -33,17 +36,26 @@ def concat(*sources: Publisher[T]) -> Publisher[T]:
     """
     for position, source in enumerate(sources):
         require_publisher(f"concat(*sources): source {position} must be", source)
-    return Joined(lambda downstream: _Concat(downstream, sources).advance())
+    return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).advance())
 
 
 class _Concat(Arbiter[T]):
-    __slots__ = ("_advancing", "_due", "_sources")
+    __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_sources")
 
-    def __init__(self, downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> None:
+    def __init__(self, downstream: Subscriber[T], sources: Sequence[Publisher[T]], *, delay_errors: bool) -> None:
         super().__init__(downstream)
         self._sources = iter(sources)
         self._due = False
         self._advancing = False
+        self._delay_errors = delay_errors
+        self._errors: list[BaseException] = []
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._delay_errors:
+            super().on_error(error)
+        elif not self._ended:
+            self._errors.append(error)
+            self.advance()
 
     def on_complete(self) -> None:
         self.advance()
@@ -68,4 +80,8 @@ class _Concat(Arbiter[T]):
     def _finish(self) -> None:
         if not self._introduced:  # there was no source at all
             self.on_subscribe(ENDED)
-        super().on_complete()
+        self._upstream = ENDED  # 2.3, 2.4
+        if self._errors:
+            self._fail(all_of("concat", self._errors))
+        else:
+            super().on_complete()

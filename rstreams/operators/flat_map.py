@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._holds import share_hold
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._merging import PREFETCH, Merging
+from rstreams.operators._merging import Merging
 from rstreams.operators._stage import Lifted, require_at_least, require_publisher
 
 T = TypeVar("T")
@@ -15,7 +15,12 @@ R = TypeVar("R")
 
 
 def flat_map(
-    source: Publisher[T], function: Callable[[T], Publisher[R]], *, concurrency: int = 16, prefetch: int = PREFETCH
+    source: Publisher[T],
+    function: Callable[[T], Publisher[R]],
+    *,
+    concurrency: int = 16,
+    prefetch: int = 32,
+    delay_errors: bool = False,
 ) -> Publisher[R]:
     """Emit the items of the streams `function(item)`, at most `concurrency` of which run at a time.
 
@@ -28,7 +33,10 @@ def flat_map(
         function: Called once an outer item, in the task that delivers it; it must not block.
         concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
             other, in order.
-        prefetch: How many items an inner stream is asked for ahead of demand; at least 1.
+        prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that
+            comes from a plain iterator is not asked ahead: its items are drawn as they are emitted.
+        delay_errors: Let failures wait until all other streams are through; several end the stream as an
+            `ExceptionGroup`, in the order in which they came.
 
     Demand: With the first request the source is asked for `concurrency` items, and for one more each time an inner
         stream is through. Each inner stream is asked for `prefetch` items, and for more as its items leave.
@@ -44,16 +52,24 @@ def flat_map(
     """
     require_at_least("flat_map", "concurrency", concurrency, 1)
     require_at_least("flat_map", "prefetch", prefetch, 1)
-    return Lifted(source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch))
+    return Lifted(
+        source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch, delay_errors=delay_errors)
+    )
 
 
 class _FlatMap(Merging[T, R]):
     __slots__ = ("_function",)
 
     def __init__(
-        self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], concurrency: int, prefetch: int
+        self,
+        downstream: Subscriber[R],
+        function: Callable[[T], Publisher[R]],
+        concurrency: int,
+        prefetch: int,
+        *,
+        delay_errors: bool,
     ) -> None:
-        super().__init__(downstream, prefetch, concurrency)
+        super().__init__(downstream, prefetch, concurrency, delay_errors=delay_errors)
         self._function = function
 
     def on_next(self, item: T) -> None:
@@ -62,7 +78,13 @@ class _FlatMap(Merging[T, R]):
         try:
             inner = require_publisher("flat_map(function): function must return", self._function(item))
         except Exception as error:
-            self._fail_item(error)
+            if self._delay_errors and not self._ended:
+                self._upstream.hold().fail(error)
+                self._errors.append(error)
+                self._slots += 1
+                self._drain()
+            else:
+                self._fail_item(error)
             return
         if not self._ended:  # the function may have cancelled
             self._subscribe(inner, share_hold(self._upstream.hold()))

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Publisher
-from rstreams.operators._merging import PREFETCH, Merging
+from rstreams.operators._merging import Merging
 from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 
 
-def merge(*sources: Publisher[T]) -> Publisher[T]:
+def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     """Emit the items of all sources as they come.
 
         --1-----2-----3--|
@@ -23,9 +23,13 @@ def merge(*sources: Publisher[T]) -> Publisher[T]:
 
     Args:
         *sources: Subscribed to at once, in this order; none at all is an empty stream.
+        delay_errors: Let failures wait until all other sources are through; several end the stream as an
+            `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request each source is asked for 32 items ahead, and for more as its items leave. Items
-        are emitted only on demand; where several sources have some waiting they take turns.
+    Demand: With the first request each source is asked for 32 items ahead, and for more as its items leave; one that
+        comes from a plain iterator is not asked ahead, its items are drawn as they are emitted. Items are emitted only
+        on demand; where several sources have some
+        waiting they take turns.
     Holds: An item that must wait is held, and shares the outcome of what it is emitted as. Items waiting when the
         stream fails or is cancelled are given back (released).
     Errors: `TypeError` at the call if a source is no publisher. The first source that fails ends the stream with
@@ -35,13 +39,16 @@ def merge(*sources: Publisher[T]) -> Publisher[T]:
     """
     for position, source in enumerate(sources):
         require_publisher(f"merge(*sources): source {position} must be", source)
-    return Joined(lambda downstream: _Merge[T](downstream, PREFETCH).start(sources))
+    return Joined(lambda downstream: Merge[T](downstream, 32, delay_errors=delay_errors).start(sources))
 
 
-class _Merge(Merging[T, T]):
+class Merge(Merging[T, T]):
+    """A stage whose inner streams are known from the start."""
+
     __slots__ = ()
 
     def start(self, sources: Sequence[Publisher[T]]) -> None:
+        """Subscribe to all sources."""
         self._downstream.on_subscribe(self)
         self._draining = True  # until all are there: they take turns from the first item on
         try:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import chain, islice
 from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
@@ -40,6 +41,11 @@ T = TypeVar("T")
 
 # Elsewhere a length hint is only a hint; these tell exactly what is left.
 _EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
+
+
+def _nothing_left(exact: Iterator[Any] | None) -> bool:
+    return exact is not None and not length_hint(exact)
+
 
 _logger = logging.getLogger("rstreams")
 
@@ -70,12 +76,12 @@ class IteratorPublisher(Watched, Generic[T]):
         except Exception as error:
             subscribe_failed(subscriber, error)
         else:
-            emission = _Emission(iterator, subscriber, self._steps)
+            emission = IteratorEmission(iterator, subscriber, self._steps)
             self._begins(emission)
             emission.start()
 
 
-class _Emission(Generic[T]):
+class IteratorEmission(Generic[T]):
     """One subscription to the items of an iterator; see the module's text."""
 
     __slots__ = (
@@ -158,6 +164,17 @@ class _Emission(Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
+        """Give the items to a subscriber that draws them itself, as it has demand; None if they need steps.
+
+        To be called in `on_subscribe`: no signal comes after it. With the items comes a function that tells
+        whether it is certain that nothing is left. The subscriber cancels, as always, unless it has drawn all.
+        """
+        if self._steps or self._demand:
+            return None
+        exact, self._exact = self._exact, None
+        return self._items, partial(_nothing_left, exact)
 
     @property
     def label(self) -> str:

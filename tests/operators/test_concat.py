@@ -4,6 +4,7 @@ from rstreams._demand import UNBOUNDED
 from rstreams.errors import DemandError
 from rstreams.operators.concat import concat
 from rstreams.sources.empty import empty
+from rstreams.sources.fail import fail
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -160,3 +161,23 @@ def test_ten_thousand_sources_of_one_item_need_no_stack() -> None:
 
     assert probe.items == list(range(10_000))
     assert probe.completed
+
+
+def test_delayed_errors_wait_for_the_later_sources() -> None:
+    first, second = ValueError(), KeyError()
+    probe = ProbeSubscriber[int](UNBOUNDED)
+
+    concat(fail(first), of(1), fail(second), of(2), delay_errors=True).subscribe(probe)
+
+    assert probe.items == [1, 2]
+    assert isinstance(probe.error, ExceptionGroup)
+    assert probe.error.exceptions == (first, second)
+
+
+def test_one_delayed_error_stays_itself() -> None:
+    error, probe = ValueError(), ProbeSubscriber[int](UNBOUNDED)
+
+    concat(of(1), fail(error), delay_errors=True).subscribe(probe)
+
+    assert probe.items == [1]
+    assert probe.error is error

@@ -410,3 +410,37 @@ async def test_endless_empty_inner_streams_let_other_tasks_run() -> None:
         at_cancel = called
         await trio.lowlevel.checkpoint()
     assert called == at_cancel
+
+
+# delayed errors
+
+
+def test_delayed_errors_of_function_inner_streams_and_source_come_together_in_order() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+    inners = {1: ManualPublisher[int](), 2: ManualPublisher[int]()}
+    flat_map(source, inners.__getitem__, concurrency=3, delay_errors=True).subscribe(probe)
+    source.next(7, 1, 2)
+    assert source.requests == [3, 1]
+    error, last = ValueError(), OSError()
+    inners[1].error(error)
+    source.error(last)
+    inners[2].next(5)
+    assert not probe.ended
+    inners[2].complete()
+
+    assert probe.items == [5]
+    assert isinstance(probe.error, ExceptionGroup)
+    assert [type(e) for e in probe.error.exceptions] == [KeyError, ValueError, OSError]
+    assert source.outcomes == ["failed", "failed", "done"]
+
+
+def test_an_outer_item_is_held_while_its_iterator_is_drawn_from() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](3)
+    flat_map(source, lambda x: of(x, x)).subscribe(probe)
+    source.next(1, 2)
+    assert probe.items == [1, 1, 2]
+    assert source.outcomes == ["done", None]
+
+    probe.cancel()
+
+    assert source.outcomes == ["done", "released"]

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -11,6 +12,7 @@ from rstreams.operators.merge import merge
 from rstreams.operators.take import take
 from rstreams.runtime.scope import Scope
 from rstreams.sources.empty import empty
+from rstreams.sources.fail import fail
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.generate import generate
 from rstreams.sources.of import of
@@ -313,3 +315,98 @@ async def test_a_cancel_between_turns_leaves_nothing_behind() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert not scope.nursery.child_tasks
     assert len(probe.items) == taken
+
+
+# delayed errors, and sources over plain iterators
+
+
+def test_delayed_errors_wait_for_the_others_and_come_together() -> None:
+    one, two, three = ManualPublisher[int](), ManualPublisher[int](), ManualPublisher[int]()
+    probe = ProbeSubscriber[int](1)
+    merge(one, two, three, delay_errors=True).subscribe(probe)
+    first, second = ValueError(), KeyError()
+    one.next(1, 2)
+    one.error(first)
+    two.error(second)
+    assert probe.items == [1]
+    probe.request(5)
+    three.next(3)
+    assert not probe.ended
+    three.complete()
+
+    assert probe.items == [1, 2, 3]
+    assert isinstance(probe.error, ExceptionGroup)
+    assert probe.error.exceptions == (first, second)
+    assert str(probe.error) == "merge: 2 streams failed (2 sub-exceptions)"
+    assert not three.cancelled  # 2.3
+
+
+def test_one_delayed_error_stays_itself() -> None:
+    error, probe = LookupError(), ProbeSubscriber[int](UNBOUNDED)
+
+    merge(fail(error), range_(3), delay_errors=True).subscribe(probe)
+
+    assert probe.items == [0, 1, 2]
+    assert probe.error is error
+
+
+def test_an_iterator_that_raises_midway() -> None:
+    probe = ProbeSubscriber[int](UNBOUNDED)
+    merge(from_iterable(1 // (1 - x) for x in range(3)), range_(10, 13)).subscribe(probe)
+    assert probe.items == [1, 10]
+    assert isinstance(probe.error, ZeroDivisionError)
+
+    delayed = ProbeSubscriber[int](UNBOUNDED)
+    merge(from_iterable(1 // (1 - x) for x in range(3)), range_(10, 13), delay_errors=True).subscribe(delayed)
+    assert delayed.items == [1, 10, 11, 12]
+    assert isinstance(delayed.error, ZeroDivisionError)
+
+
+def test_plain_iterators_are_drawn_as_requested_and_no_further() -> None:
+    drawn: list[int] = []
+    probe = ProbeSubscriber[int](3)
+
+    merge(from_iterable(drawn.append(x) or x for x in range(9)), range_(10, 19)).subscribe(probe)  # type: ignore[func-returns-value]
+
+    assert probe.items == [0, 10, 1]
+    assert drawn == [0, 1]
+
+
+def test_ranges_complete_right_behind_their_last_item() -> None:
+    probe = ProbeSubscriber[int](4)
+
+    merge(range_(2), range_(10, 12), empty()).subscribe(probe)
+
+    assert probe.items == [0, 10, 1, 11]
+    assert probe.completed
+
+
+def test_an_iterator_is_closed_when_it_is_cancelled() -> None:
+    closed: list[bool] = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(10)
+        finally:
+            closed.append(True)
+
+    probe = ProbeSubscriber[int](2)
+    merge(from_iterable(numbers()), range_(10)).subscribe(probe)
+    probe.cancel()
+
+    assert closed == [True]
+    assert probe.items == [0, 0]
+
+
+def test_a_subscriber_that_raises_for_a_drawn_item_ends_it() -> None:
+    def on_item(_: int) -> None:
+        raise StopIteration
+
+    manual, probe = ManualPublisher[int](), ProbeSubscriber[int](on_item=on_item)
+    merge(range_(10), range_(10), manual).subscribe(probe)
+    with pytest.raises(StopIteration):
+        probe.request(UNBOUNDED)
+
+    assert probe.items == [0]
+    assert manual.cancelled
+    assert probe.signals == ["on_subscribe", "on_next"]

@@ -1,0 +1,172 @@
+"""combine_latest: the latest items of all sources, whenever one of them has a new one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from rstreams._demand import take_demand
+from rstreams._holds import SharedHold, share_hold
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+from rstreams.operators._inputs import Input, Inputs
+from rstreams.operators._stage import Joined, require_at_least, require_publisher, window_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@overload
+def combine_latest(
+    source: Publisher[T], /, *, prefetch: int = 32, delay_errors: bool = False
+) -> Publisher[tuple[T]]: ...
+@overload
+def combine_latest(
+    source: Publisher[T], second: Publisher[R], /, *, prefetch: int = 32, delay_errors: bool = False
+) -> Publisher[tuple[T, R]]: ...
+@overload
+def combine_latest(
+    source: Publisher[T],
+    second: Publisher[R],
+    third: Publisher[S],
+    /,
+    *,
+    prefetch: int = 32,
+    delay_errors: bool = False,
+) -> Publisher[tuple[T, R, S]]: ...
+@overload
+def combine_latest(
+    source: Publisher[T],
+    second: Publisher[R],
+    third: Publisher[S],
+    fourth: Publisher[K],
+    /,
+    *,
+    prefetch: int = 32,
+    delay_errors: bool = False,
+) -> Publisher[tuple[T, R, S, K]]: ...
+@overload
+def combine_latest(
+    source: Publisher[T],
+    second: Publisher[R],
+    third: Publisher[S],
+    fourth: Publisher[K],
+    fifth: Publisher[V],
+    /,
+    *,
+    prefetch: int = 32,
+    delay_errors: bool = False,
+) -> Publisher[tuple[T, R, S, K, V]]: ...
+@overload
+def combine_latest(
+    *sources: Publisher[Any], prefetch: int = 32, delay_errors: bool = False
+) -> Publisher[tuple[Any, ...]]: ...
+def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: bool = False) -> Publisher[Any]:
+    """Emit a tuple of the latest items of all sources each time one of them has a new one.
+
+        --1-----2--------3-->
+        -----a-----b--|
+            combine_latest
+        -----1a-2a-2b----3b->
+
+    Args:
+        *sources: Subscribed to at once, in this order; none at all is an empty stream.
+        prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
+        delay_errors: Let failures wait until all other sources are through; several end the stream as an
+            `ExceptionGroup`, in the order in which they came.
+
+    Demand: With the first request each source is asked for `prefetch` items, and for more as its items leave. Nothing
+        is skipped: where demand is slow, items wait in the queues of their sources, which take turns. Only items
+        that come before every source has sent one make no tuple if another of the same source follows.
+    Holds: The latest item of each source is held until the next one takes its place, or the stream completes. A tuple
+        shares the outcome of its newest item. On cancel and on error, items that are in no tuple yet are given
+        back (released).
+    Errors: `TypeError` at the call if a source is no publisher, `ConfigError` if `prefetch` is less than 1, and as
+        `on_error` for a link whose window is 1: its next item could never come. The first source that fails ends the
+        stream at once.
+    Cancels: All other sources, when one fails, and when one completes without any item.
+    Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).combine_latest(Stream.of("a")).to_list()
+        [(1, 'a'), (2, 'a')]
+    """
+    for position, source in enumerate(sources):
+        require_publisher(f"combine_latest(*sources): source {position} must be", source)
+    require_at_least("combine_latest", "prefetch", prefetch, 1)
+    return Joined(
+        lambda downstream: _CombineLatest(downstream, len(sources), prefetch, delay_errors=delay_errors).start(sources)
+    )
+
+
+class _Latest(Input[Any]):
+    """An input one item of which is always held."""
+
+    __slots__ = ()
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        window = window_of(subscription)
+        if window > 1:
+            super().on_subscribe(subscription)
+            return
+        subscription.cancel()
+        msg = "combine_latest needs 2 items of a source at once, but the window of the link it reads is 1"
+        self.on_error(ConfigError(msg))
+
+
+class _CombineLatest(Inputs[tuple[Any, ...]]):
+    __slots__ = ("_kept", "_latest", "_missing", "_next")
+
+    def __init__(
+        self, downstream: Subscriber[tuple[Any, ...]], count: int, prefetch: int, *, delay_errors: bool
+    ) -> None:
+        super().__init__(downstream, count, prefetch, delay_errors=delay_errors)
+        self.inputs = [_Latest(self, prefetch) for _ in range(count)]
+        self._latest: list[Any] = [None] * count
+        self._kept: dict[int, SharedHold] = {}  # the claims on the latest items
+        self._missing = set(range(count))  # sources that have not sent anything yet
+        self._next = 0  # whose turn it is
+
+    def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time
+        if self._ended:
+            return 0
+        inputs = self.inputs
+        if all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing):
+            self._finish()
+            return 0
+        if not self._demand:
+            return 0
+        for position in (*range(self._next, len(inputs)), *range(self._next)):
+            if inputs[position].has_item():
+                self._next = (position + 1) % len(inputs)
+                self._replace(position)
+                return 1
+            if self._ended:
+                return 0
+        # Nothing is there; an iterator may just have shown its end.
+        return int(all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing))
+
+    def _replace(self, position: int) -> None:
+        item, hold = self.inputs[position].take()
+        kept = share_hold(hold)
+        before = self._kept.get(position)
+        self._latest[position], self._kept[position] = item, kept
+        self._missing.discard(position)
+        if before is not None:
+            before.done()
+        if not self._missing:
+            self._demand = take_demand(self._demand, 1)
+            self._emit(tuple(self._latest), share_hold(kept.hold()))
+        if not self._ended:
+            self.inputs[position].taken()
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        all_kept, self._kept = self._kept, {}
+        for kept in all_kept.values():
+            if self._missing:
+                kept.release()
+            else:
+                kept.done()

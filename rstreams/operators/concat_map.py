@@ -1,0 +1,131 @@
+"""concat_map: each item replaced by a whole stream, one after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._holds import SharedHold, share_hold
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._merging import all_of
+from rstreams.operators._one_inner import OneInner
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def concat_map(
+    source: Publisher[T], function: Callable[[T], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+) -> Publisher[R]:
+    """Emit all items of the stream `function(item)` for each item of `source`, one stream after the other.
+
+        --1--------2---------|
+        concat_map(x -> x x)
+        --1--1-----2--2------|
+
+    Args:
+        source: Where the outer items come from.
+        function: Called once an outer item when its turn has come; it must not block.
+        prefetch: How many outer items are kept at most, the one whose stream is running among them; at least 1.
+        delay_errors: Let failures wait until all other streams are through; several end the stream as an
+            `ExceptionGroup`, in the order in which they came.
+
+    Demand: With the first request the source is asked for `prefetch` items, and for one more each time an inner stream
+        is through. The inner stream is asked for exactly what was requested and not yet received.
+    Holds: An outer item is held until its stream is complete and all who hold what it emitted have let go. On cancel,
+        and when the stream fails, those that are not through are given back (released).
+    Errors: `ConfigError` at the call if `prefetch` is less than 1. What `function` raises, or a result that is no
+        publisher (`TypeError`), ends the stream, as does an inner stream that fails; the outer item counts
+        as failed.
+    Cancels: The source and the inner stream, when one fails.
+    Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of(2, 3).concat_map(lambda n: Stream.range(n)).to_list()
+        [0, 1, 0, 1, 2]
+    """
+    require_at_least("concat_map", "prefetch", prefetch, 1)
+    return Lifted(source, lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors))
+
+
+class _ConcatMap(OneInner[T, R]):
+    __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_prefetch", "_waiting")
+
+    def __init__(
+        self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], prefetch: int, *, delay_errors: bool
+    ) -> None:
+        super().__init__(downstream, function)
+        self._prefetch = prefetch
+        self._delay_errors = delay_errors
+        self._errors: list[BaseException] = []
+        self._waiting: deque[tuple[T, SharedHold]] = deque()
+        self._advancing = False
+        self._due = 0  # streams that are through and whose places nobody has been asked to fill yet
+
+    def on_next(self, item: T) -> None:
+        if not self._ended:
+            self._waiting.append((item, share_hold(self._upstream.hold())))
+            self._advance()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._delay_errors:
+            super().on_error(error)
+        elif not self._ended:
+            self._errors.append(error)
+            self.on_complete()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        self._outer_complete = True
+        self._advance()
+
+    def _begin(self) -> None:
+        self._upstream.request(self._prefetch)
+
+    def _inner_is_through(self) -> None:
+        self._due += 1
+        self._advance()
+
+    def _inner_failed(self, error: BaseException) -> None:
+        if self._delay_errors:
+            self._errors.append(error)
+            self._inner_is_through()
+        else:
+            self._fail(error)
+
+    def _advance(self) -> None:
+        """Go to the next stream; one that completes at once only makes the loop turn again (3.3)."""
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while not self._ended and self._current is None:
+                if self._waiting:
+                    self._subscribe(*self._waiting.popleft())
+                elif self._outer_complete:
+                    self._finish()
+                elif self._due:
+                    due, self._due = self._due, 0
+                    self._upstream.request(due)
+                else:
+                    return
+        finally:
+            self._advancing = False
+
+    def _finish(self) -> None:
+        if self._errors:
+            self._fail(all_of("concat_map", self._errors))
+        else:
+            super().on_complete()
+
+    def _kept_items(self) -> int:
+        return len(self._waiting)
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        waiting, self._waiting = self._waiting, deque()
+        for _, kept in waiting:
+            kept.release()

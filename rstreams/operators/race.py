@@ -1,0 +1,137 @@
+"""race: the source that is first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from rstreams._demand import add_demand
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import ENDED, require_subscription
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._stage import Joined, Stage, require_publisher
+
+T = TypeVar("T")
+
+
+def race(*sources: Publisher[T]) -> Publisher[T]:
+    """Emit what the source emits that is the first to send an item or its end; the others are cancelled.
+
+        -----1--2--3--|
+        --8--9--|
+              race
+        --8--9--|
+
+    Args:
+        *sources: Subscribed to at once, in this order; none at all is an empty stream.
+
+    Demand: Each source is asked for what is requested, until the first has won; then it alone. So of the losers at most
+        so many items are requested in vain, each.
+    Holds: Items pass through; those of the losers are never taken.
+    Errors: `TypeError` at the call if a source is no publisher. A source whose first signal is an error has won.
+    Cancels: The losers, before the winner's first signal is passed on.
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> await Stream.never().race(Stream.of(8, 9)).to_list()
+        [8, 9]
+    """
+    for position, source in enumerate(sources):
+        require_publisher(f"race(*sources): source {position} must be", source)
+    return Joined(lambda downstream: _Race(downstream).start(sources))
+
+
+class _Race(Stage[T, T]):
+    __slots__ = ("_demand", "_runners", "_winner")
+
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self._runners: list[_Runner[T]] = []
+        self._winner: _Runner[T] | None = None
+        self._demand = 0
+
+    def start(self, sources: Sequence[Publisher[T]]) -> None:
+        self._downstream.on_subscribe(self)
+        if not sources:
+            self.on_complete()
+        self._runners = [_Runner(self) for _ in sources]
+        for source, runner in zip(sources, tuple(self._runners), strict=True):
+            if self._winner is None and not self._ended:
+                source.subscribe(runner)
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        if self._winner is not None:
+            self._winner.upstream.request(n)
+            return
+        self._demand = add_demand(self._demand, n)
+        for runner in tuple(self._runners):
+            if self._winner is None or self._winner is runner:
+                runner.upstream.request(n)
+
+    def hold(self) -> Hold:
+        return NO_HOLD if self._winner is None else self._winner.upstream.hold()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return [runner.upstream for runner in self._runners if runner.upstream is not ENDED]
+
+    def _let_go(self) -> None:
+        for runner in self._runners:
+            runner.upstream.cancel()
+
+    # runners call these
+
+    @property
+    def demand(self) -> int:
+        """What has been requested before there was a winner."""
+        return self._demand
+
+    def open(self) -> bool:
+        """Tell whether nobody has won yet."""
+        return self._winner is None and not self._ended
+
+    def has_won(self, runner: _Runner[T]) -> bool:
+        """Tell whether `runner` is the winner, which it becomes if it is the first to ask."""
+        if self._winner is None and not self._ended:
+            self._winner = runner
+            losers = [r for r in self._runners if r is not runner]
+            self._runners = [runner]
+            for loser in losers:
+                loser.upstream.cancel()
+        return self._winner is runner and not self._ended
+
+    def pass_on(self, item: T) -> None:
+        """Emit an item of the winner."""
+        self._downstream.on_next(item)
+
+
+class _Runner(Generic[T]):
+    __slots__ = ("_race", "upstream")
+
+    def __init__(self, race: _Race[T]) -> None:
+        self._race = race
+        self.upstream: Subscription = ENDED
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.upstream is not ENDED or not self._race.open():
+            subscription.cancel()
+            return
+        self.upstream = subscription
+        if self._race.demand:
+            subscription.request(self._race.demand)
+
+    def on_next(self, item: T) -> None:
+        if self._race.has_won(self):
+            self._race.pass_on(item)
+
+    def on_error(self, error: BaseException) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        if self._race.has_won(self):
+            self._race.on_error(error)
+
+    def on_complete(self) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        if self._race.has_won(self):
+            self._race.on_complete()

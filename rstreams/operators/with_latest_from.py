@@ -1,0 +1,150 @@
+"""with_latest_from: each item together with the latest one of another source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+
+from rstreams._demand import UNBOUNDED
+from rstreams._subscription import ENDED, require_subscription
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.operators._stage import Lifted, Stage, require_publisher
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tuple[T, R]]:
+    """Emit each item of `source` together with the latest item of `other`.
+
+        --1-----2-----3--|
+        -----a-----b------->
+          with_latest_from
+        --------2a----3b-|
+
+    Args:
+        source: Whose items make the tuples. Those that come before the first one of `other` are dropped.
+        other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last item.
+
+    Demand: Goes to `source`, and one more for each item dropped. With the first request `other` is asked for all it
+        has; only its latest item is kept.
+    Holds: Items of `source` pass through; those of `other` are done when they come.
+    Errors: `TypeError` at the call if `other` is no publisher. The first of the two that fails ends the stream.
+    Cancels: `other`, when `source` ends; `source`, when `other` fails or completes without any item.
+    Spec: Reactive Streams 1.1, 3.8, 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).with_latest_from(Stream.of("a", "b")).to_list()
+        [(1, 'b'), (2, 'b')]
+    """
+    require_publisher("with_latest_from(other): other must be", other)
+    return Lifted(source, lambda downstream: _WithLatestFrom[T, R](downstream).listening_to(other))
+
+
+class _WithLatestFrom(Stage[T, tuple[T, R]]):
+    __slots__ = ("_dropped", "_early", "_latest", "_other")
+
+    def __init__(self, downstream: Subscriber[tuple[T, R]]) -> None:
+        super().__init__(downstream)
+        self._other = _Other(self)
+        self._latest: list[R] = []  # none or one
+        self._dropped = 0
+        self._early: Callable[[], None] | None = None  # how the other source ended before this one was there
+
+    def listening_to(self, other: Publisher[R]) -> Self:
+        other.subscribe(self._other)
+        return self
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        first = self._upstream is ENDED and not self._ended
+        super().on_subscribe(subscription)
+        if first and self._early is not None:
+            self._early()
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._latest:
+            self._downstream.on_next((item, self._latest[0]))
+        else:
+            self._dropped += 1
+            self._upstream.request(1)
+
+    def on_complete(self) -> None:
+        if not self._ended:
+            self._other.upstream.cancel()
+        super().on_complete()
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._other.ask()
+            self._upstream.request(n)
+
+    def _let_go(self) -> None:
+        self._other.upstream.cancel()
+
+    def _delivered(self, received: int) -> int:
+        return received - self._dropped
+
+    # the other source calls these
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything has been requested yet."""
+        return self._requested > 0
+
+    def keep(self, item: R) -> None:
+        """Remember the latest item."""
+        self._latest[:] = (item,)
+
+    def other_failed(self, error: BaseException) -> None:
+        """End the stream, for the other source has failed."""
+        if self._upstream is ENDED:
+            self._early = partial(self._fail, error)
+        else:
+            self._fail(error)
+
+    def other_is_through(self) -> None:
+        """End the stream if no tuple can come any more."""
+        if self._latest:
+            return
+        if self._upstream is ENDED:
+            self._early = self._complete
+        else:
+            self._complete()
+
+
+class _Other(Generic[R]):
+    __slots__ = ("_asked", "_stage", "upstream")
+
+    def __init__(self, stage: _WithLatestFrom[Any, R]) -> None:
+        self._stage = stage
+        self._asked = False
+        self.upstream: Subscription = ENDED
+
+    def ask(self) -> None:
+        if not self._asked and self.upstream is not ENDED:
+            self._asked = True
+            self.upstream.request(UNBOUNDED)
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.upstream is not ENDED or self._stage.ended:
+            subscription.cancel()
+            return
+        self.upstream = subscription
+        if self._stage.asked:
+            self.ask()
+
+    def on_next(self, item: R) -> None:
+        if not self._stage.ended:
+            self._stage.keep(item)
+
+    def on_error(self, error: BaseException) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        self._stage.other_failed(error)
+
+    def on_complete(self) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        self._stage.other_is_through()
