@@ -91,6 +91,9 @@ class Overlapping(Lists[T]):
         window = super().window
         return window if window == UNBOUNDED else max((window - self._count) // self._skip + 1, 1)
 
+    def _kept_items(self) -> int:
+        return len(self._lists[0][0]) if self._lists else 0
+
     def _emit_first(self) -> None:
         items, holds = self._lists.popleft()
         self._demand = take_demand(self._demand, 1)

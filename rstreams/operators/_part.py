@@ -171,7 +171,9 @@ class Part(Generic[T]):
     def close(self) -> None:
         """Take note that no more items come."""
         self.complete = True
-        if not self._busy:
+        if not self.taken and not self._queue:
+            self._splitting.forget(self)  # whoever subscribes finds it complete, and until then nobody need know it
+        elif not self._busy:
             self._drain()
 
     def shut(self, error: BaseException | None) -> Sequence[Entry[T]]:

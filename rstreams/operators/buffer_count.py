@@ -85,6 +85,9 @@ class _BufferCount(Lists[T]):
         window = super().window
         return window if window == UNBOUNDED else window // self._count
 
+    def _kept_items(self) -> int:
+        return len(self._items)
+
     def _emit_items(self) -> None:
         items, self._items = self._items, []
         holds, self._holds = self._holds, []

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import rstreams
 from rstreams._demand import UNBOUNDED
+from rstreams._runs import Counted, Counts
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.map import map as map_
@@ -225,3 +226,14 @@ def test_overlapping_lists_need_a_window_too() -> None:
     buffer_count(Link(), 5, skip=2).subscribe(probe)
 
     assert "buffer_count(count=5)" in str(probe.error)
+
+
+@pytest.mark.parametrize(("skip", "kept"), [(None, 2), (1, 2), (2, 2), (4, 2)])
+def test_the_counts_tell_what_is_kept(skip: int | None, kept: int) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[list[int]](5)
+    buffer_count(source, 3, skip=skip).subscribe(probe)
+    source.next(1, 2)
+
+    subscription = probe.subscription
+    assert isinstance(subscription, Counted)
+    assert subscription.counts() == Counts(requested=5, delivered=0, buffered=kept)

@@ -10,6 +10,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rstreams
 from rstreams import Stream
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
@@ -252,3 +253,15 @@ def test_windows_end_one_way_or_the_other(items: int, count: int, skip: int, con
     else:
         assert isinstance(probe.error, DemandDeadlock)
         assert concurrency < -(-count // skip)
+
+
+async def test_over_a_link() -> None:
+    async with rstreams.Node() as node:
+        node.serve("numbers", Stream.range(1_000))
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            grouped = Stream(group_by(connection.stream("numbers", window=32), lambda x: x % 4))
+            with trio.fail_after(10):
+                assert sum(await grouped.flat_map(_total, concurrency=4).to_list()) == sum(range(1_000))
+                with pytest.raises(DemandDeadlock, match="keeps 32 items"):
+                    await grouped.flat_map(_total, concurrency=2).to_list()

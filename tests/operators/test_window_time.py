@@ -138,3 +138,16 @@ def test_a_window_that_outlives_the_cancel_still_ends_in_time() -> None:
         assert items == [[1, 2]]
         assert source.cancelled
         assert scheduler.timers == 0
+
+
+def test_empty_windows_nobody_subscribes_to_are_not_kept() -> None:
+    with VirtualScheduler() as scheduler:
+        taken: list[Publisher[int]] = []
+        probe = ProbeSubscriber[Publisher[int]](UNBOUNDED, on_item=taken.append)
+        window_time(ManualPublisher[int](), 1.0).subscribe(probe)
+        scheduler.advance(100.0)
+
+    assert len(taken) == 101
+    assert len(probe.subscription._parts) == 1  # type: ignore[union-attr]
+    taken[0].subscribe(late := ProbeSubscriber[int]())
+    assert late.signals == ["on_subscribe", "on_complete"]
