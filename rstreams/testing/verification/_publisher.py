@@ -453,13 +453,17 @@ class PublisherVerification(Verification, Generic[T]):
         self,
     ) -> None:
         publisher = self.make(self.up_to(3))
-        gone = self._cancelled(publisher)
+        gc.freeze()  # what was there before is not looked through: pytest has a great deal
+        try:
+            gone = self._cancelled(publisher)
 
-        def dropped() -> bool:
-            gc.collect()
-            return gone() is None
+            def dropped() -> bool:
+                gc.collect()
+                return gone() is None
 
-        self.expect(dropped, "the publisher still refers to a subscriber that has cancelled")
+            self.expect(dropped, "the publisher still refers to a subscriber that has cancelled")
+        finally:
+            gc.unfreeze()
 
     def _cancelled(self, publisher: Publisher[T]) -> weakref.ref[Recorder[T]]:
         recorder = self.subscribe(publisher)
