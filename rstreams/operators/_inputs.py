@@ -121,6 +121,9 @@ class Input(Generic[T]):
             self._end()
             self._stage.failed(error)
             return False
+        if self._stage.ended:  # drawing it has cancelled
+            self.upstream.cancel()
+            return False
         self.queue.append((item, NO_HOLD))
         return True
 

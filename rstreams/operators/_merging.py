@@ -137,6 +137,7 @@ class Merging(TurningStage[T, R]):
                         gone.append(inner)
                         continue
                     if self._ended:  # drawing it has cancelled
+                        inner.upstream.cancel()
                         return emitted + 1
                     self._passing = inner
                     on_next(item)
@@ -186,6 +187,7 @@ class Merging(TurningStage[T, R]):
             inner.drawn_out()
             return
         if self._ended:  # drawing it has cancelled
+            inner.upstream.cancel()
             return
         self._demand = take_demand(self._demand, 1)
         self._passing = inner

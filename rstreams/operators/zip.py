@@ -120,6 +120,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
                     self.failed(error)
                     break
                 if self._ended:  # drawing it has cancelled
+                    self._let_go()
                     break
                 emitted += 1
                 on_next(row)

@@ -161,6 +161,8 @@ class IteratorEmission(Generic[T]):
                 self._stop()
             else:
                 self._dispose()
+        elif self._generator is not None and not self._busy:
+            self._dispose()
 
     def hold(self) -> Hold:
         return NO_HOLD
@@ -242,7 +244,9 @@ class IteratorEmission(Generic[T]):
         self._exact = None
         if self._next_turn is not None:
             self._next_turn.cancel()
-        if generator is not None:
+        if generator is not None and getattr(generator, "gi_running", False):
+            self._generator = generator  # cancelled by its own code: whoever draws from it cancels again behind it
+        elif generator is not None:
             try:
                 generator.close()
             except Exception as error:

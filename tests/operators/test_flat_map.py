@@ -64,7 +64,7 @@ def _mapped(
 @pytest.mark.parametrize("option", ["concurrency", "prefetch"])
 def test_a_wrong_option_is_named(option: str, value: int) -> None:
     with pytest.raises(ConfigError, match=rf"flat_map\({option}={value!r}\): {option} must be 1 or more items"):
-        flat_map(of(1), of, **{option: value})
+        flat_map(of(1), of, **{option: value})  # type: ignore[arg-type]
 
 
 def test_a_function_that_returns_no_publisher() -> None:

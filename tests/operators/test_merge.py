@@ -410,3 +410,22 @@ def test_a_subscriber_that_raises_for_a_drawn_item_ends_it() -> None:
     assert probe.items == [0]
     assert manual.cancelled
     assert probe.signals == ["on_subscribe", "on_next"]
+
+
+def test_an_iterator_that_cancels_while_it_is_drawn_from(caplog: pytest.LogCaptureFixture) -> None:
+    probe = ProbeSubscriber[int]()
+    closed: list[bool] = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            probe.cancel()
+            yield 1
+        finally:
+            closed.append(True)
+
+    merge(from_iterable(numbers()), range_(10)).subscribe(probe)
+    probe.request(5)
+
+    assert probe.items == []
+    assert closed == [True]
+    assert not caplog.records

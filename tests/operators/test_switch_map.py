@@ -1,3 +1,5 @@
+import pytest
+
 from rstreams._demand import UNBOUNDED
 from rstreams.operators.switch_map import switch_map
 from rstreams.sources.from_iterable import from_iterable
@@ -12,12 +14,14 @@ class TestSwitchMap(FunctionContract):
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
     failing = staticmethod(lambda source, function: switch_map(source, lambda _: function()))
 
-    def test_items_come_as_requested_and_no_more(self) -> None:
+    @pytest.mark.parametrize("step", [1, 5])
+    def test_items_come_as_requested_and_no_more(self, step: int) -> None:
         probe = ProbeSubscriber[int](1)
         switch_map(from_iterable([1, 2, 3]), lambda x: of(x, x * 10)).subscribe(probe)
         assert probe.items == [1]
 
-        probe.request(5)
+        probe.request(step)
+        probe.request(step)
 
         assert probe.items == [1, 3, 30]  # the streams of 1 and 2 were switched away from
         assert probe.completed
