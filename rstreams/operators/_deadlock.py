@@ -32,11 +32,13 @@ it. It never looks for each item.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeGuard, cast
 
 from rstreams.errors import DemandDeadlock
 from rstreams.operators._merging import Inner, Merging
+from rstreams.operators._one_inner import Inner as CurrentInner
 from rstreams.operators._stage import Stage
+from rstreams.operators.concat_map import _ConcatMap
 from rstreams.sinks import Sink
 
 Way: TypeAlias = Literal["ask", "send", "cancel"]
@@ -100,13 +102,13 @@ def find_deadlock(blocked: Blocked) -> DemandDeadlock | None:
             if key not in seen:
                 seen.add(key)
                 due.append(question)
-    taker = next((stage for stage in met if isinstance(stage, Merging)), None)
+    taker = next((stage for stage in met if isinstance(stage, (Merging, _ConcatMap))), None)
     return None if taker is None else _error(blocked, taker)
 
 
-def _error(blocked: Blocked, taker: Merging[Any, Any]) -> DemandDeadlock:
+def _error(blocked: Blocked, taker: Merging[Any, Any] | _ConcatMap[Any, Any]) -> DemandDeadlock:
     live, kept, bound = blocked.numbers
-    streams = len(taker._active)  # noqa: SLF001 - the stages of one analysis
+    streams = len(taker._active) if isinstance(taker, Merging) else 1  # noqa: SLF001 - the stages of one analysis
     name, takes, part = blocked.describes, operator_of(taker), blocked.part_name
     text = (
         f"{name} has {live} live {part}s and keeps {kept} items for those that are not read, as many as it may "
@@ -117,13 +119,12 @@ def _error(blocked: Blocked, taker: Merging[Any, Any]) -> DemandDeadlock:
 
 
 def _waits_to_ask(stage: object) -> Answer:
-    if isinstance(stage, Inner):
-        merging = stage._merging  # noqa: SLF001
-        if _is_busy(merging):
-            return None
-        return [(ASK, merging._downstream), *_ends(merging)] if stage.queue and not merging._demand else None  # noqa: SLF001
+    if isinstance(stage, (Inner, CurrentInner)):
+        return _inner_waits_to_ask(stage)
     if isinstance(stage, Merging):
         return _merging_waits_to_ask(stage)
+    if _is_concat(stage):
+        return _concat_waits_to_ask(stage)
     if _is_simple(stage):
         return [(ASK, cast("Stage[Any, Any]", stage)._downstream)]  # noqa: SLF001
     return _own(stage, "waits_to_ask")
@@ -132,6 +133,8 @@ def _waits_to_ask(stage: object) -> Answer:
 def _waits_to_send(stage: object) -> Answer:
     if isinstance(stage, Merging):
         return _merging_waits_to_send(stage)
+    if _is_concat(stage):
+        return _concat_waits_to_send(stage)
     if _is_simple(stage):
         return [(SEND, cast("Stage[Any, Any]", stage)._upstream)]  # noqa: SLF001
     return _own(stage, "waits_to_send")
@@ -142,7 +145,9 @@ def _waits_to_cancel(stage: object) -> Answer:
         return []
     if isinstance(stage, Inner):
         return _ends(stage._merging)  # noqa: SLF001
-    if isinstance(stage, Merging):
+    if isinstance(stage, CurrentInner):
+        stage = stage._stage  # noqa: SLF001
+    if isinstance(stage, Merging) or _is_concat(stage):
         return _ends(stage)
     if _is_simple(stage):
         return [(CANCEL, cast("Stage[Any, Any]", stage)._downstream)]  # noqa: SLF001
@@ -154,6 +159,17 @@ _ANSWERS: Final[dict[Way, Callable[[object], Answer]]] = {
     SEND: _waits_to_send,
     CANCEL: _waits_to_cancel,
 }
+
+
+def _inner_waits_to_ask(inner: Inner[Any, Any] | CurrentInner[Any, Any]) -> Answer:
+    """It asks for more when what it has is asked for."""
+    if isinstance(inner, CurrentInner):
+        stage = inner._stage  # noqa: SLF001
+        return [(ASK, stage._downstream), *_ends(stage)] if _is_concat(stage) else None  # noqa: SLF001
+    merging = inner._merging  # noqa: SLF001
+    if _is_busy(merging) or not inner.queue or merging._demand:  # noqa: SLF001
+        return None
+    return [(ASK, merging._downstream), *_ends(merging)]  # noqa: SLF001
 
 
 def _merging_waits_to_ask(merging: Merging[Any, Any]) -> Answer:
@@ -183,13 +199,37 @@ def _merging_waits_to_send(merging: Merging[Any, Any]) -> Answer:
     return waits if merging._outer_complete else [*waits, (SEND, merging._upstream)]  # noqa: SLF001
 
 
-def _ends(merging: Merging[Any, Any]) -> list[tuple[Way, object]]:
+def _concat_waits_to_ask(stage: _ConcatMap[Any, Any]) -> Answer:
+    """concat_map asks for the next outer item when its current stream is through."""
+    current = stage._current  # noqa: SLF001
+    if current is None or stage._outer_complete:  # noqa: SLF001
+        return None
+    if not stage._demand:  # noqa: SLF001
+        return [(ASK, stage._downstream)]  # noqa: SLF001
+    return [*_ends(stage), (SEND, current.upstream)]
+
+
+def _concat_waits_to_send(stage: _ConcatMap[Any, Any]) -> Answer:
+    current = stage._current  # noqa: SLF001
+    if not stage._demand:  # noqa: SLF001
+        return [(ASK, stage._downstream)]  # noqa: SLF001
+    if stage._advancing or (current is None and stage._waiting):  # noqa: SLF001
+        return None
+    return [(SEND, stage._upstream if current is None else current.upstream)]  # noqa: SLF001
+
+
+def _ends(merging: Stage[Any, Any]) -> list[tuple[Way, object]]:
     """Whoever cancels the merged stream cancels all its streams."""
     return [(CANCEL, merging._downstream)]  # noqa: SLF001
 
 
 def _is_busy(merging: Merging[Any, Any]) -> bool:
     return merging._draining or merging._next_turn is not None  # noqa: SLF001
+
+
+def _is_concat(stage: object) -> TypeGuard[_ConcatMap[Any, Any]]:
+    # switch_map is another thing: the next outer item ends its current stream.
+    return isinstance(stage, _ConcatMap)
 
 
 def _is_simple(stage: object) -> bool:

@@ -16,12 +16,14 @@ from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import DemandDeadlock
 from rstreams.operators._stage import Lifted, Stage
+from rstreams.operators.concat_map import concat_map
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.group_by import group_by
 from rstreams.operators.map import map as map_
 from rstreams.operators.merge import merge
 from rstreams.operators.reduce import reduce
+from rstreams.operators.switch_map import switch_map
 from rstreams.operators.window_count import window_count
 from rstreams.operators.window_time import window_time
 from rstreams.sources.from_iterable import from_iterable
@@ -114,6 +116,35 @@ def test_windows_that_overlap_where_one_at_a_time_is_taken() -> None:
         " its next window waits for flat_map(concurrency=1), all of whose streams wait for items of that window_count: "
         "concurrency must be at least the number of live windows"
     )
+
+
+def test_windows_that_overlap_under_concat_map() -> None:
+    probe = _run(concat_map(window_count(range_(100), 10, skip=2, prefetch=4), _total))
+    enough = _run(concat_map(window_count(range_(20), 10, skip=2, prefetch=9), _total))
+
+    assert isinstance(probe.error, DemandDeadlock)
+    assert (probe.error.blocked, probe.error.waits_for, probe.error.concurrency) == ("window_count", "concat_map", 1)
+    assert enough.items == [sum(range(20)[i : i + 10]) for i in range(0, 20, 2)]
+
+
+@pytest.mark.parametrize("request_", [1, UNBOUNDED])
+def test_groups_under_concat_map(request_: int) -> None:
+    probe = _run(concat_map(group_by(range_(100), lambda x: x % 2, prefetch=4), lambda group: group), request_)
+
+    assert isinstance(probe.error, DemandDeadlock) == (request_ == UNBOUNDED)
+
+
+def test_concat_map_inside_a_group() -> None:
+    probe = _run(_groups([1, 2, 3] * 100, 2, 8, lambda group: concat_map(group, lambda x: of(x, x))))
+
+    assert isinstance(probe.error, DemandDeadlock)
+
+
+def test_switch_map_goes_on_by_itself() -> None:
+    probe = _run(switch_map(window_count(range_(30), 4, skip=2, prefetch=3), lambda window: window))
+
+    assert probe.error is None
+    assert probe.completed
 
 
 def test_windows_that_overlap_with_room_for_what_the_later_ones_gather() -> None:
