@@ -33,6 +33,10 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         its error; later ones are never subscribed to.
     Cancels: The current source, when cancelled itself.
     Spec: Reactive Streams 1.1, 3.3 (any number of empty sources goes by without recursion), 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).concat(Stream.of(8, 9)).to_list()
+        [1, 2, 8, 9]
     """
     for position, source in enumerate(sources):
         require_publisher(f"concat(*sources): source {position} must be", source)

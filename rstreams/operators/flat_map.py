@@ -49,6 +49,10 @@ def flat_map(
         as failed. Errors are passed on at once, without the items waiting.
     Cancels: The source and all inner streams, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).flat_map(lambda x: Stream.of(x, x * 10)).to_list()
+        [1, 10, 2, 20]
     """
     require_at_least("flat_map", "concurrency", concurrency, 1)
     require_at_least("flat_map", "prefetch", prefetch, 1)

@@ -36,6 +36,10 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         its error at once, without the items waiting.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).merge(Stream.of(8, 9)).to_list()
+        [1, 8, 2, 9]
     """
     for position, source in enumerate(sources):
         require_publisher(f"merge(*sources): source {position} must be", source)
