@@ -73,7 +73,9 @@ class _ObservablePublisher(Generic[T]):
 
     def subscribe(self, subscriber: Any) -> None:  # noqa: ANN401 - a stage of our own
         require_subscriber(subscriber)
-        subscriber.on_subscribe(_Observing(self._observable, subscriber))
+        observing = _Observing(self._observable, subscriber)
+        subscriber.on_subscribe(observing)
+        observing.open()
 
 
 class _Observing(Generic[T]):
@@ -86,22 +88,34 @@ class _Observing(Generic[T]):
         self._thread = get_ident()
         self._on_the_way = BoundedSemaphore(_FROM_THREADS)
         self._disposable: abc.DisposableBase | None = None
+        self._open = False  # `on_subscribe` has returned: signals come one after the other (1.3)
+        self._asked = False
         self._ended = False
+
+    def open(self) -> None:
+        self._open = True
+        if self._asked and not self._ended:
+            self._begin()
 
     def request(self, n: int) -> None:
         error = demand_error(n)
         if error is not None:
             self.cancel()
             self._subscriber.on_error(error)  # 3.9
-        elif self._disposable is None and not self._ended:
-            self._disposable = self._observable.subscribe(
-                partial(self._signal, self._subscriber.on_next),
-                partial(self._signal, self._end, self._subscriber.on_error),
-                partial(self._signal, self._end, self._subscriber.on_complete),
-                scheduler=rx_scheduler(self._scheduler),
-            )
-            if self._ended:
-                self._disposable.dispose()
+        elif not self._asked and not self._ended:
+            self._asked = True
+            if self._open:
+                self._begin()
+
+    def _begin(self) -> None:
+        self._disposable = self._observable.subscribe(
+            partial(self._signal, self._subscriber.on_next),
+            partial(self._signal, self._end, self._subscriber.on_error),
+            partial(self._signal, self._end, self._subscriber.on_complete),
+            scheduler=rx_scheduler(self._scheduler),
+        )
+        if self._ended:
+            self._disposable.dispose()
 
     def cancel(self) -> None:
         self._ended = True

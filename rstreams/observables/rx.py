@@ -24,7 +24,7 @@ from rstreams._demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
 from rstreams._runs import Counts
 from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED
+from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams._threads import get_ident
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscription
 from rstreams.errors import BufferOverflow, SpecViolation
@@ -278,6 +278,7 @@ class _Feed(Generic[T, R]):
         self.asked = True  # there is nobody to ask yet
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
         if self.upstream is not ENDED:
             subscription.cancel()  # 2.5
             return
@@ -294,7 +295,7 @@ class _Feed(Generic[T, R]):
 
     def on_error(self, error: BaseException) -> None:
         self._end()
-        self.observer.on_error(cast("Exception", error))
+        self.observer.on_error(cast("Exception", checked_error(error)))
 
     def on_complete(self) -> None:
         self._end()

@@ -25,6 +25,7 @@ SUBJECTS: dict[type[Verification], Iterable[str]] = {
     test_links.TestTcpLink: test_links.TCP,
     test_subscribers.TestSinks: test_subscribers.SINKS,
     test_subscribers.TestPublish: [test_subscribers.PUBLISH],
+    test_subscribers.TestProducers: test_subscribers.ADDRESSES,
 }
 
 

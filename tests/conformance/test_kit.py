@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from rstreams.operators.on_error_resume import on_error_resume
 from rstreams.sources.empty import empty
 from rstreams.sources.never import never
 from rstreams.testing.verification import (
+    Environment,
     IdentityProcessorVerification,
     PublisherVerification,
     SubscriberBlackboxVerification,
     SubscriberWhiteboxVerification,
+    TrioEnvironment,
     Verification,
 )
 from rstreams.testing.verification._rules import rule_of
@@ -355,3 +358,26 @@ def _holds(verification: type[Verification], name: str) -> bool:
             if tested.env.violations:
                 return False
     return True
+
+
+def test_what_never_comes_is_waited_for_no_longer_than_said() -> None:
+    @asynccontextmanager
+    async def nothing() -> AsyncIterator[str]:
+        yield "a resource"
+
+    with TrioEnvironment(nothing, timeout_s=0.01) as env:
+        assert env.resource == "a resource"
+        assert not env.until(lambda: False)
+        assert env.until(lambda: True)
+        assert env.act(lambda: 7) == env.call(lambda: 7) == 7
+        with pytest.raises(LookupError):
+            env.act(lambda: [7][1])
+
+
+def test_what_happens_at_once_needs_no_settling() -> None:
+    with Environment() as env:
+        assert env.act(lambda: 7) == 7
+        assert env.until(lambda: True)
+        assert not env.until(lambda: False)
+        env.violate("1.1", "more than was asked for")
+        assert env.violations == ["1.1: more than was asked for"]

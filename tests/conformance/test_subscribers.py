@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
+from rstreams._demand import UNBOUNDED
 from rstreams.abc import Subscriber
+from rstreams.message import encode_item
+from rstreams.node._address import Producer
+from rstreams.node.multicast import Multicast
+from rstreams.node.queue import Queue
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
-from rstreams.testing import ManualPublisher
+from rstreams.testing import ManualPublisher, ProbeSubscriber
 from rstreams.testing.verification import (
     Environment,
     SubscriberBlackboxVerification,
     TrioEnvironment,
 )
+from rstreams.testing.verification._ends import VerificationError
 from rstreams.testing.verification._processor import UpperSide
 from tests.conformance.links import Loopback, loopback
 
@@ -80,3 +86,36 @@ def test_a_sink_that_has_cancelled_takes_what_still_comes(make: Callable[[Callab
     source.error(LookupError())
     assert sink.error is None
     assert source.outcomes == ["done"]
+
+
+ADDRESSES: dict[str, Callable[[], Queue | Multicast]] = {
+    "the producer of a queue": lambda: Queue("q", 8),
+    "the producer of a multicast (block)": lambda: Multicast("m", "block", 8),
+    "the producer of a multicast (drop_oldest)": lambda: Multicast("m", "drop_oldest", 8),
+}
+
+
+class TestProducers(SubscriberBlackboxVerification[Any]):
+    """What a node subscribes to a producer's link: its demand is the link's credit."""
+
+    why = VerificationError("the producer has left")
+
+    @pytest.fixture(params=list(ADDRESSES))
+    def subject(self, request: pytest.FixtureRequest) -> object:
+        return request.param
+
+    def create_element(self, element: int) -> Any:  # noqa: ANN401 - addresses take encoded messages
+        return encode_item(element)
+
+    def create_subscriber(self) -> Subscriber[Any]:
+        address = ADDRESSES[str(self.case)]()
+        address.subscribe(ProbeSubscriber[bytes](UNBOUNDED))
+        return address.producer()
+
+    def error_of(self, subscriber: Subscriber[Any]) -> BaseException | None:
+        """An address does not ask why a producer has left; that it has is all there is to see."""
+        assert isinstance(subscriber, Producer)
+        return self.why if subscriber.ended else None
+
+    def is_same_error(self, _sent: BaseException, seen: BaseException) -> bool:
+        return seen is self.why
