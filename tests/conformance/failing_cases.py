@@ -1,9 +1,10 @@
-"""The failing twins of operators that the other files describe only by what they emit."""
+"""The failing twins of operators and sources that the other files describe only by what they emit."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -37,11 +38,19 @@ _APPLIED: dict[str, Callable[[Callable[..., Publisher[Any]]], Publisher[Any]]] =
     "take_last": lambda op: op(BROKEN, 3),
     "to_dict": lambda op: op(BROKEN, str),
     "to_set": lambda op: op(BROKEN),
+    "using": lambda source: source(nullcontext, lambda _: BROKEN),
 }
 
 
 def _failing(name: str) -> Callable[[], Publisher[Any]]:
-    return lambda: _APPLIED[name](getattr(import_module(f"rstreams.operators.{name}"), name))
+    def make() -> Publisher[Any]:
+        try:
+            module = import_module(f"rstreams.operators.{name}")
+        except ModuleNotFoundError:
+            module = import_module(f"rstreams.sources.{name}")
+        return _APPLIED[name](getattr(module, name))
+
+    return make
 
 
 FAILING: dict[str, Callable[[], Publisher[Any]]] = {name: _failing(name) for name in _APPLIED}
