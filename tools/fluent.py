@@ -17,12 +17,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rstreams"
 RUFF = str(Path(sys.executable).with_name("ruff"))
+NOT_BLOCKING = frozenset({"partition", "publish", "replay"})  # they give other things than one stream
 WRITTEN = '"""{what}\n\nWritten by `tools/fluent.py`: change the operator, then run `make format`.\n"""'
 
 
@@ -34,12 +36,13 @@ class Function:
         name: Its name, and that of the file.
         signatures: Its overloads, if it has any, and then the function itself.
         imports: For every name the file imports or defines, the line that brings it in.
+        type_variables: The lines that define the type variables, by their names.
     """
 
     name: str
     signatures: list[ast.FunctionDef]
     imports: dict[str, str]
-    type_variables: set[str] = field(default_factory=set)
+    type_variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def implementation(self) -> ast.FunctionDef:
@@ -56,7 +59,7 @@ def functions(kind: str) -> list[Function]:
 def _function(file: Path, module: str) -> Function:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     imports: dict[str, str] = {}
-    type_variables: set[str] = set()
+    type_variables: dict[str, str] = {}
     signatures = []
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
@@ -68,7 +71,7 @@ def _function(file: Path, module: str) -> Function:
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             for name in _targets(node):
                 if "TypeVar(" in ast.unparse(node):
-                    type_variables.add(name)
+                    type_variables[name] = ast.unparse(node)
                 else:
                     imports[name] = f"from {module} import {name}"
     assert signatures, f"{file} must define a function of its own name"
@@ -120,20 +123,24 @@ class Face:
 
     def method(self, function: Function, kind: str) -> Iterator[str]:
         """Yield the lines of the method for a function, overloads included."""
-        for signature in function.signatures:
+        overloads = function.signatures[:-1]
+        for signature in overloads:
             yield ""
-            yield from self._one(signature, kind, overloaded=signature is not function.implementation)
+            yield from self._one(signature, kind, overloaded=True)
+        yield ""
+        yield from self._one(_of_anything(function.implementation) if overloads else function.implementation, kind)
 
-    def _one(self, signature: ast.FunctionDef, kind: str, *, overloaded: bool) -> Iterator[str]:
+    def _one(self, signature: ast.FunctionDef, kind: str, *, overloaded: bool = False) -> Iterator[str]:
         method = ast.parse(ast.unparse(signature)).body[0]
         assert isinstance(method, ast.FunctionDef)
-        first = _drop_source(method) if kind == "operators" else None
+        items = _drop_source(method) if kind == "operators" else None
+        first = f"self: {self.base}[{items}]" if items else None
         method.returns, wraps = self._returns(method.returns)
         arguments = _call_arguments(method.args)
         this = first or ("self" if kind == "operators" else "cls")
         if overloaded:
             yield "@overload"
-        elif kind == "sources":
+        if kind == "sources":
             yield "@classmethod"
         returns = f" -> {ast.unparse(method.returns)}:"
         parameters = ast.unparse(method.args)
@@ -178,7 +185,7 @@ class BlockingFace(Face):
 def _drop_source(method: ast.FunctionDef) -> str | None:
     """Take the source out of the parameters, and put the items of `self` in the place of its type variable.
 
-    Where the source must be one of special items, return the `self` that says so.
+    Where the source must be one of special items, return their type.
     """
     arguments = method.args
     several = not (arguments.posonlyargs or arguments.args)
@@ -191,8 +198,9 @@ def _drop_source(method: ast.FunctionDef) -> str | None:
     of = source.annotation.slice
     if several:
         source.arg = "others"
-    if not isinstance(of, ast.Name):
-        return f"self: StreamMethods[{ast.unparse(of)}]"
+    if not isinstance(of, ast.Name) or (of.id != "T" and not several):
+        # The items must be of a type that can be handed back to them, or have to do with others.
+        return ast.unparse(of)
     if several:
         if of.id != "Any":
             _Renamed({of.id: "T_co | R"}).visit(method)
@@ -200,6 +208,17 @@ def _drop_source(method: ast.FunctionDef) -> str | None:
     else:
         _Renamed({of.id: "T_co"}).visit(method)
     return None
+
+
+def _of_anything(implementation: ast.FunctionDef) -> ast.FunctionDef:
+    """Return the implementation behind overloads with parameters of any type: the overloads say which."""
+    copy = ast.parse(ast.unparse(implementation)).body[0]
+    assert isinstance(copy, ast.FunctionDef)
+    arguments = copy.args
+    rest = [*arguments.posonlyargs, *arguments.args][0 if arguments.vararg else 1 :]
+    for argument in [*rest, *arguments.kwonlyargs]:
+        argument.annotation = ast.Name("Any")
+    return copy
 
 
 def _call_arguments(arguments: ast.arguments) -> list[str]:
@@ -217,9 +236,8 @@ def _docstring(signature: ast.FunctionDef, kind: str, face: str) -> str:
     whole = inspect.cleandoc(ast.get_docstring(signature) or "")
     text = whole.split("\n\n", 1)[0]
     arguments = _section(whole, "Args")
-    source = "sources" if signature.args.vararg and not signature.args.args else "source"
     if kind == "operators":
-        arguments = _without(arguments, source)
+        arguments = _without(arguments, "source")
         text = text.replace("of `source`", "of this stream").replace("`source`", "this stream")
         arguments = [line.replace("`source`", "this stream") for line in arguments]
     parts = [text]
@@ -244,7 +262,8 @@ def _without(arguments: list[str], name: str) -> list[str]:
     kept, dropping = [], False
     for line in arguments:
         if not line.startswith("        "):
-            dropping = line.strip().startswith((f"{name}:", f"*{name}:", f"\\*{name}:"))
+            dropping = line.strip().startswith(f"{name}:")
+            line = line.replace("*sources:", "*others:")  # noqa: PLW2901 - as the parameter is called here
         if not dropping:
             kept.append(line)
     return kept
@@ -253,14 +272,20 @@ def _without(arguments: list[str], name: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------ the files
 
 
-def methods_file(face: Face, kinds: Sequence[str], by_hand: Path) -> str:
-    """Return the text of the file with a face's methods, but for those that the file `by_hand` defines."""
-    written = _methods_of(by_hand, face.name)
+def methods_file(face: Face, kinds: Sequence[str], by_hand: Path, left_out: AbstractSet[str] = frozenset()) -> str:
+    """Return the text of the file with a face's methods, but for those left out and those that `by_hand` defines."""
+    written = _methods_of(by_hand, face.name) | left_out
     wanted = [(kind, each) for kind in kinds for each in functions(kind) if each.name not in written]
     body = [line for kind, each in wanted for line in face.method(each, kind)]
     text = "\n".join(body)
     names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    variables = sorted({v for _, each in wanted for v in each.type_variables} & names - {"T_co"} | {"R"})
+    variables = {"R": "R = TypeVar('R')"}
+    for _, each in wanted:
+        for name, line in each.type_variables.items():
+            if name in names and name != "T_co":
+                assert variables.setdefault(name, line) == line, f"{each.name}: {name} is another variable elsewhere"
+    bounds = ast.parse("\n".join(variables.values()))
+    names |= {node.id for node in ast.walk(bounds) if isinstance(node, ast.Name)}
     imports = {each.imports[name] for _, each in wanted for name in names if name in each.imports}
     head = _HEADS[face.name]
     base = [
@@ -280,7 +305,7 @@ def methods_file(face: Face, kinds: Sequence[str], by_hand: Path) -> str:
         *(f"    {line}" for line in head.for_types),
         "",
         'T_co = TypeVar("T_co", covariant=True)',
-        *(f'{name} = TypeVar("{name}")' for name in variables),
+        *sorted(variables.values()),
         "",
         "",
         *base,
@@ -340,7 +365,7 @@ def files() -> dict[Path, str]:
             stream, ["sources", "operators"], PACKAGE / "stream" / "__init__.py"
         ),
         PACKAGE / "blocking" / "_methods.py": methods_file(
-            blocking, ["operators"], PACKAGE / "blocking" / "__init__.py"
+            blocking, ["operators"], PACKAGE / "blocking" / "__init__.py", NOT_BLOCKING
         ),
     }
 

@@ -26,7 +26,7 @@ from rstreams.message import Message
 from rstreams.net.client import PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope
-from rstreams.stream import Explanation, Stream
+from rstreams.stream import Explanation, GroupedStream, Stream
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -35,6 +35,7 @@ __all__ = ["BlockingConnection", "BlockingStream", "Items", "connect"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
 R = TypeVar("R")
 P = ParamSpec("P")
 
@@ -98,6 +99,18 @@ class BlockingStream(BlockingMethods[T_co]):
     def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
         self._portal = portal
         self._stream = stream
+
+    def group_by(
+        self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
+    ) -> BlockingStream[GroupedStream[K, T_co]]:
+        """See `Stream.group_by`."""
+        return self._with(self._stream.group_by(key, prefetch=prefetch, max_groups=max_groups))
+
+    def parallel(
+        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+    ) -> BlockingStream[R]:
+        """See `Stream.parallel`."""
+        return self._with(self._stream.parallel(workers, function, window=window))
 
     def to_observable(self) -> Observable[T_co]:
         """See `Stream.to_observable`; to be subscribed to in the connection's thread."""

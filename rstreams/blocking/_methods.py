@@ -5,18 +5,28 @@ Written by `tools/fluent.py`: change the operator, then run `make format`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from rstreams.abc import Publisher
-from rstreams.operators._merging import PREFETCH
+from rstreams.operators._extreme import Ordered
+from rstreams.operators._notifications import Notification
+from rstreams.operators._stage import Ack
+from rstreams.operators.pausable import Valve
+from rstreams.operators.sum import Summable
 from rstreams.stream import Stream
 
 if TYPE_CHECKING:
     from rstreams.blocking import BlockingStream
 
 T_co = TypeVar("T_co", covariant=True)
+C = TypeVar("C", bound=Ordered)
+F = TypeVar("F", bound=float)
+K = TypeVar("K")
+N = TypeVar("N", bound=Summable)
 R = TypeVar("R")
+S = TypeVar("S")
+V = TypeVar("V")
 
 
 class BlockingMethods(Generic[T_co]):
@@ -30,13 +40,136 @@ class BlockingMethods(Generic[T_co]):
         """Return the blocking stream over a stream, run in the same portal."""
         raise NotImplementedError
 
-    def buffer_count(self, count: int) -> BlockingStream[list[T_co]]:
-        """See `Stream.buffer_count`."""
-        return self._with(self._stream.buffer_count(count))
+    def all(self, predicate: Callable[[T_co], object]) -> BlockingStream[bool]:
+        """See `Stream.all`."""
+        return self._with(self._stream.all(predicate))
 
-    def concat(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
+    def any(self, predicate: Callable[[T_co], object] | None = None) -> BlockingStream[bool]:
+        """See `Stream.any`."""
+        return self._with(self._stream.any(predicate))
+
+    def average(self: BlockingMethods[F]) -> BlockingStream[float]:
+        """See `Stream.average`."""
+        return self._with(self._stream.average())
+
+    def broadcast(self, *, subscribers: int = 1, window: int = 256) -> BlockingStream[T_co]:
+        """See `Stream.broadcast`."""
+        return self._with(self._stream.broadcast(subscribers=subscribers, window=window))
+
+    def buffer_boundary(self, boundary: Publisher[object], *, max_items: int = 1024) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_boundary`."""
+        return self._with(self._stream.buffer_boundary(boundary, max_items=max_items))
+
+    def buffer_count(self, count: int, *, skip: int | None = None) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_count`."""
+        return self._with(self._stream.buffer_count(count, skip=skip))
+
+    def buffer_count_or_time(self, count: int, span_s: float) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_count_or_time`."""
+        return self._with(self._stream.buffer_count_or_time(count, span_s))
+
+    def buffer_time(self, span_s: float, *, max_items: int = 1024) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_time`."""
+        return self._with(self._stream.buffer_time(span_s, max_items=max_items))
+
+    def cache(self, *, max_items: int | None = None, ack: Ack = "on_receipt") -> BlockingStream[T_co]:
+        """See `Stream.cache`."""
+        return self._with(self._stream.cache(max_items=max_items, ack=ack))
+
+    def cast(self, kind: type[R]) -> BlockingStream[R]:
+        """See `Stream.cast`."""
+        return self._with(self._stream.cast(kind))
+
+    def checkpoint(self, description: str = "") -> BlockingStream[T_co]:
+        """See `Stream.checkpoint`."""
+        return self._with(self._stream.checkpoint(description))
+
+    @overload
+    def combine_latest(self, *, prefetch: int = 32, delay_errors: bool = False) -> BlockingStream[tuple[T_co]]: ...
+
+    @overload
+    def combine_latest(
+        self, second: Publisher[R], /, *, prefetch: int = 32, delay_errors: bool = False
+    ) -> BlockingStream[tuple[T_co, R]]: ...
+
+    @overload
+    def combine_latest(
+        self, second: Publisher[R], third: Publisher[S], /, *, prefetch: int = 32, delay_errors: bool = False
+    ) -> BlockingStream[tuple[T_co, R, S]]: ...
+
+    @overload
+    def combine_latest(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        /,
+        *,
+        prefetch: int = 32,
+        delay_errors: bool = False,
+    ) -> BlockingStream[tuple[T_co, R, S, K]]: ...
+
+    @overload
+    def combine_latest(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        fifth: Publisher[V],
+        /,
+        *,
+        prefetch: int = 32,
+        delay_errors: bool = False,
+    ) -> BlockingStream[tuple[T_co, R, S, K, V]]: ...
+
+    @overload
+    def combine_latest(
+        self, *others: Publisher[Any], prefetch: int = 32, delay_errors: bool = False
+    ) -> BlockingStream[tuple[Any, ...]]: ...
+
+    def combine_latest(
+        self, *others: Publisher[Any], prefetch: Any = 32, delay_errors: Any = False
+    ) -> BlockingStream[Any]:
+        """See `Stream.combine_latest`."""
+        return self._with(self._stream.combine_latest(*others, prefetch=prefetch, delay_errors=delay_errors))
+
+    def concat(self, *others: Publisher[R], delay_errors: bool = False) -> BlockingStream[T_co | R]:
         """See `Stream.concat`."""
-        return self._with(self._stream.concat(*others))
+        return self._with(self._stream.concat(*others, delay_errors=delay_errors))
+
+    def concat_map(
+        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+    ) -> BlockingStream[R]:
+        """See `Stream.concat_map`."""
+        return self._with(self._stream.concat_map(function, prefetch=prefetch, delay_errors=delay_errors))
+
+    def contains(self, value: object) -> BlockingStream[bool]:
+        """See `Stream.contains`."""
+        return self._with(self._stream.contains(value))
+
+    def count(self, predicate: Callable[[T_co], object] | None = None) -> BlockingStream[int]:
+        """See `Stream.count`."""
+        return self._with(self._stream.count(predicate))
+
+    def default_if_empty(self, default: R) -> BlockingStream[T_co | R]:
+        """See `Stream.default_if_empty`."""
+        return self._with(self._stream.default_if_empty(default))
+
+    def dematerialize(self: BlockingMethods[Notification[R]]) -> BlockingStream[R]:
+        """See `Stream.dematerialize`."""
+        return self._with(self._stream.dematerialize())
+
+    def distinct(self, key: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.distinct`."""
+        return self._with(self._stream.distinct(key))
+
+    def distinct_until_changed(self, key: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.distinct_until_changed`."""
+        return self._with(self._stream.distinct_until_changed(key))
+
+    def distribute(self, *, subscribers: int = 1, window: int = 256) -> BlockingStream[T_co]:
+        """See `Stream.distribute`."""
+        return self._with(self._stream.distribute(subscribers=subscribers, window=window))
 
     def do_on_complete(self, function: Callable[[], object]) -> BlockingStream[T_co]:
         """See `Stream.do_on_complete`."""
@@ -50,15 +183,68 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.do_on_next`."""
         return self._with(self._stream.do_on_next(function))
 
+    def element_at(self, index: int) -> BlockingStream[T_co]:
+        """See `Stream.element_at`."""
+        return self._with(self._stream.element_at(index))
+
+    def enumerate(self, start: int = 0) -> BlockingStream[tuple[int, T_co]]:
+        """See `Stream.enumerate`."""
+        return self._with(self._stream.enumerate(start))
+
+    def expand(
+        self: BlockingMethods[R],
+        function: Callable[[R], Publisher[R]],
+        *,
+        depth: int | None = None,
+        max_pending: int = 1024,
+    ) -> BlockingStream[R]:
+        """See `Stream.expand`."""
+        return self._with(self._stream.expand(function, depth=depth, max_pending=max_pending))
+
     def filter(self, predicate: Callable[[T_co], object]) -> BlockingStream[T_co]:
         """See `Stream.filter`."""
         return self._with(self._stream.filter(predicate))
 
+    def first(self, predicate: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.first`."""
+        return self._with(self._stream.first(predicate))
+
     def flat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, concurrency: int = 16, prefetch: int = PREFETCH
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        concurrency: int = 16,
+        prefetch: int = 32,
+        delay_errors: bool = False,
     ) -> BlockingStream[R]:
         """See `Stream.flat_map`."""
-        return self._with(self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch))
+        return self._with(
+            self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors)
+        )
+
+    def flatten(self: BlockingMethods[Iterable[R]]) -> BlockingStream[R]:
+        """See `Stream.flatten`."""
+        return self._with(self._stream.flatten())
+
+    def ignore_elements(self) -> BlockingStream[Never]:
+        """See `Stream.ignore_elements`."""
+        return self._with(self._stream.ignore_elements())
+
+    def last(self, predicate: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.last`."""
+        return self._with(self._stream.last(predicate))
+
+    def limit_rate(self, high: int, low: int | None = None) -> BlockingStream[T_co]:
+        """See `Stream.limit_rate`."""
+        return self._with(self._stream.limit_rate(high, low))
+
+    def limit_request(self, count: int) -> BlockingStream[T_co]:
+        """See `Stream.limit_request`."""
+        return self._with(self._stream.limit_request(count))
+
+    def log(self, name: str = "stream", *, level: int = 20) -> BlockingStream[T_co]:
+        """See `Stream.log`."""
+        return self._with(self._stream.log(name, level=level))
 
     def map(self, function: Callable[[T_co], R]) -> BlockingStream[R]:
         """See `Stream.map`."""
@@ -70,26 +256,235 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.map_async`."""
         return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered))
 
-    def merge(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
+    def map_blocking(
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True
+    ) -> BlockingStream[R]:
+        """See `Stream.map_blocking`."""
+        return self._with(self._stream.map_blocking(function, concurrency=concurrency, ordered=ordered))
+
+    def materialize(self) -> BlockingStream[Notification[T_co]]:
+        """See `Stream.materialize`."""
+        return self._with(self._stream.materialize())
+
+    @overload
+    def max(self: BlockingMethods[C]) -> BlockingStream[C]: ...
+
+    @overload
+    def max(self, key: Callable[[T_co], Ordered]) -> BlockingStream[T_co]: ...
+
+    def max(self: BlockingMethods[Any], key: Any = None) -> BlockingStream[Any]:
+        """See `Stream.max`."""
+        return self._with(self._stream.max(key))
+
+    def merge(self, *others: Publisher[R], delay_errors: bool = False) -> BlockingStream[T_co | R]:
         """See `Stream.merge`."""
-        return self._with(self._stream.merge(*others))
+        return self._with(self._stream.merge(*others, delay_errors=delay_errors))
+
+    def merge_priority(
+        self, *others: Publisher[R], prefetch: int = 32, delay_errors: bool = False
+    ) -> BlockingStream[T_co | R]:
+        """See `Stream.merge_priority`."""
+        return self._with(self._stream.merge_priority(*others, prefetch=prefetch, delay_errors=delay_errors))
+
+    def merge_sorted(
+        self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
+    ) -> BlockingStream[T_co | R]:
+        """See `Stream.merge_sorted`."""
+        return self._with(self._stream.merge_sorted(*others, key=key, prefetch=prefetch))
+
+    @overload
+    def min(self: BlockingMethods[C]) -> BlockingStream[C]: ...
+
+    @overload
+    def min(self, key: Callable[[T_co], Ordered]) -> BlockingStream[T_co]: ...
+
+    def min(self: BlockingMethods[Any], key: Any = None) -> BlockingStream[Any]:
+        """See `Stream.min`."""
+        return self._with(self._stream.min(key))
+
+    def name(self, name: str) -> BlockingStream[T_co]:
+        """See `Stream.name`."""
+        return self._with(self._stream.name(name))
 
     def on_error_resume(self, handler: Callable[[Exception], Publisher[T_co]]) -> BlockingStream[T_co]:
         """See `Stream.on_error_resume`."""
         return self._with(self._stream.on_error_resume(handler))
 
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
+    def on_overflow_buffer(
+        self,
+        size: int,
+        *,
+        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
+        on_drop: Callable[[T_co], object] | None = None,
+    ) -> BlockingStream[T_co]:
+        """See `Stream.on_overflow_buffer`."""
+        return self._with(self._stream.on_overflow_buffer(size, strategy=strategy, on_drop=on_drop))
+
+    def on_overflow_drop(self, on_drop: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.on_overflow_drop`."""
+        return self._with(self._stream.on_overflow_drop(on_drop))
+
+    def on_overflow_error(self) -> BlockingStream[T_co]:
+        """See `Stream.on_overflow_error`."""
+        return self._with(self._stream.on_overflow_error())
+
+    def on_overflow_latest(self, on_drop: Callable[[T_co], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.on_overflow_latest`."""
+        return self._with(self._stream.on_overflow_latest(on_drop))
+
+    def on_overflow_reduce(
+        self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt"
+    ) -> BlockingStream[T_co]:
+        """See `Stream.on_overflow_reduce`."""
+        return self._with(self._stream.on_overflow_reduce(function, ack=ack))
+
+    def pairwise(self) -> BlockingStream[tuple[T_co, T_co]]:
+        """See `Stream.pairwise`."""
+        return self._with(self._stream.pairwise())
+
+    def pausable(self, valve: Valve, *, size: int = 256) -> BlockingStream[T_co]:
+        """See `Stream.pausable`."""
+        return self._with(self._stream.pausable(valve, size=size))
+
+    def race(self, *others: Publisher[R]) -> BlockingStream[T_co | R]:
+        """See `Stream.race`."""
+        return self._with(self._stream.race(*others))
+
+    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: Ack = "on_receipt") -> BlockingStream[R]:
         """See `Stream.reduce`."""
-        return self._with(self._stream.reduce(accumulator, seed))
+        return self._with(self._stream.reduce(accumulator, seed, ack=ack))
 
     def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
         """See `Stream.scan`."""
         return self._with(self._stream.scan(accumulator, seed))
 
+    def sequence_equal(self, other: Publisher[R], *, prefetch: int = 32) -> BlockingStream[bool]:
+        """See `Stream.sequence_equal`."""
+        return self._with(self._stream.sequence_equal(other, prefetch=prefetch))
+
+    def share(self, *, window: int = 256) -> BlockingStream[T_co]:
+        """See `Stream.share`."""
+        return self._with(self._stream.share(window=window))
+
+    def single(self) -> BlockingStream[T_co]:
+        """See `Stream.single`."""
+        return self._with(self._stream.single())
+
     def skip(self, count: int) -> BlockingStream[T_co]:
         """See `Stream.skip`."""
         return self._with(self._stream.skip(count))
 
+    def skip_last(self, count: int) -> BlockingStream[T_co]:
+        """See `Stream.skip_last`."""
+        return self._with(self._stream.skip_last(count))
+
+    def skip_until(self, boundary: Publisher[R]) -> BlockingStream[T_co]:
+        """See `Stream.skip_until`."""
+        return self._with(self._stream.skip_until(boundary))
+
+    def skip_while(self, predicate: Callable[[T_co], object]) -> BlockingStream[T_co]:
+        """See `Stream.skip_while`."""
+        return self._with(self._stream.skip_while(predicate))
+
+    def start_with(self, *items: R) -> BlockingStream[T_co | R]:
+        """See `Stream.start_with`."""
+        return self._with(self._stream.start_with(*items))
+
+    def sum(self: BlockingMethods[N]) -> BlockingStream[N | int]:
+        """See `Stream.sum`."""
+        return self._with(self._stream.sum())
+
+    def switch_if_empty(self, other: Publisher[R]) -> BlockingStream[T_co | R]:
+        """See `Stream.switch_if_empty`."""
+        return self._with(self._stream.switch_if_empty(other))
+
+    def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> BlockingStream[R]:
+        """See `Stream.switch_map`."""
+        return self._with(self._stream.switch_map(function))
+
     def take(self, count: int) -> BlockingStream[T_co]:
         """See `Stream.take`."""
         return self._with(self._stream.take(count))
+
+    def take_last(self, count: int) -> BlockingStream[T_co]:
+        """See `Stream.take_last`."""
+        return self._with(self._stream.take_last(count))
+
+    def take_until(self, boundary: Publisher[R]) -> BlockingStream[T_co]:
+        """See `Stream.take_until`."""
+        return self._with(self._stream.take_until(boundary))
+
+    def take_while(self, predicate: Callable[[T_co], object], *, inclusive: bool = False) -> BlockingStream[T_co]:
+        """See `Stream.take_while`."""
+        return self._with(self._stream.take_while(predicate, inclusive=inclusive))
+
+    @overload
+    def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> BlockingStream[dict[K, T_co]]: ...
+
+    @overload
+    def to_dict(
+        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: Ack = "on_receipt"
+    ) -> BlockingStream[dict[K, V]]: ...
+
+    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "on_receipt") -> BlockingStream[dict[Any, Any]]:
+        """See `Stream.to_dict`."""
+        return self._with(self._stream.to_dict(key, value, ack=ack))
+
+    def to_set(self, *, ack: Ack = "on_receipt") -> BlockingStream[set[T_co]]:
+        """See `Stream.to_set`."""
+        return self._with(self._stream.to_set(ack=ack))
+
+    def window_boundary(self, boundary: Publisher[object], *, prefetch: int = 256) -> BlockingStream[Stream[T_co]]:
+        """See `Stream.window_boundary`."""
+        return self._with(self._stream.window_boundary(boundary, prefetch=prefetch))
+
+    def window_count(self, count: int, *, skip: int | None = None, prefetch: int = 256) -> BlockingStream[Stream[T_co]]:
+        """See `Stream.window_count`."""
+        return self._with(self._stream.window_count(count, skip=skip, prefetch=prefetch))
+
+    def window_count_or_time(self, count: int, span_s: float, *, prefetch: int = 256) -> BlockingStream[Stream[T_co]]:
+        """See `Stream.window_count_or_time`."""
+        return self._with(self._stream.window_count_or_time(count, span_s, prefetch=prefetch))
+
+    def window_time(self, span_s: float, *, prefetch: int = 256) -> BlockingStream[Stream[T_co]]:
+        """See `Stream.window_time`."""
+        return self._with(self._stream.window_time(span_s, prefetch=prefetch))
+
+    def with_latest_from(self, other: Publisher[R]) -> BlockingStream[tuple[T_co, R]]:
+        """See `Stream.with_latest_from`."""
+        return self._with(self._stream.with_latest_from(other))
+
+    @overload
+    def zip(self, *, prefetch: int = 32) -> BlockingStream[tuple[T_co]]: ...
+
+    @overload
+    def zip(self, second: Publisher[R], /, *, prefetch: int = 32) -> BlockingStream[tuple[T_co, R]]: ...
+
+    @overload
+    def zip(
+        self, second: Publisher[R], third: Publisher[S], /, *, prefetch: int = 32
+    ) -> BlockingStream[tuple[T_co, R, S]]: ...
+
+    @overload
+    def zip(
+        self, second: Publisher[R], third: Publisher[S], fourth: Publisher[K], /, *, prefetch: int = 32
+    ) -> BlockingStream[tuple[T_co, R, S, K]]: ...
+
+    @overload
+    def zip(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        fifth: Publisher[V],
+        /,
+        *,
+        prefetch: int = 32,
+    ) -> BlockingStream[tuple[T_co, R, S, K, V]]: ...
+
+    @overload
+    def zip(self, *others: Publisher[Any], prefetch: int = 32) -> BlockingStream[tuple[Any, ...]]: ...
+
+    def zip(self, *others: Publisher[Any], prefetch: Any = 32) -> BlockingStream[Any]:
+        """See `Stream.zip`."""
+        return self._with(self._stream.zip(*others, prefetch=prefetch))

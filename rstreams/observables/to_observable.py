@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import reactivex
 from reactivex import Observable, abc
@@ -34,6 +34,8 @@ def to_observable(source: Publisher[T]) -> Observable[T]:
 
 class _Observed(Generic[T]):
     """The subscriber that sends all it gets to an observer."""
+
+    on_next: Any  # the observer's own
 
     def __init__(self, observer: abc.ObserverBase[T]) -> None:
         self.on_next = observer.on_next

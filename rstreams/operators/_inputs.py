@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from rstreams._emission import IteratorEmission
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._merging import all_of
 from rstreams.operators._turns import TurningStage
-from rstreams.sources._emission import IteratorEmission
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -25,11 +25,11 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
 from rstreams._demand import UNBOUNDED, take_demand
+from rstreams._emission import IteratorEmission
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._turns import TurningStage
-from rstreams.sources._emission import IteratorEmission
 
 T = TypeVar("T")
 R = TypeVar("R")

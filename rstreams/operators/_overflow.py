@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED
+from rstreams._emission import log_dropped
 from rstreams._holds import SharedHold
 from rstreams.abc import Subscriber
 from rstreams.errors import BufferOverflow
 from rstreams.operators._waiting import Waiting
-from rstreams.sources._emission import log_dropped
 
 T = TypeVar("T")
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
+from rstreams._emission import log_dropped
 from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts
 from rstreams._scheduler import current_scheduler
@@ -36,7 +37,6 @@ from rstreams.errors import RStreamsError
 from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, find_deadlock, operator_of
 from rstreams.operators._part import Entry, Part, Shared
 from rstreams.operators._stage import Stage, window_of
-from rstreams.sources._emission import log_dropped
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -26,17 +26,17 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
+from rstreams._emission import IteratorPublisher, log_dropped
+from rstreams._fusion import Step
 from rstreams._holds import SharedHold
 from rstreams._runs import Counts, Watched, counts_of
 from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
-from rstreams.sources._emission import IteratorPublisher, log_dropped
-from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -192,9 +192,11 @@ class PassingStage(Stage[T, T]):
 
     __slots__ = ("on_next",)
 
+    on_next: Any  # the next stage's own
+
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self.on_next: Callable[[T], None] = downstream.on_next
+        self.on_next = downstream.on_next
 
     def _let_go(self) -> None:
         self.on_next = _drop  # a source may send what was on its way (2.8)

@@ -29,7 +29,8 @@ def last(source: Publisher[T], predicate: Callable[[T], object] | None = None) -
     Demand: The first request asks the source for all it has (`UNBOUNDED`). One item is kept.
     Holds: The item kept is held, and shares the outcome of what it is emitted as; every other one is done.
     Errors: `NoItem` if the source completes without such an item. What `predicate` raises ends the stream with that
-        very exception; the item counts as failed. `ConfigError` as `on_error` if the source is a link whose window is 1.
+        very exception; the item counts as failed. `ConfigError` as `on_error` if the source is a link with a window
+        of 1.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._demand import add_demand
+from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Stage, lifted, require_at_least
-from rstreams.sources._fusion import Step
 
 T = TypeVar("T")
 

@@ -4,10 +4,28 @@ from rstreams.sources.defer import defer
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail
 from rstreams.sources.from_async_iterable import from_async_iterable
+from rstreams.sources.from_callable import from_callable
+from rstreams.sources.from_future import from_future
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.generate import generate
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range  # noqa: A004 - the field's name
+from rstreams.sources.unfold import unfold
+from rstreams.sources.using import using
 
-__all__ = ["defer", "empty", "fail", "from_async_iterable", "from_iterable", "generate", "never", "of", "range"]
+__all__ = [
+    "defer",
+    "empty",
+    "fail",
+    "from_async_iterable",
+    "from_callable",
+    "from_future",
+    "from_iterable",
+    "generate",
+    "never",
+    "of",
+    "range",
+    "unfold",
+    "using",
+]

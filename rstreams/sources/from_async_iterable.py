@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Generic, TypeVar
 
 from rstreams._demand import SLICE, add_demand, demand_error, take_demand
+from rstreams._emission import log_dropped
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.sources._emission import log_dropped
 
 T = TypeVar("T")
 

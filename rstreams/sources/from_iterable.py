@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TypeVar
 
+from rstreams._emission import IteratorPublisher
 from rstreams.abc import Publisher
-from rstreams.sources._emission import IteratorPublisher
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from rstreams._emission import IteratorPublisher
 from rstreams.abc import Publisher
-from rstreams.sources._emission import IteratorPublisher
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -27,7 +27,8 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
         step: Takes the state and returns the item and the next state, or None to complete; it must not block.
 
     Demand: One call of `step` for each item requested, and none ahead of demand.
-    Errors: What `step` raises ends the stream with that very exception.
+    Errors: What `step` raises ends the stream with that very exception; a result that is neither a pair nor None is a
+        `TypeError`.
     Cancels: Nothing follows a cancel, also in the middle of a request.
     Context: Emits inside the call of `request`, in its task.
     Spec: Reactive Streams 1.1, 1.5, 3.3.
@@ -42,5 +43,13 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
 
 def _unfold(state: S, step: Callable[[S], tuple[T, S] | None]) -> Iterator[T]:
     while (made := step(state)) is not None:
-        item, state = made
+        item, state = require_pair("generate", made)
         yield item
+
+
+def require_pair(source: str, made: tuple[T, S]) -> tuple[T, S]:
+    """Return what a step made, or raise `TypeError` if it is no pair."""
+    if not isinstance(made, tuple) or len(made) != 2:
+        msg = f"{source}(step): step must return a pair (item, next state), or None, not {made!r}"
+        raise TypeError(msg)
+    return made

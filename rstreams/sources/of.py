@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
+from rstreams._emission import IteratorPublisher
 from rstreams.abc import Publisher
-from rstreams.sources._emission import IteratorPublisher
 
 T = TypeVar("T")
 

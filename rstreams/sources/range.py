@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from functools import partial
 
+from rstreams._emission import IteratorPublisher
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.sources._emission import IteratorPublisher
 
 
 def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:  # noqa: A001 - the field's name

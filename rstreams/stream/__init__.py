@@ -7,11 +7,14 @@ The methods for sources and operators, in `_methods.py`, call the function of th
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from rstreams.abc import Publisher, Subscriber
+from rstreams import operators
+from rstreams.abc import Cancellable, Publisher, Subscriber
+from rstreams.operators._connectable import Connectable
+from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain
 from rstreams.stream._methods import StreamMethods
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
 
     from rstreams.observables import Overflow
 
-__all__ = ["Explanation", "Stream"]
+__all__ = ["ConnectableStream", "Explanation", "GroupedStream", "Stream"]
 
 T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
 R = TypeVar("R")
 P = ParamSpec("P")
 
@@ -66,6 +70,77 @@ class Stream(StreamMethods[T_co]):
     ) -> Stream[R]:
         """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
         return Stream(function(self, *args, **kwargs))
+
+    # operators that give more than a stream, or take one
+
+    def group_by(
+        self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
+    ) -> Stream[GroupedStream[K, T_co]]:
+        """Emit a stream for each key that the items have, which emits the items of that key.
+
+        Args:
+            key: Tells an item's key, which must be hashable.
+            prefetch: The most items that wait in all groups together, or are on their way.
+            max_groups: The most groups that may live at the same time; None is as many as there are keys.
+
+        Demand, holds, errors: `rstreams.operators.group_by`.
+        """
+        groups = operators.group_by(self._source, key, prefetch=prefetch, max_groups=max_groups)
+        return Stream(operators.map(groups, GroupedStream[K, T_co]))
+
+    def publish(self, *, window: int = 256) -> ConnectableStream[T_co]:
+        """Share one run of this stream among all subscribers, begun by `connect()`.
+
+        Args:
+            window: The most items that wait for the slowest subscriber.
+
+        Demand, holds, errors: `rstreams.operators.publish`.
+        """
+        return ConnectableStream(operators.publish(self._source, window=window))
+
+    def replay(self, count: int, *, window: int = 256) -> ConnectableStream[T_co]:
+        """Share one run of this stream, begun by `connect()`; late subscribers get the last `count` items first.
+
+        Args:
+            count: How many items are kept for them.
+            window: The most items that wait for the slowest subscriber.
+
+        Demand, holds, errors: `rstreams.operators.replay`.
+        """
+        return ConnectableStream(operators.replay(self._source, count, window=window))
+
+    def partition(
+        self, key: Callable[[T_co], Hashable], partitions: int, *, window: int = 256
+    ) -> tuple[Stream[T_co], ...]:
+        """Split this stream into `partitions` streams by key: items with equal keys are in the same one, in order.
+
+        Args:
+            key: Tells an item's key.
+            partitions: How many streams.
+            window: The most items that wait for the slowest of them.
+
+        Demand, holds, errors: `rstreams.operators.partition`.
+        """
+        parts = operators.partition(self._source, key, partitions, window=window)
+        return tuple(Stream(part) for part in parts)
+
+    def parallel(
+        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+    ) -> Stream[R]:
+        """Distribute the items among `workers` pipelines made by `function`, and merge what comes out.
+
+        Args:
+            workers: How many pipelines.
+            function: Makes one, of the stream of its items.
+            window: The most items on their way to them.
+
+        Demand, holds, errors: `rstreams.operators.parallel`.
+        """
+
+        def on_stream(publisher: Publisher[T_co]) -> Publisher[R]:
+            return function(Stream(publisher))
+
+        return Stream(operators.parallel(self._source, workers, on_stream, window=window))
 
     # reactivex
 
@@ -179,6 +254,42 @@ class Stream(StreamMethods[T_co]):
                     await awaited(item)
         else:
             await terminals.for_each(self._source, function)
+
+
+class GroupedStream(Stream[T_co], Generic[K, T_co]):
+    """The items of one key; made by `Stream.group_by`.
+
+    Attributes:
+        key: The key of all its items.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, group: GroupedPublisher[K, T_co]) -> None:
+        super().__init__(group)
+        self.key: K = group.key
+
+
+class ConnectableStream(Stream[T_co]):
+    """A stream whose subscribers share one run, which `connect` begins; made by `publish` and `replay`."""
+
+    __slots__ = ("_connectable",)
+
+    def __init__(self, connectable: Connectable[T_co]) -> None:
+        super().__init__(connectable)
+        self._connectable = connectable
+
+    def connect(self) -> Cancellable:
+        """Begin the run: subscribe to the source; what it returns ends the run. Calling it again begins nothing."""
+        return self._connectable.connect()
+
+    def ref_count(self, subscribers: int = 1) -> Stream[T_co]:
+        """Return a stream that begins a run when `subscribers` are there, and cancels it when all have left."""
+        return Stream(self._connectable.ref_count(subscribers))
+
+    def auto_connect(self, subscribers: int = 1) -> Stream[T_co]:
+        """Return a stream that begins the run when `subscribers` are there, and never cancels it."""
+        return Stream(self._connectable.auto_connect(subscribers))
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -6,19 +6,30 @@ Written by `tools/fluent.py`: change the operator, then run `make format`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Generic, Never, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from rstreams import operators, sources
 from rstreams.abc import Publisher
-from rstreams.operators._merging import PREFETCH
+from rstreams.operators._extreme import Ordered
+from rstreams.operators._notifications import Notification
+from rstreams.operators._stage import Ack
+from rstreams.operators.pausable import Valve
+from rstreams.operators.sum import Summable
+from rstreams.sources.from_future import Future
 
 if TYPE_CHECKING:
     from rstreams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True)
+C = TypeVar("C", bound=Ordered)
+F = TypeVar("F", bound=float)
+K = TypeVar("K")
+N = TypeVar("N", bound=Summable)
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class StreamMethods(Generic[T_co]):
@@ -73,6 +84,37 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.sources.from_async_iterable`.
         """
         return cls._stream(sources.from_async_iterable(iterable))
+
+    @overload
+    @classmethod
+    def from_callable(cls, function: Callable[[], Awaitable[T]]) -> Stream[T]: ...
+
+    @overload
+    @classmethod
+    def from_callable(cls, function: Callable[[], T]) -> Stream[T]: ...
+
+    @classmethod
+    def from_callable(cls, function: Callable[[], Any]) -> Stream[Any]:
+        """Call `function` for each subscriber when it requests, emit what it returns, and complete.
+
+        Args:
+            function: Takes nothing. A plain function must not block; an async function is awaited in a task of its own.
+
+        Demand, holds, errors: `rstreams.sources.from_callable`.
+        """
+        return cls._stream(sources.from_callable(function))
+
+    @classmethod
+    def from_future(cls, future: Future[T]) -> Stream[T]:
+        """Emit the result of `future` when there is one, and complete.
+
+        Args:
+            future: A `concurrent.futures.Future`, or anything with a method `result` that waits. It is one for all
+                subscribers.
+
+        Demand, holds, errors: `rstreams.sources.from_future`.
+        """
+        return cls._stream(sources.from_future(future))
 
     @classmethod
     def from_iterable(cls, iterable: Iterable[T]) -> Stream[T]:
@@ -130,22 +172,318 @@ class StreamMethods(Generic[T_co]):
         """
         return cls._stream(sources.range(start, stop, step))
 
-    def buffer_count(self, count: int) -> Stream[list[T_co]]:
+    @overload
+    @classmethod
+    def unfold(cls, initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> Stream[T]: ...
+
+    @overload
+    @classmethod
+    def unfold(cls, initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]: ...
+
+    @classmethod
+    def unfold(cls, initial: Any, step: Any) -> Stream[Any]:
+        """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
+
+        Args:
+            initial: The state of each subscriber's first step; `step` should not change it, but return another.
+            step: Takes the state and returns the item and the next state, or None to complete. A plain function must not
+                block; an async one is awaited, for instance the next page of an API.
+
+        Demand, holds, errors: `rstreams.sources.unfold`.
+        """
+        return cls._stream(sources.unfold(initial, step))
+
+    @classmethod
+    def using(
+        cls,
+        acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
+        use: Callable[[S], Publisher[T]],
+    ) -> Stream[T]:
+        """Acquire a resource for each subscriber, emit the items of a publisher made with it, and give it back at the end.
+
+        Args:
+            acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at the
+                end. A plain one must not block.
+            use: Makes the publisher, given what the context manager was entered as.
+
+        Demand, holds, errors: `rstreams.sources.using`.
+        """
+        return cls._stream(sources.using(acquire, use))
+
+    def all(self, predicate: Callable[[T_co], object]) -> Stream[bool]:
+        """Emit whether `predicate(item)` is true for every item of this stream: false as soon as one is not.
+
+        Args:
+            predicate: Called once an item, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.all`.
+        """
+        return self._stream(operators.all(self._source, predicate))
+
+    def any(self, predicate: Callable[[T_co], object] | None = None) -> Stream[bool]:
+        """Emit whether `predicate(item)` is true for an item of this stream: true as soon as it is for one.
+
+        Args:
+            predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will do.
+
+        Demand, holds, errors: `rstreams.operators.any`.
+        """
+        return self._stream(operators.any(self._source, predicate))
+
+    def average(self: StreamMethods[F]) -> Stream[float]:
+        """Emit the mean of the numbers of this stream, once it has completed.
+
+        Demand, holds, errors: `rstreams.operators.average`.
+        """
+        return self._stream(operators.average(self._source))
+
+    def broadcast(self, *, subscribers: int = 1, window: int = 256) -> Stream[T_co]:
+        """Send every item of this stream to all subscribers, beginning when `subscribers` of them have come.
+
+        Args:
+            subscribers: How many must be there before the source is subscribed to; at least 1. More may come later, and
+                get what comes from then on.
+            window: The most items requested of the source that some subscriber has not got; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.broadcast`.
+        """
+        return self._stream(operators.broadcast(self._source, subscribers=subscribers, window=window))
+
+    def buffer_boundary(self, boundary: Publisher[object], *, max_items: int = 1024) -> Stream[list[T_co]]:
+        """Gather the items of this stream into lists, each emitted with an item of `boundary`.
+
+        Args:
+            boundary: Each of its items ends a list. When it completes, so does the stream, after the list that is open.
+            max_items: The most items a list holds; at least 1. A list that is full before its boundary is not emitted
+                earlier: the source waits.
+
+        Demand, holds, errors: `rstreams.operators.buffer_boundary`.
+        """
+        return self._stream(operators.buffer_boundary(self._source, boundary, max_items=max_items))
+
+    def buffer_count(self, count: int, *, skip: int | None = None) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists of `count`; the last list holds what is left.
 
         Args:
             count: How many items a list holds; at least 1.
+            skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With less
+                the lists overlap, and at the end there may be several that hold what is left; with more there are
+                gaps, whose items are dropped.
 
         Demand, holds, errors: `rstreams.operators.buffer_count`.
         """
-        return self._stream(operators.buffer_count(self._source, count))
+        return self._stream(operators.buffer_count(self._source, count, skip=skip))
 
-    def concat(self, *others: Publisher[R]) -> Stream[T_co | R]:
+    def buffer_count_or_time(self, count: int, span_s: float) -> Stream[list[T_co]]:
+        """Gather the items of this stream into lists that are emitted with `count` items or after `span_s` seconds.
+
+        Args:
+            count: The most items a list holds; at least 1.
+            span_s: How long a list gathers at most, in seconds; more than 0. It counts from the end of the list before.
+
+        Demand, holds, errors: `rstreams.operators.buffer_count_or_time`.
+        """
+        return self._stream(operators.buffer_count_or_time(self._source, count, span_s))
+
+    def buffer_time(self, span_s: float, *, max_items: int = 1024) -> Stream[list[T_co]]:
+        """Gather the items of this stream into lists, one every `span_s` seconds; the last one holds what is left.
+
+        Args:
+            span_s: How long a list gathers, in seconds; more than 0.
+            max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted earlier:
+                the source waits.
+
+        Demand, holds, errors: `rstreams.operators.buffer_time`.
+        """
+        return self._stream(operators.buffer_time(self._source, span_s, max_items=max_items))
+
+    def cache(self, *, max_items: int | None = None, ack: Ack = "on_receipt") -> Stream[T_co]:
+        """Run this stream once, and give every subscriber all of its items from the first.
+
+        Args:
+            max_items: The most items that are kept; None keeps them without limit, for as long as the publisher lives.
+            ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all subscribers
+                that were there when it came have let go of it.
+
+        Demand, holds, errors: `rstreams.operators.cache`.
+        """
+        return self._stream(operators.cache(self._source, max_items=max_items, ack=ack))
+
+    def cast(self, kind: type[R]) -> Stream[R]:
+        """Emit the items of this stream, and fail with the first that is not an instance of `kind`.
+
+        Args:
+            kind: The class that all of them must be of, or of a class derived from it.
+
+        Demand, holds, errors: `rstreams.operators.cast`.
+        """
+        return self._stream(operators.cast(self._source, kind))
+
+    def checkpoint(self, description: str = "") -> Stream[T_co]:
+        """Add a note to an error that passes here: the line of the program that made this checkpoint.
+
+        Args:
+            description: What the note calls this place, besides its file and line.
+
+        Demand, holds, errors: `rstreams.operators.checkpoint`.
+        """
+        return self._stream(operators.checkpoint(self._source, description))
+
+    @overload
+    def combine_latest(self, *, prefetch: int = 32, delay_errors: bool = False) -> Stream[tuple[T_co]]: ...
+
+    @overload
+    def combine_latest(
+        self, second: Publisher[R], /, *, prefetch: int = 32, delay_errors: bool = False
+    ) -> Stream[tuple[T_co, R]]: ...
+
+    @overload
+    def combine_latest(
+        self, second: Publisher[R], third: Publisher[S], /, *, prefetch: int = 32, delay_errors: bool = False
+    ) -> Stream[tuple[T_co, R, S]]: ...
+
+    @overload
+    def combine_latest(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        /,
+        *,
+        prefetch: int = 32,
+        delay_errors: bool = False,
+    ) -> Stream[tuple[T_co, R, S, K]]: ...
+
+    @overload
+    def combine_latest(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        fifth: Publisher[V],
+        /,
+        *,
+        prefetch: int = 32,
+        delay_errors: bool = False,
+    ) -> Stream[tuple[T_co, R, S, K, V]]: ...
+
+    @overload
+    def combine_latest(
+        self, *others: Publisher[Any], prefetch: int = 32, delay_errors: bool = False
+    ) -> Stream[tuple[Any, ...]]: ...
+
+    def combine_latest(self, *others: Publisher[Any], prefetch: Any = 32, delay_errors: Any = False) -> Stream[Any]:
+        """Emit a tuple of the latest items of all sources each time one of them has a new one.
+
+        Args:
+            *others: Subscribed to at once, in this order; none at all is an empty stream.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
+            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
+
+        Demand, holds, errors: `rstreams.operators.combine_latest`.
+        """
+        return self._stream(
+            operators.combine_latest(self._source, *others, prefetch=prefetch, delay_errors=delay_errors)
+        )
+
+    def concat(self, *others: Publisher[R], delay_errors: bool = False) -> Stream[T_co | R]:
         """Emit all items of the first source, then all of the second, and so on.
+
+        Args:
+            *others: Subscribed to one at a time, each when the one before it has completed; none at all is an
+                empty stream.
+            delay_errors: Let failures wait until all later sources are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.concat`.
         """
-        return self._stream(operators.concat(self._source, *others))
+        return self._stream(operators.concat(self._source, *others, delay_errors=delay_errors))
+
+    def concat_map(
+        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+    ) -> Stream[R]:
+        """Emit all items of the stream `function(item)` for each item of this stream, one stream after the other.
+
+        Args:
+            function: Called once an outer item when its turn has come; it must not block.
+            prefetch: How many outer items are kept at most, the one whose stream is running among them; at least 1.
+            delay_errors: Let failures wait until all other streams are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
+
+        Demand, holds, errors: `rstreams.operators.concat_map`.
+        """
+        return self._stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
+
+    def contains(self, value: object) -> Stream[bool]:
+        """Emit whether an item of this stream equals `value`: true as soon as one does.
+
+        Args:
+            value: What to look for.
+
+        Demand, holds, errors: `rstreams.operators.contains`.
+        """
+        return self._stream(operators.contains(self._source, value))
+
+    def count(self, predicate: Callable[[T_co], object] | None = None) -> Stream[int]:
+        """Count the items of this stream, or those for which `predicate(item)` is true, and emit the number at the end.
+
+        Args:
+            predicate: Called once an item, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.count`.
+        """
+        return self._stream(operators.count(self._source, predicate))
+
+    def default_if_empty(self, default: R) -> Stream[T_co | R]:
+        """Emit the items of this stream; if it completes without any, emit `default`.
+
+        Args:
+            default: The item in the place of none.
+
+        Demand, holds, errors: `rstreams.operators.default_if_empty`.
+        """
+        return self._stream(operators.default_if_empty(self._source, default))
+
+    def dematerialize(self: StreamMethods[Notification[R]]) -> Stream[R]:
+        """Turn the items of this stream, which are signals, into those signals: the inverse of `materialize`.
+
+        Demand, holds, errors: `rstreams.operators.dematerialize`.
+        """
+        return self._stream(operators.dematerialize(self._source))
+
+    def distinct(self, key: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the items of this stream that have not come before.
+
+        Args:
+            key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
+                item itself, by default. Keys must be hashable.
+
+        Demand, holds, errors: `rstreams.operators.distinct`.
+        """
+        return self._stream(operators.distinct(self._source, key))
+
+    def distinct_until_changed(self, key: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the items of this stream that differ from the one before.
+
+        Args:
+            key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
+                item itself, by default.
+
+        Demand, holds, errors: `rstreams.operators.distinct_until_changed`.
+        """
+        return self._stream(operators.distinct_until_changed(self._source, key))
+
+    def distribute(self, *, subscribers: int = 1, window: int = 256) -> Stream[T_co]:
+        """Give each item of this stream to one subscriber: the one with the most demand.
+
+        Args:
+            subscribers: How many must be there before the source is subscribed to; at least 1. More may come later.
+            window: The most items requested of the source and not yet given to a subscriber; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.distribute`.
+        """
+        return self._stream(operators.distribute(self._source, subscribers=subscribers, window=window))
 
     def do_on_complete(self, function: Callable[[], object]) -> Stream[T_co]:
         """Call `function()` when this stream completes, then pass the completion on.
@@ -180,6 +518,45 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.do_on_next(self._source, function))
 
+    def element_at(self, index: int) -> Stream[T_co]:
+        """Emit the item of this stream at `index`, counted from 0, then complete.
+
+        Args:
+            index: Its place: 0 is the first.
+
+        Demand, holds, errors: `rstreams.operators.element_at`.
+        """
+        return self._stream(operators.element_at(self._source, index))
+
+    def enumerate(self, start: int = 0) -> Stream[tuple[int, T_co]]:
+        """Emit each item of this stream in a pair behind its number.
+
+        Args:
+            start: The number of the first item.
+
+        Demand, holds, errors: `rstreams.operators.enumerate`.
+        """
+        return self._stream(operators.enumerate(self._source, start))
+
+    def expand(
+        self: StreamMethods[R],
+        function: Callable[[R], Publisher[R]],
+        *,
+        depth: int | None = None,
+        max_pending: int = 1024,
+    ) -> Stream[R]:
+        """Emit the items of this stream, then those of `function(item)` for each of them, and so on, level by level.
+
+        Args:
+            function: Called once an item when its turn has come, with what was emitted; it must not block. Where it
+                returns an empty stream, that branch ends.
+            depth: How often an item of this stream and what becomes of it is expanded; without limit if not given.
+            max_pending: How many items may wait to be expanded; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.expand`.
+        """
+        return self._stream(operators.expand(self._source, function, depth=depth, max_pending=max_pending))
+
     def filter(self, predicate: Callable[[T_co], object]) -> Stream[T_co]:
         """Emit each item of this stream for which `predicate(item)` is true.
 
@@ -190,8 +567,23 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.filter(self._source, predicate))
 
+    def first(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the first item of this stream, or the first for which `predicate(item)` is true, then complete.
+
+        Args:
+            predicate: Called once an item until it is true, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.first`.
+        """
+        return self._stream(operators.first(self._source, predicate))
+
     def flat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, concurrency: int = 16, prefetch: int = PREFETCH
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        concurrency: int = 16,
+        prefetch: int = 32,
+        delay_errors: bool = False,
     ) -> Stream[R]:
         """Emit the items of the streams `function(item)`, at most `concurrency` of which run at a time.
 
@@ -199,11 +591,76 @@ class StreamMethods(Generic[T_co]):
             function: Called once an outer item, in the task that delivers it; it must not block.
             concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
                 other, in order.
-            prefetch: How many items an inner stream is asked for ahead of demand; at least 1.
+            prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that
+                comes from a plain iterator is not asked ahead: its items are drawn as they are emitted.
+            delay_errors: Let failures wait until all other streams are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.flat_map`.
         """
-        return self._stream(operators.flat_map(self._source, function, concurrency=concurrency, prefetch=prefetch))
+        return self._stream(
+            operators.flat_map(
+                self._source, function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors
+            )
+        )
+
+    def flatten(self: StreamMethods[Iterable[R]]) -> Stream[R]:
+        """Emit the items in the items of this stream, which are lists or other iterables, one iterable after the other.
+
+        Demand, holds, errors: `rstreams.operators.flatten`.
+        """
+        return self._stream(operators.flatten(self._source))
+
+    def ignore_elements(self) -> Stream[Never]:
+        """Drop all items of this stream and pass on how it ends.
+
+        Demand, holds, errors: `rstreams.operators.ignore_elements`.
+        """
+        return self._stream(operators.ignore_elements(self._source))
+
+    def last(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the last item of this stream, or the last for which `predicate(item)` is true, once it has completed.
+
+        Args:
+            predicate: Called once an item, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.last`.
+        """
+        return self._stream(operators.last(self._source, predicate))
+
+    def limit_rate(self, high: int, low: int | None = None) -> Stream[T_co]:
+        """Ask this stream for `high` items ahead, and for more in batches, whatever the subscriber requests.
+
+        Args:
+            high: The most items asked for and not yet emitted; at least 1.
+            low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high` by
+                default.
+
+        Demand, holds, errors: `rstreams.operators.limit_rate`.
+        """
+        return self._stream(operators.limit_rate(self._source, high, low))
+
+    def limit_request(self, count: int) -> Stream[T_co]:
+        """Request at most `count` items of this stream in all, then complete: the name Reactor has for what is `take` here.
+
+        Args:
+            count: How many items to request in all; 0 completes at once and requests nothing.
+
+        Demand, holds, errors: `rstreams.operators.limit_request`.
+        """
+        return self._stream(operators.limit_request(self._source, count))
+
+    def log(self, name: str = "stream", *, level: int = 20) -> Stream[T_co]:
+        """Write every signal that passes, down and up, to the logger `rstreams.log`, one line each.
+
+        Args:
+            name: What each line begins with.
+            level: The level of the lines, as in the module `logging`: 20 is `logging.INFO`. Errors are logged with their
+                traceback. An item appears with its `repr`, so do not log what must stay secret.
+
+        Demand, holds, errors: `rstreams.operators.log`.
+        """
+        return self._stream(operators.log(self._source, name, level=level))
 
     def map(self, function: Callable[[T_co], R]) -> Stream[R]:
         """Emit `function(item)` for each item of this stream.
@@ -229,12 +686,109 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
 
-    def merge(self, *others: Publisher[R]) -> Stream[T_co | R]:
+    def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
+        """Emit `function(item)` for each item of this stream, called in a worker thread.
+
+        Args:
+            function: Called once an item, in a worker thread, where it may block.
+            concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1. With more than 1
+                `function` runs in several threads at once. trio has 40 of them for all that is to be done.
+            ordered: Emit the results in the order of the items; else as they come.
+
+        Demand, holds, errors: `rstreams.operators.map_blocking`.
+        """
+        return self._stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+
+    def materialize(self) -> Stream[Notification[T_co]]:
+        """Emit every signal of this stream as an item: `Next(item)`, and at the end `Completed()` or `Failed(error)`.
+
+        Demand, holds, errors: `rstreams.operators.materialize`.
+        """
+        return self._stream(operators.materialize(self._source))
+
+    @overload
+    def max(self: StreamMethods[C]) -> Stream[C]: ...
+
+    @overload
+    def max(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
+
+    def max(self: StreamMethods[Any], key: Any = None) -> Stream[Any]:
+        """Emit the greatest item of this stream, the first of several that are equal, once it has completed.
+
+        Args:
+            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
+
+        Demand, holds, errors: `rstreams.operators.max`.
+        """
+        return self._stream(operators.max(self._source, key))
+
+    def merge(self, *others: Publisher[R], delay_errors: bool = False) -> Stream[T_co | R]:
         """Emit the items of all sources as they come.
+
+        Args:
+            *others: Subscribed to at once, in this order; none at all is an empty stream.
+            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.merge`.
         """
-        return self._stream(operators.merge(self._source, *others))
+        return self._stream(operators.merge(self._source, *others, delay_errors=delay_errors))
+
+    def merge_priority(self, *others: Publisher[R], prefetch: int = 32, delay_errors: bool = False) -> Stream[T_co | R]:
+        """Emit the items of all sources as they come; where several wait, those of the earlier source go first.
+
+        Args:
+            *others: Subscribed to at once, the most important first; none at all is an empty stream.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead, and
+                always has an item waiting until it is through.
+            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+                `ExceptionGroup`, in the order in which they came.
+
+        Demand, holds, errors: `rstreams.operators.merge_priority`.
+        """
+        return self._stream(
+            operators.merge_priority(self._source, *others, prefetch=prefetch, delay_errors=delay_errors)
+        )
+
+    def merge_sorted(
+        self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
+    ) -> Stream[T_co | R]:
+        """Emit the items of sources each of which is sorted, in order: the smallest of those waiting comes next.
+
+        Args:
+            *others: Subscribed to at once; none at all is an empty stream. Of equal items those of the earlier come first.
+            key: Called once an item; what it returns is compared. The items themselves if not given.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
+
+        Demand, holds, errors: `rstreams.operators.merge_sorted`.
+        """
+        return self._stream(operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch))
+
+    @overload
+    def min(self: StreamMethods[C]) -> Stream[C]: ...
+
+    @overload
+    def min(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
+
+    def min(self: StreamMethods[Any], key: Any = None) -> Stream[Any]:
+        """Emit the least item of this stream, the first of several that are equal, once it has completed.
+
+        Args:
+            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
+
+        Demand, holds, errors: `rstreams.operators.min`.
+        """
+        return self._stream(operators.min(self._source, key))
+
+    def name(self, name: str) -> Stream[T_co]:
+        """Call this stream by a name, which `explain` shows at its place in the pipeline.
+
+        Args:
+            name: What to call it; not empty.
+
+        Demand, holds, errors: `rstreams.operators.name`.
+        """
+        return self._stream(operators.name(self._source, name))
 
     def on_error_resume(self, handler: Callable[[Exception], Publisher[T_co]]) -> Stream[T_co]:
         """Emit the items of this stream; if it fails, go on with the publisher that `handler(error)` returns.
@@ -247,17 +801,105 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.on_error_resume(self._source, handler))
 
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]:
+    def on_overflow_buffer(
+        self,
+        size: int,
+        *,
+        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
+        on_drop: Callable[[T_co], object] | None = None,
+    ) -> Stream[T_co]:
+        """Emit the items of this stream as they come, and let up to `size` of them wait for demand.
+
+        Args:
+            size: The most items that wait; at least 1.
+            strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that waits,
+                "drop_newest" the one that comes.
+            on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.on_overflow_buffer`.
+        """
+        return self._stream(operators.on_overflow_buffer(self._source, size, strategy=strategy, on_drop=on_drop))
+
+    def on_overflow_drop(self, on_drop: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the items of this stream as they come, and drop those that nobody has asked for.
+
+        Args:
+            on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.on_overflow_drop`.
+        """
+        return self._stream(operators.on_overflow_drop(self._source, on_drop))
+
+    def on_overflow_error(self) -> Stream[T_co]:
+        """Emit the items of this stream as they come, and fail when one comes that nobody has asked for.
+
+        Demand, holds, errors: `rstreams.operators.on_overflow_error`.
+        """
+        return self._stream(operators.on_overflow_error(self._source))
+
+    def on_overflow_latest(self, on_drop: Callable[[T_co], object] | None = None) -> Stream[T_co]:
+        """Emit the items of this stream as they come; of those nobody has asked for keep the latest, and drop the others.
+
+        Args:
+            on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.on_overflow_latest`.
+        """
+        return self._stream(operators.on_overflow_latest(self._source, on_drop))
+
+    def on_overflow_reduce(self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt") -> Stream[T_co]:
+        """Emit the items of this stream as they come, and fold those that nobody has asked for into one that waits.
+
+        Args:
+            function: Called with the item that waits and the one that comes; what it returns waits in their place.
+            ack: When an item that waits counts as done: "on_receipt" as soon as it is kept, "on_emit" when what it was
+                folded into is.
+
+        Demand, holds, errors: `rstreams.operators.on_overflow_reduce`.
+        """
+        return self._stream(operators.on_overflow_reduce(self._source, function, ack=ack))
+
+    def pairwise(self) -> Stream[tuple[T_co, T_co]]:
+        """Emit each item of this stream but the first together with the one before it.
+
+        Demand, holds, errors: `rstreams.operators.pairwise`.
+        """
+        return self._stream(operators.pairwise(self._source))
+
+    def pausable(self, valve: Valve, *, size: int = 256) -> Stream[T_co]:
+        """Emit the items of this stream while `valve` is open; nothing is lost while it is paused.
+
+        Args:
+            valve: Who says when to pause and when to resume; see `rstreams.operators.pausable.Valve`.
+            size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.pausable`.
+        """
+        return self._stream(operators.pausable(self._source, valve, size=size))
+
+    def race(self, *others: Publisher[R]) -> Stream[T_co | R]:
+        """Emit what the source emits that is the first to send an item or its end; the others are cancelled.
+
+        Args:
+            *others: Subscribed to at once, in this order; none at all is an empty stream.
+
+        Demand, holds, errors: `rstreams.operators.race`.
+        """
+        return self._stream(operators.race(self._source, *others))
+
+    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: Ack = "on_receipt") -> Stream[R]:
         """Fold every item of this stream into one result, and emit that when the source completes.
 
         Args:
             accumulator: Called once an item, in the task that delivers it; it must not block.
             seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
                 this same object, so the accumulator must return a new one rather than change it.
+            ack: When an item is done: "on_receipt", as soon as it is folded in, or "on_emit", when the result has been
+                handled.
 
         Demand, holds, errors: `rstreams.operators.reduce`.
         """
-        return self._stream(operators.reduce(self._source, accumulator, seed))
+        return self._stream(operators.reduce(self._source, accumulator, seed, ack=ack))
 
     def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]:
         """Emit `accumulator(result so far, item)` for each item of this stream.
@@ -271,6 +913,34 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.scan(self._source, accumulator, seed))
 
+    def sequence_equal(self, other: Publisher[R], *, prefetch: int = 32) -> Stream[bool]:
+        """Emit whether this stream and `other` have equal items in the same order, and as many of them.
+
+        Args:
+            other: The other one.
+            prefetch: How many items each is asked for ahead; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.sequence_equal`.
+        """
+        return self._stream(operators.sequence_equal(self._source, other, prefetch=prefetch))
+
+    def share(self, *, window: int = 256) -> Stream[T_co]:
+        """Share one run of this stream among all subscribers: the first one begins it, the last one to leave cancels it.
+
+        Args:
+            window: How many items one subscriber may be ahead of another; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.share`.
+        """
+        return self._stream(operators.share(self._source, window=window))
+
+    def single(self) -> Stream[T_co]:
+        """Emit the only item of this stream, once it has completed.
+
+        Demand, holds, errors: `rstreams.operators.single`.
+        """
+        return self._stream(operators.single(self._source))
+
     def skip(self, count: int) -> Stream[T_co]:
         """Drop the first `count` items of this stream and emit the rest.
 
@@ -281,6 +951,73 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.skip(self._source, count))
 
+    def skip_last(self, count: int) -> Stream[T_co]:
+        """Emit all but the last `count` items of this stream, each when `count` more have come.
+
+        Args:
+            count: How many items to leave out; 0 leaves out none.
+
+        Demand, holds, errors: `rstreams.operators.skip_last`.
+        """
+        return self._stream(operators.skip_last(self._source, count))
+
+    def skip_until(self, boundary: Publisher[R]) -> Stream[T_co]:
+        """Drop the items of this stream until `boundary` emits one, and emit all that come after that.
+
+        Args:
+            boundary: Its first item lets the items through. If it completes without one, none ever are.
+
+        Demand, holds, errors: `rstreams.operators.skip_until`.
+        """
+        return self._stream(operators.skip_until(self._source, boundary))
+
+    def skip_while(self, predicate: Callable[[T_co], object]) -> Stream[T_co]:
+        """Drop the items of this stream as long as `predicate(item)` is true, and emit all from the first other one on.
+
+        Args:
+            predicate: Called once an item until it is false, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.skip_while`.
+        """
+        return self._stream(operators.skip_while(self._source, predicate))
+
+    def start_with(self, *items: R) -> Stream[T_co | R]:
+        """Emit `items`, then those of this stream.
+
+        Args:
+            items: What comes first, in this order.
+
+        Demand, holds, errors: `rstreams.operators.start_with`.
+        """
+        return self._stream(operators.start_with(self._source, *items))
+
+    def sum(self: StreamMethods[N]) -> Stream[N | int]:
+        """Add the items of this stream up, and emit the sum at the end; that of nothing is 0.
+
+        Demand, holds, errors: `rstreams.operators.sum`.
+        """
+        return self._stream(operators.sum(self._source))
+
+    def switch_if_empty(self, other: Publisher[R]) -> Stream[T_co | R]:
+        """Emit the items of this stream; if it completes without any, go on with `other`.
+
+        Args:
+            other: Subscribed to only if this stream is empty.
+
+        Demand, holds, errors: `rstreams.operators.switch_if_empty`.
+        """
+        return self._stream(operators.switch_if_empty(self._source, other))
+
+    def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> Stream[R]:
+        """Emit the items of the stream `function(item)` until the next item of this stream comes, then of that one's.
+
+        Args:
+            function: Called once an outer item, in the task that delivers it; it must not block.
+
+        Demand, holds, errors: `rstreams.operators.switch_map`.
+        """
+        return self._stream(operators.switch_map(self._source, function))
+
     def take(self, count: int) -> Stream[T_co]:
         """Emit the first `count` items of this stream, then complete.
 
@@ -290,3 +1027,171 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.take`.
         """
         return self._stream(operators.take(self._source, count))
+
+    def take_last(self, count: int) -> Stream[T_co]:
+        """Emit the last `count` items of this stream, once it has completed.
+
+        Args:
+            count: How many items to emit, or fewer if there are not as many; 0 emits none.
+
+        Demand, holds, errors: `rstreams.operators.take_last`.
+        """
+        return self._stream(operators.take_last(self._source, count))
+
+    def take_until(self, boundary: Publisher[R]) -> Stream[T_co]:
+        """Emit the items of this stream until `boundary` emits one, then complete.
+
+        Args:
+            boundary: Its first item ends the stream. If it completes without one, it never does.
+
+        Demand, holds, errors: `rstreams.operators.take_until`.
+        """
+        return self._stream(operators.take_until(self._source, boundary))
+
+    def take_while(self, predicate: Callable[[T_co], object], *, inclusive: bool = False) -> Stream[T_co]:
+        """Emit the items of this stream as long as `predicate(item)` is true, then complete.
+
+        Args:
+            predicate: Called once an item, in the task that delivers it; it must not block.
+            inclusive: Emit the item for which it is false, too, as the last one.
+
+        Demand, holds, errors: `rstreams.operators.take_while`.
+        """
+        return self._stream(operators.take_while(self._source, predicate, inclusive=inclusive))
+
+    @overload
+    def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> Stream[dict[K, T_co]]: ...
+
+    @overload
+    def to_dict(
+        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: Ack = "on_receipt"
+    ) -> Stream[dict[K, V]]: ...
+
+    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "on_receipt") -> Stream[dict[Any, Any]]:
+        """Gather the items of this stream into a dict by `key(item)`, and emit it at the end.
+
+        Args:
+            key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once an
+                item, in the task that delivers it; it must not block.
+            value: Makes what is under the key; the item itself, by default.
+            ack: When an item is done: "on_receipt", as soon as it is in the dict, or "on_emit", when the dict has been
+                handled.
+
+        Demand, holds, errors: `rstreams.operators.to_dict`.
+        """
+        return self._stream(operators.to_dict(self._source, key, value, ack=ack))
+
+    def to_set(self, *, ack: Ack = "on_receipt") -> Stream[set[T_co]]:
+        """Gather the items of this stream into a set, and emit it at the end.
+
+        Args:
+            ack: When an item is done: "on_receipt", as soon as it is in the set, or "on_emit", when the set has been
+                handled.
+
+        Demand, holds, errors: `rstreams.operators.to_set`.
+        """
+        return self._stream(operators.to_set(self._source, ack=ack))
+
+    def window_boundary(self, boundary: Publisher[object], *, prefetch: int = 256) -> Stream[Stream[T_co]]:
+        """Split this stream into windows, streams that end with each item of `boundary`.
+
+        Args:
+            boundary: Each of its items ends the window. When it completes, so does the stream of windows.
+            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.window_boundary`.
+        """
+        return self._stream(
+            operators.map(operators.window_boundary(self._source, boundary, prefetch=prefetch), self._stream)
+        )
+
+    def window_count(self, count: int, *, skip: int | None = None, prefetch: int = 256) -> Stream[Stream[T_co]]:
+        """Split this stream into windows, streams of `count` items each; the last window has what is left.
+
+        Args:
+            count: How many items a window has; at least 1.
+            skip: How many items after the begin of a window the next one begins; at least 1. `count` if not given. With
+                less the windows overlap, with more there are gaps, whose items are dropped.
+            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.window_count`.
+        """
+        return self._stream(
+            operators.map(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), self._stream)
+        )
+
+    def window_count_or_time(self, count: int, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
+        """Split this stream into windows, streams that end with `count` items or after `span_s` seconds.
+
+        Args:
+            count: The most items of a window; at least 1.
+            span_s: The longest that a window lasts, in seconds; more than 0.
+            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.window_count_or_time`.
+        """
+        return self._stream(
+            operators.map(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), self._stream)
+        )
+
+    def window_time(self, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
+        """Split this stream into windows, streams that last `span_s` seconds each.
+
+        Args:
+            span_s: How long a window lasts, in seconds; more than 0.
+            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+
+        Demand, holds, errors: `rstreams.operators.window_time`.
+        """
+        return self._stream(operators.map(operators.window_time(self._source, span_s, prefetch=prefetch), self._stream))
+
+    def with_latest_from(self, other: Publisher[R]) -> Stream[tuple[T_co, R]]:
+        """Emit each item of this stream together with the latest item of `other`.
+
+        Args:
+            other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last item.
+
+        Demand, holds, errors: `rstreams.operators.with_latest_from`.
+        """
+        return self._stream(operators.with_latest_from(self._source, other))
+
+    @overload
+    def zip(self, *, prefetch: int = 32) -> Stream[tuple[T_co]]: ...
+
+    @overload
+    def zip(self, second: Publisher[R], /, *, prefetch: int = 32) -> Stream[tuple[T_co, R]]: ...
+
+    @overload
+    def zip(self, second: Publisher[R], third: Publisher[S], /, *, prefetch: int = 32) -> Stream[tuple[T_co, R, S]]: ...
+
+    @overload
+    def zip(
+        self, second: Publisher[R], third: Publisher[S], fourth: Publisher[K], /, *, prefetch: int = 32
+    ) -> Stream[tuple[T_co, R, S, K]]: ...
+
+    @overload
+    def zip(
+        self,
+        second: Publisher[R],
+        third: Publisher[S],
+        fourth: Publisher[K],
+        fifth: Publisher[V],
+        /,
+        *,
+        prefetch: int = 32,
+    ) -> Stream[tuple[T_co, R, S, K, V]]: ...
+
+    @overload
+    def zip(self, *others: Publisher[Any], prefetch: int = 32) -> Stream[tuple[Any, ...]]: ...
+
+    def zip(self, *others: Publisher[Any], prefetch: Any = 32) -> Stream[Any]:
+        """Emit tuples of the first items of all sources, then of the second items, and so on.
+
+        Args:
+            *others: Subscribed to at once, in this order; none at all is an empty stream.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead: its
+                items are drawn as they are needed.
+
+        Demand, holds, errors: `rstreams.operators.zip`.
+        """
+        return self._stream(operators.zip(self._source, *others, prefetch=prefetch))

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams._demand import UNBOUNDED
+from rstreams._emission import IteratorPublisher
+from rstreams._fusion import _compiled
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.filter import filter as filter_
@@ -18,8 +20,6 @@ from rstreams.operators.map import map as map_
 from rstreams.operators.scan import scan
 from rstreams.operators.skip import skip
 from rstreams.operators.take import take
-from rstreams.sources._emission import IteratorPublisher
-from rstreams.sources._fusion import _compiled
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.range import range as range_
 from rstreams.testing import ProbeSubscriber

@@ -29,13 +29,13 @@ from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
+from rstreams._fusion import Step, Stopped, fused_loop
 from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
-from rstreams.sources._fusion import Step, Stopped, fused_loop
 
 T = TypeVar("T")
 

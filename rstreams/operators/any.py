@@ -1,0 +1,36 @@
+"""any: whether a test holds for one item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._settled import settled
+
+T = TypeVar("T")
+
+
+def any(source: Publisher[T], predicate: Callable[[T], object] | None = None) -> Publisher[bool]:  # noqa: A001 - the field's name
+    """Emit whether `predicate(item)` is true for an item of `source`: true as soon as it is for one.
+
+        --1--2--9--4-->
+          any(x > 5)
+        --------True|
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will do.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is tested.
+    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Cancels: The source, with the first item for which `predicate` is true or raises.
+    Spec: Reactive Streams 1.1, 2.13, 3.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 9, 4).any(lambda x: x > 5).to_list()
+        [True]
+        >>> await Stream.empty().any().to_list()
+        [False]
+    """
+    return settled(source, "any", (lambda _: True) if predicate is None else predicate, by=True)

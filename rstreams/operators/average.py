@@ -1,0 +1,55 @@
+"""average: the mean of all items."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import NoItem
+from rstreams.operators._folding import Folding
+from rstreams.operators._stage import Lifted
+
+F = TypeVar("F", bound=float)
+
+
+def average(source: Publisher[F]) -> Publisher[float]:
+    """Emit the mean of the numbers of `source`, once it has completed.
+
+        --1--2--6--|
+           average
+        -----------3.0|
+
+    Args:
+        source: Where the numbers come from.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is added.
+    Errors: `NoItem` if there is none. What the addition raises ends the stream with that very exception; the item
+        counts as failed.
+    Cancels: The source, when the addition raises.
+    Spec: Reactive Streams 1.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 6).average().to_list()
+        [3.0]
+    """
+    return Lifted(source, _Average)
+
+
+class _Average(Folding[float, float]):
+    __slots__ = ("_number", "_total")
+
+    def __init__(self, downstream: Subscriber[float]) -> None:
+        super().__init__(downstream, "average")
+        self._total: float = 0
+        self._number = 0
+
+    def _fold(self, item: float) -> bool:
+        self._total += item
+        self._number += 1
+        return False
+
+    def _result(self) -> float:
+        if not self._number:
+            msg = "average(): the stream completed without an item"
+            raise NoItem(msg)
+        return self._total / self._number

@@ -1,0 +1,50 @@
+"""dematerialize: items that are signals, as signals again."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._notifications import Completed, Failed, Next, Notification
+from rstreams.operators._stage import Lifted, Stage
+
+R = TypeVar("R")
+
+
+def dematerialize(source: Publisher[Notification[R]]) -> Publisher[R]:
+    """Turn the items of `source`, which are signals, into those signals: the inverse of `materialize`.
+
+        --1--2--X   the last item is Failed(error)
+         dematerialize
+        --1--2--X
+
+    Args:
+        source: Where the items come from: `Next(item)`, `Failed(error)` or `Completed()`.
+
+    Demand: Passed up unchanged.
+    Errors: The error in a `Failed`. An item of any other kind is a `TypeError`, and counts as failed.
+    Cancels: The source, with the item that is the end.
+    Spec: Reactive Streams 1.4, 1.5.
+
+    Example:
+        >>> await Stream.of(1, 2).materialize().dematerialize().to_list()
+        [1, 2]
+    """
+    return Lifted(source, _Dematerialize[R])
+
+
+class _Dematerialize(Stage[Notification[R], R]):
+    __slots__ = ()
+
+    def on_next(self, item: Notification[R]) -> None:
+        if self._ended:
+            return
+        if isinstance(item, Next):
+            self._downstream.on_next(item.item)
+        elif isinstance(item, Failed):
+            self._fail(item.error)
+        elif isinstance(item, Completed):
+            self._complete()
+        else:
+            msg = f"dematerialize(): items must be Next, Failed or Completed, not {item!r}"
+            self._fail_item(TypeError(msg))

@@ -1,0 +1,36 @@
+"""flatten: the items out of lists of items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators.concat_map import concat_map
+from rstreams.sources.from_iterable import from_iterable
+
+R = TypeVar("R")
+
+
+def flatten(source: Publisher[Iterable[R]]) -> Publisher[R]:
+    """Emit the items in the items of `source`, which are lists or other iterables, one iterable after the other.
+
+        --[1, 2]--[3]--|
+             flatten
+        --1--2-----3---|
+
+    Args:
+        source: Where the iterables come from.
+
+    Demand: One iterable is asked for at a time; an item is drawn from it when it is requested.
+    Holds: An iterable is held until all that was in it has been handled, and shares its outcome.
+    Errors: An item that cannot be iterated over ends the stream with a `TypeError`, as does what an iteration raises;
+        the iterable counts as failed. Errors of the source pass through.
+    Cancels: The source, and an iterable that is a generator is closed.
+    Spec: Reactive Streams 1.1, 3.3.
+
+    Example:
+        >>> await Stream.of([1, 2], [], [3]).flatten().to_list()
+        [1, 2, 3]
+    """
+    return concat_map(source, from_iterable)

@@ -1,0 +1,52 @@
+"""sequence_equal: whether two streams have the same items."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators._notifications import Failed, Notification
+from rstreams.operators._stage import require_at_least, require_publisher
+from rstreams.operators.all import all as all_
+from rstreams.operators.materialize import materialize
+from rstreams.operators.zip import zip as zip_
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int = 32) -> Publisher[bool]:
+    """Emit whether `source` and `other` have equal items in the same order, and as many of them.
+
+        --1--2--3--|
+        -----1--2--4-->
+          sequence_equal
+        -----------False|
+
+    Args:
+        source: One of them.
+        other: The other one.
+        prefetch: How many items each is asked for ahead; at least 1.
+
+    Demand: With the first request both are asked for `prefetch` items, and for more as these are compared. At most so
+        many of each are kept.
+    Holds: What is kept is held; an item is done when it has been compared.
+    Errors: `ConfigError` and `TypeError` at the call for bad options. The error of either ends the stream, after the
+        items before it were found equal. What a comparison raises ends the stream; both items count as failed.
+    Cancels: Both, as soon as they differ.
+    Spec: Reactive Streams 1.1, 2.13, 3.13.
+
+    Example:
+        >>> await Stream.range(3).sequence_equal(Stream.of(0, 1, 2)).to_list()
+        [True]
+    """
+    require_at_least("sequence_equal", "prefetch", prefetch, 1)
+    require_publisher("sequence_equal(other): other must be", other)
+    return all_(zip_(materialize(source), materialize(other), prefetch=prefetch), _equal)
+
+
+def _equal(pair: tuple[Notification[Any], Notification[Any]]) -> bool:
+    for signal in pair:
+        if isinstance(signal, Failed):
+            raise signal.error
+    return pair[0] == pair[1]

@@ -1,0 +1,50 @@
+"""sum: the sum of all items."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+from rstreams.abc import Publisher
+from rstreams.operators.reduce import reduce
+
+
+class Summable(Protocol):
+    """What can be added to 0 and to its like."""
+
+    def __add__(self, other: Any, /) -> Any:  # noqa: ANN401 - as in `sum`
+        """Return the sum."""
+        ...
+
+    def __radd__(self, other: int, /) -> Any:  # noqa: ANN401 - as in `sum`
+        """Return the sum with 0."""
+        ...
+
+
+N = TypeVar("N", bound=Summable)
+
+
+def sum(source: Publisher[N]) -> Publisher[N | int]:  # noqa: A001 - the field's name
+    """Add the items of `source` up, and emit the sum at the end; that of nothing is 0.
+
+        --1--2--3--|
+            sum
+        -----------6|
+
+    Args:
+        source: Where the numbers come from.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is added.
+    Errors: What the addition raises ends the stream with that very exception; the item counts as failed. After an error
+        there is no sum.
+    Cancels: The source, when the addition raises.
+    Spec: Reactive Streams 1.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 3).sum().to_list()
+        [6]
+    """
+    return reduce(source, _add, 0)
+
+
+def _add(total: Any, item: Any) -> Any:  # noqa: ANN401 - as in `sum`
+    return total + item

@@ -1,0 +1,54 @@
+"""to_set: a set of all items."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._folding import Folding, require_ack
+from rstreams.operators._stage import Ack, Lifted
+
+T = TypeVar("T")
+
+
+def to_set(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[set[T]]:
+    """Gather the items of `source` into a set, and emit it at the end.
+
+        --1--2--1--|
+            to_set
+        -----------{1,2}|
+
+    Args:
+        source: Where the items come from; they must be hashable.
+        ack: When an item is done: "on_receipt", as soon as it is in the set, or "on_emit", when the set has been
+            handled.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). The set grows without limit.
+    Holds: With `ack="on_emit"` every item is held, and shares the outcome of the set; on a cancel or an error they are
+        given back (released).
+    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_emit" behind a link, whose window
+        bounds what can be held. An item that is not hashable ends the stream with a `TypeError`, and counts as failed.
+    Cancels: The source, with such an item.
+    Spec: Reactive Streams 1.1, 2.13.
+
+    Example:
+        >>> await Stream.of(1, 2, 1).to_set().to_list()
+        [{1, 2}]
+    """
+    require_ack("to_set", ack)
+    return Lifted(source, lambda downstream: _ToSet(downstream, ack))
+
+
+class _ToSet(Folding[T, set[T]]):
+    __slots__ = ("_items",)
+
+    def __init__(self, downstream: Subscriber[set[T]], ack: Ack) -> None:
+        super().__init__(downstream, "to_set", ack)
+        self._items: set[T] = set()
+
+    def _fold(self, item: T) -> bool:
+        self._items.add(item)
+        return False
+
+    def _result(self) -> set[T]:
+        return self._items

@@ -1,0 +1,63 @@
+"""unfold: items made from a state, by a function that may be async."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar, cast, overload
+
+from rstreams.abc import Publisher
+from rstreams.sources.from_async_iterable import from_async_iterable
+from rstreams.sources.generate import generate, require_pair
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@overload
+def unfold(initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> Publisher[T]: ...
+@overload
+def unfold(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T]: ...
+def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
+    """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
+
+        unfold(3, lambda s: (s, s - 1) if s else None)
+        --3--2--1|
+
+    Args:
+        initial: The state of each subscriber's first step; `step` should not change it, but return another.
+        step: Takes the state and returns the item and the next state, or None to complete. A plain function must not
+            block; an async one is awaited, for instance the next page of an API.
+
+    Demand: One call of `step` for each item requested, and none ahead of demand.
+    Errors: What `step` raises ends the stream with that very exception; a result that is neither a pair nor None is a
+        `TypeError`; an async `step` without a scheduler a `ConfigError`.
+    Cancels: An async `step`, when cancelled itself.
+    Context: A plain `step` runs inside the call of `request`, an async one in a task of its own.
+    Spec: Reactive Streams 1.1, 1.5, 3.3.
+
+    Example:
+        >>> pages = {0: ("first", 1), 1: ("second", 2)}
+        >>> async def fetch(number):
+        ...     await trio.sleep(1)
+        ...     return pages.get(number)
+        >>> await Stream.unfold(0, fetch).to_list()
+        ['first', 'second']
+    """
+    if inspect.iscoroutinefunction(step):
+        return from_async_iterable(_Unfolded(initial, cast("Callable[[Any], Awaitable[Any]]", step)))
+    return generate(initial, step)
+
+
+class _Unfolded(Generic[S, T]):
+    """An async iterable that begins anew each time."""
+
+    def __init__(self, initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> None:
+        self._initial = initial
+        self._step = step
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        state = self._initial
+        while (made := await self._step(state)) is not None:
+            item, state = require_pair("unfold", made)
+            yield item

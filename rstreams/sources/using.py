@@ -1,0 +1,241 @@
+"""using: a stream that holds a resource, and gives it back at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from rstreams._demand import add_demand
+from rstreams._emission import log_dropped
+from rstreams._scheduler import bound_scheduler
+from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.operators._stage import Stage, raised_during, require_publisher
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def using(
+    acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]], use: Callable[[S], Publisher[T]]
+) -> Publisher[T]:
+    """Acquire a resource for each subscriber, emit the items of a publisher made with it, and give it back at the end.
+
+        using(open_file, read_lines)
+        --a--b--c|
+                 closed
+
+    Args:
+        acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at the
+            end. A plain one must not block.
+        use: Makes the publisher, given what the context manager was entered as.
+
+    Demand: Passed on to the publisher.
+    Errors: What `acquire`, entering or `use` raises is signalled to the subscriber; a result of `use` that is no
+        publisher is a `TypeError`. What leaving raises ends the stream in place of its completion, or has its error as
+        context.
+    Cancels: The publisher. The resource is given back exactly once, whether the stream completes, fails or is
+        cancelled, and before the end is signalled. The context manager sees an error of the stream, but cannot suppress
+        it.
+    Context: A plain context manager is entered and left where the signals are; an async one in a task of its own, of
+        the scope that subscribes: without a scheduler it is a `ConfigError`.
+    Spec: Reactive Streams 1.4, 1.9, 3.13.
+
+    Example:
+        >>> from contextlib import contextmanager
+        >>> @contextmanager
+        ... def room():
+        ...     print("light on")
+        ...     yield "room"
+        ...     print("light off")
+        >>> await Stream.using(room, lambda room: Stream.of(room)).to_list()
+        light on
+        light off
+        ['room']
+    """
+    return _Using(acquire, use)
+
+
+class _Using(Generic[S, T]):
+    def __init__(
+        self,
+        acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
+        use: Callable[[S], Publisher[T]],
+    ) -> None:
+        self._acquire = acquire
+        self._use = use
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        try:
+            manager = self._acquire()
+            if isinstance(manager, AbstractContextManager):
+                start: Callable[[], None] = partial(self._subscribe, subscriber, manager)
+            elif isinstance(manager, AbstractAsyncContextManager):
+                start = _InTask(subscriber, manager, self._use, bound_scheduler("using")).start
+            else:
+                msg = f"using(acquire): acquire must return a context manager, not {manager!r}"
+                raise TypeError(msg)  # noqa: TRY301 - signalled like any other failure
+        except Exception as error:
+            subscribe_failed(subscriber, error)
+        else:
+            start()
+
+    def _subscribe(self, subscriber: Subscriber[T], manager: AbstractContextManager[S]) -> None:
+        try:
+            resource = manager.__enter__()
+        except Exception as error:
+            subscribe_failed(subscriber, error)
+            return
+        stage = _Here(subscriber, manager)
+        try:
+            publisher = require_publisher("using(use): use must return", self._use(resource))
+        except Exception as error:
+            subscriber.on_subscribe(ENDED)
+            stage.on_error(error)
+        else:
+            publisher.subscribe(stage)
+
+
+class _Holding(Stage[T, T]):
+    """A stage that gives something back at its end."""
+
+    __slots__ = ()
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        try:
+            self._downstream.on_next(item)
+        except BaseException:
+            self.cancel()  # 2.13: a subscriber that raises counts as having cancelled
+            raise
+
+
+class _Here(_Holding[T]):
+    """The stage over a plain context manager."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, downstream: Subscriber[T], manager: AbstractContextManager[Any]) -> None:
+        super().__init__(downstream)
+        self._manager = manager
+
+    def on_complete(self) -> None:
+        if self._ended:
+            return
+        try:
+            self._manager.__exit__(None, None, None)
+        except Exception as error:
+            super().on_error(error)
+        else:
+            super().on_complete()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._ended:
+            super().on_error(_left(self._manager, error))
+
+    def cancel(self) -> None:
+        if self._ended:
+            return
+        super().cancel()
+        try:
+            self._manager.__exit__(None, None, None)
+        except Exception as error:
+            log_dropped(error, "giving back what using() had acquired failed")
+
+
+def _left(manager: AbstractContextManager[Any], error: BaseException) -> BaseException:
+    """Leave the context manager by an error, and return what the stream then ends with."""
+    try:
+        manager.__exit__(type(error), error, error.__traceback__)
+    except Exception as raised:
+        return raised_during(raised, error)
+    return error
+
+
+class _InTask(_Holding[T]):
+    """The stage over an async context manager, which one task enters and leaves."""
+
+    __slots__ = ("_demand", "_error", "_manager", "_over", "_scheduler", "_use")
+
+    def __init__(
+        self,
+        downstream: Subscriber[T],
+        manager: AbstractAsyncContextManager[Any],
+        use: Callable[[Any], Publisher[T]],
+        scheduler: Scheduler,
+    ) -> None:
+        super().__init__(downstream)
+        self._manager = manager
+        self._use = use
+        self._scheduler = scheduler
+        self._over: Event = scheduler.event()
+        self._error: BaseException | None = None
+        self._demand = 0  # from before there is a publisher to ask
+
+    def start(self) -> None:
+        self._downstream.on_subscribe(self)
+        if not self._ended:
+            self._scheduler.start(self._run)
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._upstream = subscription
+        if self._demand:
+            subscription.request(self._demand)
+
+    def on_error(self, error: BaseException) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        self._error = error
+        self._over.set()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        self._over.set()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        if self._upstream is ENDED:
+            self._demand = add_demand(self._demand, n)
+        else:
+            self._upstream.request(n)
+
+    def _let_go(self) -> None:
+        self._over.set()
+
+    async def _run(self) -> None:
+        try:
+            async with self._manager as resource:
+                await self._emit_with(resource)
+        except Exception as error:
+            if self._ended:
+                log_dropped(error, "giving back what using() had acquired failed")
+                return
+            if self._error is None:
+                self._error = error
+            elif error is not self._error:
+                self._error = raised_during(error, self._error)
+        except BaseException:  # the scope ends
+            self.cancel()
+            raise
+        if not self._ended:
+            self._ended = True
+            if self._error is None:
+                self._downstream.on_complete()
+            else:
+                self._downstream.on_error(self._error)
+
+    async def _emit_with(self, resource: object) -> None:
+        """Emit until the end; the error that is the end is raised, for the context manager to see it."""
+        if self._ended:
+            return
+        require_publisher("using(use): use must return", self._use(resource)).subscribe(self)
+        await self._over.wait()
+        if self._error is not None:
+            raise self._error
