@@ -4,6 +4,7 @@ from rstreams.errors import RStreamsError
 from rstreams.message import Message
 from rstreams.net.client import Connection, PublishResult, connect
 from rstreams.node import Node
+from rstreams.operators.pausable import Valve
 from rstreams.stream import Stream
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "PublishResult",
     "RStreamsError",
     "Stream",
+    "Valve",
     "connect",
 ]
 

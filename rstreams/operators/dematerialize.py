@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams.abc import Publisher
-from rstreams.operators._notifications import Completed, Failed, Next, Notification
+from rstreams.notifications import Completed, Failed, Next, Notification
 from rstreams.operators._stage import Lifted, Stage
 
 R = TypeVar("R")

@@ -13,15 +13,16 @@ from rstreams.operators._arbiter import Arbiter
 from rstreams.operators._stage import Lifted, require_at_least, require_publisher
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def expand(
-    source: Publisher[T],
-    function: Callable[[T], Publisher[T]],
+    source: Publisher[R],
+    function: Callable[[R], Publisher[R]],
     *,
     depth: int | None = None,
     max_pending: int = 1024,
-) -> Publisher[T]:
+) -> Publisher[R]:
     """Emit the items of `source`, then those of `function(item)` for each of them, and so on, level by level.
 
         --1-----2--|

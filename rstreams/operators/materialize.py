@@ -8,7 +8,7 @@ from rstreams._demand import add_demand, take_demand
 from rstreams._runs import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._notifications import Completed, Failed, Next, Notification
+from rstreams.notifications import Completed, Failed, Next, Notification
 from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from rstreams.abc import Publisher
-from rstreams.operators._notifications import Failed, Notification
+from rstreams.notifications import Failed, Notification
 from rstreams.operators._stage import require_at_least, require_publisher
 from rstreams.operators.all import all as all_
 from rstreams.operators.materialize import materialize

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overloa
 
 from rstreams import operators, sources
 from rstreams.abc import Publisher
+from rstreams.notifications import Notification
 from rstreams.operators._extreme import Ordered
-from rstreams.operators._notifications import Notification
 from rstreams.operators._stage import Ack
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable

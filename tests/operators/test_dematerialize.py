@@ -1,7 +1,7 @@
 from typing import Any
 
 from rstreams._demand import UNBOUNDED
-from rstreams.operators._notifications import Completed, Failed, Next, Notification
+from rstreams.notifications import Completed, Failed, Next, Notification
 from rstreams.operators.dematerialize import dematerialize
 from rstreams.operators.map import map as map_
 from rstreams.testing import ManualPublisher, ProbeSubscriber

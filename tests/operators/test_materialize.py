@@ -1,5 +1,5 @@
 from rstreams._demand import UNBOUNDED
-from rstreams.operators._notifications import Completed, Failed, Next
+from rstreams.notifications import Completed, Failed, Next
 from rstreams.operators.materialize import materialize
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
+__all__ = ["Completed", "Failed", "Next", "Notification"]
+
 T = TypeVar("T")
 
 
