@@ -3,16 +3,18 @@
 Theory of operation. The subscriber asks one stage, and sees one stream; behind it stand several sources, one at a
 time. What was requested and not yet received is counted here and asked again of the next source, so that nothing
 asked for is lost and nothing is asked for twice. Items are not kept: `hold` goes to the source they come from.
+A source that comes while the subscriber wants none to send (`suspend`) is told so before it is asked.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED, add_demand
+from rstreams._demand import UNBOUNDED
+from rstreams._runs import Counts
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Stage
+from rstreams.operators._stage import Stage, suspend
 
 T = TypeVar("T")
 
@@ -20,13 +22,14 @@ T = TypeVar("T")
 class Arbiter(Stage[T, T]):
     """A stage that emits the items of one source after the other; the operator says which and when."""
 
-    __slots__ = ("_awaiting", "_demand", "_introduced")
+    __slots__ = ("_awaiting", "_emissions", "_introduced", "_suspended")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self._demand = 0
+        self._emissions = 0
         self._awaiting = False  # the `on_subscribe` of a source switched to is due
         self._introduced = False  # `on_subscribe` has gone downstream, which happens once (1.9)
+        self._suspended = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -39,20 +42,37 @@ class Arbiter(Stage[T, T]):
         else:
             self._awaiting = False
             self._upstream = subscription
-            if self._demand:
-                subscription.request(self._demand)
+            if self._suspended:
+                suspend(subscription)
+            demand = self._demand
+            if demand:
+                subscription.request(demand)
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        if self._demand != UNBOUNDED:
-            self._demand -= 1
+        self._emissions += 1
         self._downstream.on_next(item)
 
     def request(self, n: int) -> None:
         if self._accepts(n):
-            self._demand = add_demand(self._demand, n)
             self._upstream.request(n)
+
+    def suspend(self) -> None:
+        self._suspended = True
+        super().suspend()
+
+    def resume(self) -> None:
+        self._suspended = False
+        super().resume()
+
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._emissions)
+
+    @property
+    def _demand(self) -> int:
+        """What is requested and not yet emitted."""
+        return UNBOUNDED if self._requested >= UNBOUNDED else self._requested - self._emissions
 
     def _switch_to(self, source: Publisher[T]) -> None:
         """Go on with `source`, which gets the demand the sources before it have left unmet."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from rstreams._emission import IteratorEmission
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._merging import all_of
+from rstreams.operators._stage import suspend
 from rstreams.operators._turns import TurningStage
 
 T = TypeVar("T")
@@ -59,6 +60,8 @@ class Input(Generic[T]):
             subscription.cancel()
             return
         self.upstream = subscription
+        if self._stage.suspended:
+            suspend(subscription)
         handed = subscription.hand_over() if isinstance(subscription, IteratorEmission) else None
         if handed is not None:
             self.items, self._nothing_left = handed
@@ -159,8 +162,8 @@ class Inputs(TurningStage[Any, R]):
         self._delay_errors = delay_errors
         self._errors: list[BaseException] = []
 
-    def start(self, sources: Sequence[Publisher[Any]]) -> None:
-        """Subscribe to all sources."""
+    def start(self, sources: Sequence[Publisher[Any]]) -> Self:
+        """Subscribe to all sources; return itself."""
         self._downstream.on_subscribe(self)
         self._draining = True  # until all are there
         try:
@@ -170,6 +173,7 @@ class Inputs(TurningStage[Any, R]):
         finally:
             self._draining = False
         self._drain()
+        return self
 
     def hold(self) -> Hold:
         return NO_HOLD if self._emitting is None else self._emitting.hold()

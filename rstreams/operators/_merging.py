@@ -29,6 +29,7 @@ from rstreams._emission import IteratorEmission
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._stage import suspend
 from rstreams.operators._turns import TurningStage
 
 T = TypeVar("T")
@@ -83,6 +84,9 @@ class Merging(TurningStage[T, R]):
     @property
     def window(self) -> int:
         return UNBOUNDED  # how many items an outer one makes is not known
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
 
     def _subscribe(self, source: Publisher[R], outer: SharedHold) -> None:
         """Add an inner stream."""
@@ -325,6 +329,8 @@ class Inner(Generic[T, R]):
             subscription.cancel()
             return
         self.upstream = subscription
+        if self._merging.suspended:
+            suspend(subscription)
         handed = subscription.hand_over() if isinstance(subscription, IteratorEmission) else None
         if handed is None:
             if self._merging.started:

@@ -7,14 +7,14 @@ the outer item too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from rstreams._demand import add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage, require_publisher
+from rstreams.operators._stage import KeepingStage, require_publisher, resume, suspend
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ R = TypeVar("R")
 class OneInner(KeepingStage[T, R]):
     """A stage that emits the items of its current inner stream; the operator says when the next one begins."""
 
-    __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing")
+    __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing", "suspended")
 
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
         super().__init__(downstream)
@@ -32,6 +32,7 @@ class OneInner(KeepingStage[T, R]):
         self._current: Inner[T, R] | None = None
         self._passing: Inner[T, R] | None = None
         self._outer_complete = False
+        self.suspended = False  # no stream is to send anything
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -50,6 +51,20 @@ class OneInner(KeepingStage[T, R]):
     @property
     def window(self) -> int:
         return 2**63 - 1  # how many items an outer one makes is not known
+
+    def suspend(self) -> None:
+        self.suspended = True
+        for upstream in self.upstreams():
+            suspend(upstream)
+
+    def resume(self) -> None:
+        self.suspended = False
+        for upstream in self.upstreams():
+            resume(upstream)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        inner = ENDED if self._current is None else self._current.upstream
+        return [upstream for upstream in (self._upstream, inner) if upstream is not ENDED]
 
     def _let_go(self) -> None:
         current, self._current = self._current, None
@@ -144,6 +159,8 @@ class Inner(Generic[T, R]):
             subscription.cancel()
             return
         self.upstream = subscription
+        if self._stage.suspended:
+            suspend(subscription)
         if self._stage.demand:
             subscription.request(self._stage.demand)
 

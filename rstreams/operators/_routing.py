@@ -7,13 +7,40 @@ never more than `window` together, as the operator says it.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._demand import take_demand
+from rstreams._holds import SharedHold
+from rstreams._runs import Counts
 from rstreams._subscription import ENDED
-from rstreams.operators._sharing import M, Sharing
+from rstreams.abc import Subscriber
+from rstreams.operators._sharing import Member, Sharing
 
 T = TypeVar("T")
+M = TypeVar("M", bound="Receiver[Any]")
+
+
+class Receiver(Member[T]):
+    """A member that gets some of the items.
+
+    Attributes:
+        received: How many it has got.
+    """
+
+    __slots__ = ("_routing", "received")
+
+    def __init__(self, run: Routing[T, Any], subscriber: Subscriber[T]) -> None:
+        super().__init__(run, subscriber)
+        self._routing = run
+        self.received = 0
+
+    def counts(self) -> Counts:
+        """Return what has gone to this subscriber, and what is kept that it could get."""
+        return Counts(self.requested, self.received, self._routing.kept_for(self))
+
+    def emit(self, item: T, kept: SharedHold) -> None:
+        self.received += 1
+        super().emit(item, kept)
 
 
 class Routing(Sharing[T, M]):
@@ -26,9 +53,14 @@ class Routing(Sharing[T, M]):
         self._window = window
         self._outstanding = 0  # requested of the source and not received
 
+    def kept_for(self, member: M) -> int:
+        """Return how many items are kept that `member` could get."""
+        raise NotImplementedError
+
     def _hand_over(self, member: M, item: T) -> None:
         """Send an item straight on, inside the source's `on_next`."""
         member.limit = take_demand(member.limit, 1)
+        member.received += 1
         self._busy = True
         try:
             member.subscriber.on_next(item)

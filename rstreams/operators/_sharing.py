@@ -42,11 +42,22 @@ class Member(Generic[T]):
     Attributes:
         subscriber: Who gets the items.
         scheduler: That of the scope it subscribed in, if there is one.
+        requested: What it has requested in all.
         limit: What it has requested, and not received yet or in all, as the run counts.
         ended: Whether it has cancelled or got the end.
     """
 
-    __slots__ = ("__weakref__", "_emitting", "_run", "_thread", "ended", "limit", "scheduler", "subscriber")
+    __slots__ = (
+        "__weakref__",
+        "_emitting",
+        "_run",
+        "_thread",
+        "ended",
+        "limit",
+        "requested",
+        "scheduler",
+        "subscriber",
+    )
 
     def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
         self._run = run
@@ -54,6 +65,7 @@ class Member(Generic[T]):
         self._thread = get_ident()
         self.scheduler: Scheduler | None = current_scheduler.get(None)
         self.subscriber = subscriber
+        self.requested = 0
         self.limit = 0
         self.ended = False
 
@@ -67,6 +79,7 @@ class Member(Generic[T]):
             self.cancel()
             self.subscriber.on_error(error)  # 3.9
             return
+        self.requested += n
         self.limit = add_demand(self.limit, n)
         self._run.update()
 

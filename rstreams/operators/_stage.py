@@ -277,17 +277,24 @@ def lifted(source: Publisher[T], make_stage: Callable[[Subscriber[R]], Subscribe
     return Lifted(source, make_stage)
 
 
-class Joined(Generic[R]):
-    """The publisher of an operator over several sources: `start` makes a stage for a subscriber and subscribes it."""
+class Joined(Watched, Generic[R]):
+    """The publisher of an operator over several sources.
+
+    Args:
+        start: Makes a stage for a subscriber, subscribes it to the sources and returns it; None if it could not.
+    """
 
     __slots__ = ("_start",)
 
-    def __init__(self, start: Callable[[Subscriber[R]], None]) -> None:
+    def __init__(self, start: Callable[[Subscriber[R]], Subscription | None]) -> None:
+        super().__init__()
         self._start = start
 
     def subscribe(self, subscriber: Subscriber[R]) -> None:
         require_subscriber(subscriber)
-        self._start(subscriber)
+        stage = self._start(subscriber)
+        if stage is not None:
+            self._begins(stage)
 
 
 def require_at_least(operator: str, option: str, value: object, least: int) -> None:

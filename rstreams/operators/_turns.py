@@ -12,7 +12,7 @@ from typing import TypeVar
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand
 from rstreams._scheduler import current_scheduler
 from rstreams.abc import Cancellable, Scheduler, Subscriber
-from rstreams.operators._stage import KeepingStage
+from rstreams.operators._stage import KeepingStage, resume, suspend
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -21,11 +21,12 @@ R = TypeVar("R")
 class TurningStage(KeepingStage[T, R]):
     """A stage that counts its demand and works it off in turns; the operator says what a step is."""
 
-    __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "started")
+    __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "started", "suspended")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
         self.started = False  # nothing is asked of any source before the first request
+        self.suspended = False  # no source is to send anything
         self._demand = 0
         self._draining = False
         self._scheduler: Scheduler | None = current_scheduler.get(None)
@@ -35,6 +36,16 @@ class TurningStage(KeepingStage[T, R]):
         if self._accepts(n):
             self._demand = add_demand(self._demand, n)
             self._drain()
+
+    def suspend(self) -> None:
+        self.suspended = True
+        for upstream in self.upstreams():
+            suspend(upstream)
+
+    def resume(self) -> None:
+        self.suspended = False
+        for upstream in self.upstreams():
+            resume(upstream)
 
     def _drain(self) -> None:
         if not self._draining and self._next_turn is None:

@@ -162,6 +162,9 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
         if not self._ended:
             self.inputs[position].taken()
 
+    def _kept_items(self) -> int:
+        return super()._kept_items() + len(self._kept)
+
     def _let_go(self) -> None:
         super()._let_go()
         all_kept, self._kept = self._kept, {}

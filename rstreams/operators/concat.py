@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
@@ -40,7 +40,7 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     """
     for position, source in enumerate(sources):
         require_publisher(f"concat(*sources): source {position} must be", source)
-    return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).advance())
+    return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).start())
 
 
 class _Concat(Arbiter[T]):
@@ -53,6 +53,10 @@ class _Concat(Arbiter[T]):
         self._advancing = False
         self._delay_errors = delay_errors
         self._errors: list[BaseException] = []
+
+    def start(self) -> Self:
+        self.advance()
+        return self
 
     def on_error(self, error: BaseException) -> None:
         if not self._delay_errors:

@@ -8,8 +8,8 @@ from typing import TypeVar
 from rstreams._demand import UNBOUNDED, take_demand
 from rstreams._holds import SharedHold, share_hold
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._routing import Routing
-from rstreams.operators._sharing import Gathered, Member
+from rstreams.operators._routing import Receiver, Routing
+from rstreams.operators._sharing import Gathered
 from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")
@@ -55,12 +55,15 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
     return Gathered(source, lambda: _Distributing[T](window), subscribers, again=False)
 
 
-class _Distributing(Routing[T, Member[T]]):
+class _Distributing(Routing[T, Receiver[T]]):
     __slots__ = ("_kept",)
 
     def __init__(self, window: int) -> None:
         super().__init__("distribute", window)
         self._kept: deque[tuple[T, SharedHold]] = deque()
+
+    def kept_for(self, member: Receiver[T]) -> int:  # noqa: ARG002 - what is kept is for any of them
+        return len(self._kept)
 
     def on_next(self, item: T) -> None:
         if self.stopped or self.finished:
@@ -73,7 +76,7 @@ class _Distributing(Routing[T, Member[T]]):
         else:
             self._hand_over(member, item)
 
-    def _keenest(self) -> Member[T] | None:
+    def _keenest(self) -> Receiver[T] | None:
         """Return the member with the most demand and send it to the end of the line; None if none has any."""
         best = max(self.members, key=_demand, default=None)
         if best is None or not best.limit:
@@ -82,19 +85,19 @@ class _Distributing(Routing[T, Member[T]]):
         self.members.append(best)
         return best
 
-    def _member(self, subscriber: Subscriber[T]) -> Member[T]:
-        return Member(self, subscriber)
+    def _member(self, subscriber: Subscriber[T]) -> Receiver[T]:
+        return Receiver(self, subscriber)
 
-    def _next(self) -> Member[T] | None:
+    def _next(self) -> Receiver[T] | None:
         return self._keenest() if self._kept else None
 
-    def _serve_item(self, member: Member[T]) -> None:
+    def _serve_item(self, member: Receiver[T]) -> None:
         item, hold = self._kept.popleft()
         member.limit = take_demand(member.limit, 1)
         member.emit(item, hold)
         hold.done()
 
-    def _is_through(self, member: Member[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
+    def _is_through(self, member: Receiver[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
         return not self._kept
 
     def _ask(self) -> None:
@@ -108,5 +111,5 @@ class _Distributing(Routing[T, Member[T]]):
             hold.release()
 
 
-def _demand(member: Member[T]) -> int:
+def _demand(member: Receiver[T]) -> int:
     return member.limit

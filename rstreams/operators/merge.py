@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Publisher
@@ -51,8 +51,8 @@ class Merge(Merging[T, T]):
 
     __slots__ = ()
 
-    def start(self, sources: Sequence[Publisher[T]]) -> None:
-        """Subscribe to all sources."""
+    def start(self, sources: Sequence[Publisher[T]]) -> Self:
+        """Subscribe to all sources; return itself."""
         self._downstream.on_subscribe(self)
         self._draining = True  # until all are there: they take turns from the first item on
         try:
@@ -62,3 +62,4 @@ class Merge(Merging[T, T]):
         finally:
             self._draining = False
         self.on_complete()
+        return self

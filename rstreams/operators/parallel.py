@@ -9,7 +9,7 @@ from rstreams._subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Joined, require_at_least, require_publisher
 from rstreams.operators.distribute import distribute
-from rstreams.operators.merge import merge
+from rstreams.operators.merge import Merge
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ def parallel(
     require_at_least("parallel", "workers", workers, 1)
     require_at_least("parallel", "window", window, 1)
 
-    def start(downstream: Subscriber[R]) -> None:
+    def start(downstream: Subscriber[R]) -> Merge[R] | None:
         items = distribute(source, subscribers=workers, window=window)
         try:
             results = [
@@ -59,7 +59,11 @@ def parallel(
             ]
         except Exception as error:
             subscribe_failed(downstream, error)
-        else:
-            merge(*results).subscribe(downstream)
+            return None
+        return _Parallel(downstream, 32).start(results)
 
     return Joined(start)
+
+
+class _Parallel(Merge[R]):
+    __slots__ = ()

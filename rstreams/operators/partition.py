@@ -11,8 +11,7 @@ from rstreams._holds import SharedHold, share_hold
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.operators._routing import Routing
-from rstreams.operators._sharing import Member
+from rstreams.operators._routing import Receiver, Routing
 from rstreams.operators._stage import Joined, require_at_least
 
 T = TypeVar("T")
@@ -61,7 +60,7 @@ def partition(
     return tuple(Joined(run.door(source, number)) for number in range(partitions))
 
 
-class _Part(Member[T]):
+class _Part(Receiver[T]):
     __slots__ = ("kept",)
 
     def __init__(self, run: _Partitioning[T], subscriber: Subscriber[T]) -> None:
@@ -77,22 +76,26 @@ class _Partitioning(Routing[T, _Part[T]]):
         self._key = key
         self._parts: list[_Part[T] | None] = [None] * partitions
 
-    def door(self, source: Publisher[T], number: int) -> Callable[[Subscriber[T]], None]:
+    def door(self, source: Publisher[T], number: int) -> Callable[[Subscriber[T]], _Part[T] | None]:
         """Return what subscribes to the partition `number`."""
 
-        def subscribe(subscriber: Subscriber[T]) -> None:
+        def subscribe(subscriber: Subscriber[T]) -> _Part[T] | None:
             if self._parts[number] is not None:
                 msg = f"partition: stream {number} has, or had, its one subscriber"
                 subscribe_failed(subscriber, RStreamsError(msg))
-                return
+                return None
             require_subscriber(subscriber)
             self._parts[number] = part = self._member(subscriber)
             self.admit(part)
             if None not in self._parts and self.members:
                 self.on_deserted = self.stop
                 self.connect(source)
+            return part
 
         return subscribe
+
+    def kept_for(self, member: _Part[T]) -> int:
+        return len(member.kept)
 
     def on_next(self, item: T) -> None:
         if self.stopped or self.finished:

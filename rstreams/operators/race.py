@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, counts_of
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Joined, Stage, require_publisher
+from rstreams.operators._stage import Joined, Stage, require_publisher, resume, suspend
 
 T = TypeVar("T")
 
@@ -42,15 +43,16 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
 
 
 class _Race(Stage[T, T]):
-    __slots__ = ("_demand", "_runners", "_winner")
+    __slots__ = ("_demand", "_runners", "_winner", "suspended")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._runners: list[_Runner[T]] = []
         self._winner: _Runner[T] | None = None
         self._demand = 0
+        self.suspended = False
 
-    def start(self, sources: Sequence[Publisher[T]]) -> None:
+    def start(self, sources: Sequence[Publisher[T]]) -> Self:
         self._downstream.on_subscribe(self)
         if not sources:
             self.on_complete()
@@ -58,6 +60,7 @@ class _Race(Stage[T, T]):
         for source, runner in zip(sources, tuple(self._runners), strict=True):
             if self._winner is None and not self._ended:
                 source.subscribe(runner)
+        return self
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -72,6 +75,22 @@ class _Race(Stage[T, T]):
 
     def hold(self) -> Hold:
         return NO_HOLD if self._winner is None else self._winner.upstream.hold()
+
+    def suspend(self) -> None:
+        self.suspended = True
+        for upstream in self.upstreams():
+            suspend(upstream)
+
+    def resume(self) -> None:
+        self.suspended = False
+        for upstream in self.upstreams():
+            resume(upstream)
+
+    def counts(self) -> Counts | None:
+        if self._winner is None:
+            return Counts(self._requested, 0)
+        winner = counts_of(self._winner.upstream)
+        return winner and Counts(self._requested, winner.delivered)
 
     def upstreams(self) -> Sequence[Subscription]:
         return [runner.upstream for runner in self._runners if runner.upstream is not ENDED]
@@ -119,6 +138,8 @@ class _Runner(Generic[T]):
             subscription.cancel()
             return
         self.upstream = subscription
+        if self._race.suspended:
+            suspend(subscription)
         if self._race.demand:
             subscription.request(self._race.demand)
 

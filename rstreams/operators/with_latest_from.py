@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
@@ -83,6 +83,9 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
 
     def _let_go(self) -> None:
         self._other.upstream.cancel()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return [upstream for upstream in (self._upstream, self._other.upstream) if upstream is not ENDED]
 
     def _delivered(self, received: int) -> int:
         return received - self._dropped

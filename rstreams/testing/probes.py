@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
-from rstreams._demand import add_demand, demand_error
+from rstreams._demand import UNBOUNDED, add_demand, demand_error
+from rstreams._runs import Counts
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber, Subscription
 
@@ -135,6 +136,7 @@ class ManualPublisher(Generic[T]):
         self.on_request = on_request
         self._subscriber: Subscriber[T] | None = None
         self._delivering: _Delivery | None = None
+        self._sent_before = 0  # to the subscribers before this one
 
     @property
     def outstanding(self) -> int:
@@ -145,7 +147,7 @@ class ManualPublisher(Generic[T]):
         """Take on `subscriber` in place of the one before."""
         require_subscriber(subscriber)
         self.subscriptions += 1
-        self.requested = len(self.outcomes)
+        self.requested = self._sent_before = len(self.outcomes)
         self.cancelled = False
         self._subscriber = subscriber
         subscriber.on_subscribe(self)
@@ -192,6 +194,11 @@ class ManualPublisher(Generic[T]):
     def cancel(self) -> None:
         """Record the cancel."""
         self.cancelled = True
+
+    def counts(self) -> Counts:
+        """Return what this subscriber has requested and received, for `explain`."""
+        requested = UNBOUNDED if self.requested == UNBOUNDED else self.requested - self._sent_before
+        return Counts(requested, len(self.outcomes) - self._sent_before)
 
     def hold(self) -> Hold:
         """Take a hold on the item being sent; outside `on_next`, raise `AssertionError`."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams._runs import counts_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import DemandError
 from rstreams.sources.from_iterable import from_iterable
@@ -43,12 +44,14 @@ class OperatorContract:
         model: What comes out, for what went in before the source completed.
         requests: For a first request downstream, the requests that reach the source.
         forwards_holds: Whether an item's outcome can depend on what becomes of the items emitted.
+        holds_what_it_keeps: Whether it has a hold on each item that `explain` tells is buffered, and on no other.
     """
 
     build: ClassVar[Callable[[Publisher[int]], Publisher[Any]]]
     model: ClassVar[Callable[[Sequence[int]], Sequence[Any]]]
     requests: ClassVar[tuple[tuple[int, list[int]], ...]]
     forwards_holds: ClassVar[bool] = True
+    holds_what_it_keeps: ClassVar[bool] = True
 
     def settle(self) -> None:
         """Let tasks run, for an operator that has some."""
@@ -314,6 +317,46 @@ class OperatorContract:
         if self.forwards_holds:
             assert expected in source.outcomes
 
+    # what explain tells
+
+    @pytest.mark.parametrize("first", [1, 2, 3, UNBOUNDED])
+    def test_its_counts_are_true(self, first: int) -> None:
+        source, probe = self.subscribe(0)
+        self.tells_the_truth(source, probe, 0)
+        requested = first
+
+        probe.request(first)
+        self.tells_the_truth(source, probe, requested)
+        for item in ITEMS:
+            if not source.outstanding and not probe.ended:
+                probe.request(2)
+                requested = min(requested + 2, UNBOUNDED)
+            if source.cancelled or not source.outstanding:
+                break
+            source.next(item)
+            self.tells_the_truth(source, probe, requested)
+            self.settle()
+            self.tells_the_truth(source, probe, requested)
+        if not source.cancelled:
+            source.complete()
+            self.settle()
+            self.tells_the_truth(source, probe, requested, complete=True)
+
+    def tells_the_truth(
+        self, source: ManualPublisher[int], probe: ProbeSubscriber[Any], requested: int, *, complete: bool = False
+    ) -> None:
+        if probe.ended:
+            return
+        counts = counts_of(probe._subscribed())
+        assert counts is not None
+        assert min(counts.requested, UNBOUNDED) == requested
+        assert counts.delivered == len(probe.items)
+        assert counts.buffered >= 0
+        if type(self).holds_what_it_keeps:
+            assert counts.buffered == source.outcomes.count(None)
+        if not source.cancelled and not complete:
+            assert source in sources_of(probe._subscribed())
+
     # subscriptions
 
     def test_a_second_subscription_is_cancelled(self) -> None:
@@ -386,6 +429,12 @@ class FunctionContract(OperatorContract):
         probe = ProbeSubscriber[Any](UNBOUNDED)
         type(self).failing(source, function).subscribe(probe)
         return source, probe
+
+
+def sources_of(subscription: Subscription) -> list[Subscription]:
+    """Return all that `explain` finds from a subscription up."""
+    upstreams: Sequence[Subscription] = getattr(subscription, "upstreams", tuple)()
+    return [subscription, *(found for each in upstreams for found in sources_of(each))]
 
 
 def _depth() -> int:

@@ -8,6 +8,7 @@ from tests.operators.contract import OperatorContract
 
 
 class TestCombineLatest(OperatorContract):
+    holds_what_it_keeps = False  # the latest item of the other source is kept too
     build = staticmethod(lambda source: combine_latest(source, of("a")))
     model = staticmethod(lambda items: [(x, "a") for x in items])
     requests = ((1, [32]), (5, [32]), (UNBOUNDED, [32]))

@@ -18,6 +18,7 @@ from tests.operators.contract import FunctionContract, Slow
 
 
 class TestFlatMap(FunctionContract):
+    holds_what_it_keeps = False  # the outer items are held whose streams are running
     build = staticmethod(lambda source: flat_map(source, lambda x: of(x, -x)))
     model = staticmethod(lambda items: [y for x in items for y in (x, -x)])
     requests = ((1, [16]), (5, [16]), (UNBOUNDED, [16]))
@@ -29,6 +30,7 @@ class TestFlatMap(FunctionContract):
 
 
 class TestFlatMapToOne(FunctionContract):
+    holds_what_it_keeps = False  # the outer items are held whose streams are running
     build = staticmethod(lambda source: flat_map(source, lambda x: of(x * 10), concurrency=3, prefetch=1))
     model = staticmethod(lambda items: [x * 10 for x in items])
     requests = ((1, [3]), (5, [3]), (UNBOUNDED, [3]))
@@ -36,6 +38,7 @@ class TestFlatMapToOne(FunctionContract):
 
 
 class TestFlatMapOneByOne(FunctionContract):
+    holds_what_it_keeps = False  # the outer items are held whose streams are running
     build = staticmethod(lambda source: flat_map(source, lambda x: range_(x % 3), concurrency=1, prefetch=2))
     model = staticmethod(lambda items: [y for x in items for y in range(x % 3)])
     requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))

@@ -8,6 +8,7 @@ from tests.operators.contract import OperatorContract
 
 
 class TestFlatten(OperatorContract):
+    holds_what_it_keeps = False  # the outer items are held whose streams are running
     build = staticmethod(lambda source: flatten(map_(source, lambda x: [x, x])))
     model = staticmethod(lambda items: [x for x in items for _ in range(2)])
     requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))

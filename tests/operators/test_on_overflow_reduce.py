@@ -13,6 +13,7 @@ from tests.operators.contract import ITEMS, OperatorContract
 
 
 class TestOnOverflowReduce(OperatorContract):
+    holds_what_it_keeps = False  # what waits is one item, whatever was folded into it
     build = staticmethod(lambda source: on_overflow_reduce(source, operator.add))
     model = staticmethod(lambda items: items)
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))

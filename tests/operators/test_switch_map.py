@@ -9,6 +9,7 @@ from tests.operators.contract import FunctionContract
 
 
 class TestSwitchMap(FunctionContract):
+    holds_what_it_keeps = False  # the outer item is held whose stream is running
     build = staticmethod(lambda source: switch_map(source, of))
     model = staticmethod(lambda items: items)
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))

@@ -13,6 +13,7 @@ from tests.operators.scheduled import ScheduledContract
 
 
 class TestWindowCount(ScheduledContract):
+    holds_what_it_keeps = False  # the items are in the windows, behind the stage that is looked at
     build = staticmethod(lambda source: flat_map(window_count(source, 2), lambda window: window, concurrency=1))
     model = staticmethod(lambda items: items)
     requests = ((1, [256]), (5, [256]), (UNBOUNDED, [256]))

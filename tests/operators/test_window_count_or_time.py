@@ -11,6 +11,7 @@ from tests.operators.scheduled import ScheduledContract
 
 
 class TestWindowCountOrTime(ScheduledContract):
+    holds_what_it_keeps = False  # the items are in the windows, behind the stage that is looked at
     build = staticmethod(
         lambda source: flat_map(window_count_or_time(source, 2, 1.0), lambda window: window, concurrency=1)
     )
