@@ -5,6 +5,7 @@ from rstreams.message import Message
 from rstreams.net.client import Connection, PublishResult, connect
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
+from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Node",
     "PublishResult",
     "RStreamsError",
+    "Scope",
     "Stream",
     "Valve",
     "connect",

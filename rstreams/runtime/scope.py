@@ -16,7 +16,10 @@ from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
 class Scope:
-    """An async context manager around everything that is subscribed inside it.
+    """An async context manager around everything that is subscribed inside it: `async with rstreams.Scope()`.
+
+    Terminals, `Stream.open`, `rstreams.connect` and `rstreams.Node` have one of their own. Who subscribes otherwise, or
+    waits for a push source, opens one for it.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
     returned or failed, and none of them outlives it.
