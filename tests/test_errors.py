@@ -199,6 +199,7 @@ RStreamsError
   ConfigError
   DeliveryFailed
   DemandDeadlock
+  NoItem
   PeerClosed
     ConnectionClosed
     LinkDetached
@@ -210,6 +211,7 @@ RStreamsError
   SpecViolation
     DemandError
   StreamTimeout
+  TooManyItems
   TransportError
     AuthenticationFailed
     ConnectFailed

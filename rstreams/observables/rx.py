@@ -22,7 +22,6 @@ from reactivex.disposable import Disposable
 
 from rstreams._demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
-from rstreams._runs import Counts
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams._threads import get_ident
@@ -76,7 +75,6 @@ class _Rx(KeepingStage[T, R]):
         "_operator_ended",
         "_operator_error",
         "_pushing",
-        "_requested",
         "_rx_scheduler",
         "_scheduler",
         "_source",
@@ -95,7 +93,6 @@ class _Rx(KeepingStage[T, R]):
         self._operator = operator
         self._max_expansion = max_expansion
         self._demand = 0
-        self._requested = 0
         self._looping = True  # until all is subscribed
         self._operator_ended = False
         self._operator_error: Exception | None = None
@@ -140,11 +137,10 @@ class _Rx(KeepingStage[T, R]):
     def request(self, n: int) -> None:
         if self._accepts(n):
             self._demand = add_demand(self._demand, n)
-            self._requested += n
             self._loop()
 
-    def counts(self) -> Counts:
-        return Counts(self._requested, self._requested - self._demand, len(self._waiting))
+    def _kept_items(self) -> int:
+        return len(self._waiting)
 
     def upstreams(self) -> list[Subscription]:
         return [feed.upstream for feed in self._feeds]
