@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from rstreams._demand import add_demand
 from rstreams._emission import log_dropped
 from rstreams._scheduler import bound_scheduler
-from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._stage import Stage, raised_during, require_publisher
 
@@ -89,14 +89,20 @@ class _Using(Generic[S, T]):
         except Exception as error:
             subscribe_failed(subscriber, error)
             return
-        stage = _Here(subscriber, manager)
         try:
             publisher = require_publisher("using(use): use must return", self._use(resource))
-        except Exception as error:
-            subscriber.on_subscribe(ENDED)
-            stage.on_error(error)
-        else:
+        except BaseException as error:
+            end = _left(manager, error)
+            if not isinstance(error, Exception):
+                raise
+            subscribe_failed(subscriber, end or error)
+            return
+        stage = _Here(subscriber, manager)
+        try:
             publisher.subscribe(stage)
+        except BaseException:
+            stage.cancel()
+            raise
 
 
 class _Holding(Stage[T, T]):
@@ -121,45 +127,50 @@ class _Here(_Holding[T]):
 
     def __init__(self, downstream: Subscriber[T], manager: AbstractContextManager[Any]) -> None:
         super().__init__(downstream)
-        self._manager = manager
+        self._manager: AbstractContextManager[Any] | None = manager  # None once it is being left
 
     def on_complete(self) -> None:
         if self._ended:
             return
-        try:
-            self._manager.__exit__(None, None, None)
-        except Exception as error:
-            super().on_error(error)
-        else:
+        self._upstream = ENDED  # 2.3, 2.4
+        error = self._leave(None)
+        if error is None:
             super().on_complete()
+        else:
+            super().on_error(error)
 
     def on_error(self, error: BaseException) -> None:
         if not self._ended:
-            super().on_error(_left(self._manager, error))
+            self._upstream = ENDED  # 2.3, 2.4
+            super().on_error(self._leave(error) or error)
 
     def cancel(self) -> None:
         if self._ended:
             return
         super().cancel()
-        try:
-            self._manager.__exit__(None, None, None)
-        except Exception as error:
+        error = self._leave(None)
+        if error is not None:
             log_dropped(error, "giving back what using() had acquired failed")
 
+    def _leave(self, error: BaseException | None) -> BaseException | None:
+        """Leave the context manager, whose code may come back with a cancel, and return what the stream ends with."""
+        manager, self._manager = self._manager, None
+        return error if manager is None else _left(manager, error)
 
-def _left(manager: AbstractContextManager[Any], error: BaseException) -> BaseException:
-    """Leave the context manager by an error, and return what the stream then ends with."""
+
+def _left(manager: AbstractContextManager[Any], error: BaseException | None) -> BaseException | None:
+    """Leave the context manager, and return the error the stream then ends with, if any."""
     try:
-        manager.__exit__(type(error), error, error.__traceback__)
+        manager.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
     except Exception as raised:
-        return raised_during(raised, error)
+        return raised if error is None else raised_during(raised, error)
     return error
 
 
 class _InTask(_Holding[T]):
     """The stage over an async context manager, which one task enters and leaves."""
 
-    __slots__ = ("_demand", "_error", "_manager", "_over", "_scheduler", "_use")
+    __slots__ = ("_demand", "_error", "_manager", "_over", "_refused", "_scheduler", "_use")
 
     def __init__(
         self,
@@ -174,6 +185,7 @@ class _InTask(_Holding[T]):
         self._scheduler = scheduler
         self._over: Event = scheduler.event()
         self._error: BaseException | None = None
+        self._refused: Exception | None = None  # raised by the subscriber, in this task
         self._demand = 0  # from before there is a publisher to ask
 
     def start(self) -> None:
@@ -182,6 +194,7 @@ class _InTask(_Holding[T]):
             self._scheduler.start(self._run)
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
         if self._upstream is not ENDED or self._ended:
             subscription.cancel()  # 2.5
             return
@@ -190,13 +203,15 @@ class _InTask(_Holding[T]):
             subscription.request(self._demand)
 
     def on_error(self, error: BaseException) -> None:
-        self._upstream = ENDED  # 2.3, 2.4
-        self._error = error
-        self._over.set()
+        if not self._ended:
+            self._upstream = ENDED  # 2.3, 2.4
+            self._error = error
+            self._over.set()
 
     def on_complete(self) -> None:
-        self._upstream = ENDED  # 2.3, 2.4
-        self._over.set()
+        if not self._ended:
+            self._upstream = ENDED  # 2.3, 2.4
+            self._over.set()
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -213,17 +228,19 @@ class _InTask(_Holding[T]):
         try:
             async with self._manager as resource:
                 await self._emit_with(resource)
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and error is not self._error:  # the scope ends
+                self.cancel()
+                raise
             if self._ended:
-                log_dropped(error, "giving back what using() had acquired failed")
-                return
-            if self._error is None:
-                self._error = error
-            elif error is not self._error:
+                if error is not self._refused:
+                    log_dropped(error, "using() failed")
+            elif self._error is not None and isinstance(error, Exception):
                 self._error = raised_during(error, self._error)
-        except BaseException:  # the scope ends
-            self.cancel()
-            raise
+            else:
+                self._error = error
+        if self._refused is not None:
+            raise self._refused
         if not self._ended:
             self._ended = True
             if self._error is None:
@@ -235,7 +252,19 @@ class _InTask(_Holding[T]):
         """Emit until the end; the error that is the end is raised, for the context manager to see it."""
         if self._ended:
             return
-        require_publisher("using(use): use must return", self._use(resource)).subscribe(self)
+        try:
+            publisher = require_publisher("using(use): use must return", self._use(resource))
+        except Exception as error:
+            self._error = error  # even if the context manager suppresses it
+            raise
+        try:
+            publisher.subscribe(self)
+        except Exception as error:
+            if self._ended:
+                self._refused = error
+            else:
+                self._error = error
+            raise
         await self._over.wait()
         if self._error is not None:
             raise self._error

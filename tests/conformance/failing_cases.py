@@ -32,7 +32,6 @@ _APPLIED: dict[str, Callable[[Callable[..., Publisher[Any]]], Publisher[Any]]] =
     "on_overflow_latest": lambda op: op(BROKEN),
     "on_overflow_reduce": lambda op: op(BROKEN, operator.add),
     "pairwise": lambda op: op(BROKEN),
-    "sequence_equal": lambda op: op(BROKEN, BROKEN),
     "single": lambda op: op(BROKEN),
     "sum": lambda op: op(BROKEN),
     "take_last": lambda op: op(BROKEN, 3),
