@@ -24,8 +24,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, compress, islice, repeat
 from operator import length_hint
+from sys import maxsize
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
@@ -41,6 +42,8 @@ T = TypeVar("T")
 
 # Elsewhere a length hint is only a hint; these tell exactly what is left.
 _EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
+
+_LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
 
 
 def _nothing_left(exact: Iterator[Any] | None) -> bool:
@@ -92,6 +95,7 @@ class IteratorEmission(Generic[T]):
         "_exact",
         "_exhausted",
         "_generator",
+        "_handed",
         "_items",
         "_kind",
         "_loop",
@@ -121,6 +125,7 @@ class IteratorEmission(Generic[T]):
         self._generator = iterator if isinstance(iterator, Generator) else None
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
+        self._handed: Iterator[int] | None = None  # goes on with each item drawn by somebody else
         self._demand = 0
         self._requested = 0
         self._delivered = 0
@@ -176,15 +181,19 @@ class IteratorEmission(Generic[T]):
         if self._steps or self._demand:
             return None
         exact, self._exact = self._exact, None
-        return self._items, partial(_nothing_left, exact)
+        self._handed = repeat(1, maxsize)
+        return compress(self._items, self._handed), partial(_nothing_left, exact)
 
     @property
     def label(self) -> str:
         """Return what the items come from, and what is done to them in the same loop."""
-        return " | ".join([self._kind.__name__, *(step.kind for step in self._steps)])
+        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.kind for step in self._steps)])
 
     def counts(self) -> Counts:
-        """Return what has been requested and delivered."""
+        """Return what has been requested and delivered; of items that were handed over, how many have been drawn."""
+        if self._handed is not None:
+            drawn = maxsize - length_hint(self._handed)
+            return Counts(drawn, drawn)
         return Counts(self._requested, self._delivered)
 
     def _emit(self) -> None:

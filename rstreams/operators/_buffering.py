@@ -9,6 +9,7 @@ then; else it does not count, and its time begins again with the next request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
@@ -181,6 +182,9 @@ class BoundedBuffering(Buffering[T]):
         super().__init__(downstream, most, 0)
         self._boundaries = boundaries
         self._boundary = Boundary(self.cut, self._fail, self.finish)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return (*super().upstreams(), *self._boundary.upstreams())
 
     def _start(self) -> None:
         self._boundaries.subscribe(self._boundary)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 
 from rstreams._demand import UNBOUNDED
@@ -100,6 +100,10 @@ class Boundary:
         if not self._ended:
             self._ended = True
             self._complete()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription, for `explain`, while there is one."""
+        return () if self._ended or self._subscription is ENDED else (self._subscription,)
 
     def stop(self) -> None:
         """Cancel the stream of boundaries."""

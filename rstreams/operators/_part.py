@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import SharedHold, share_hold
+from rstreams._runs import Counts
 from rstreams._subscription import require_subscriber, subscribe_failed
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import RStreamsError
 from rstreams.operators._deadlock import ASK, Answer, operator_of
 
@@ -44,6 +45,7 @@ class Part(Generic[T]):
         complete: No more items come; some may wait.
         over: It has ended: all is sent, or it was cancelled, or it has failed.
         taken: It has had its subscriber.
+        delivered: How many items have gone to the subscriber.
     """
 
     __slots__ = (
@@ -53,8 +55,10 @@ class Part(Generic[T]):
         "_error",
         "_next",
         "_queue",
+        "_requested",
         "_splitting",
         "complete",
+        "delivered",
         "over",
         "send",
         "subscriber",
@@ -65,6 +69,8 @@ class Part(Generic[T]):
         self._splitting = splitting
         self._queue: deque[Entry[T]] = deque()
         self._demand = 0
+        self._requested = 0
+        self.delivered = 0
         self._busy = False
         self._emitting: SharedHold | None = None
         self._error: BaseException | None = None
@@ -109,6 +115,7 @@ class Part(Generic[T]):
                 subscriber.on_error(error)  # 3.9
             return
         self._demand = add_demand(self._demand, n)
+        self._requested += n
         if self._busy:
             return
         if self._queue or self.complete:
@@ -129,6 +136,30 @@ class Part(Generic[T]):
     def window(self) -> int:
         """The most items that can be held at once before no further one comes."""
         return self._splitting.item_window
+
+    # for `explain`
+
+    @property
+    def label(self) -> str:
+        """What it is."""
+        return self._splitting.part_name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is over."""
+        return self.over
+
+    def runs(self) -> Sequence[Subscription]:
+        """Return itself, if it has its subscriber."""
+        return [self] if self.taken else []
+
+    def counts(self) -> Counts:
+        """Return what its subscriber has requested and received, and what waits for it."""
+        return Counts(self._requested, self.delivered, len(self._queue))
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription that the items of all parts come from."""
+        return self._splitting.upstreams()
 
     # the stage calls these
 
@@ -152,6 +183,7 @@ class Part(Generic[T]):
         subscriber = self.subscriber
         assert subscriber is not None
         self._demand = take_demand(self._demand, 1)
+        self.delivered += 1
         self._busy = True
         try:
             subscriber.on_next(item)
@@ -232,6 +264,7 @@ class Part(Generic[T]):
             while self._queue and self._demand:
                 item, hold, shared = self._queue.popleft()
                 self._demand = take_demand(self._demand, 1)
+                self.delivered += 1
                 if shared is None or shared.leave():
                     sent += 1
                 self._emitting = kept = share_hold(hold)

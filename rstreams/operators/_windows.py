@@ -7,9 +7,10 @@ wait for demand always have an item, and the bound on items (`_splitting`) bound
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
-from rstreams.abc import Publisher, Scheduler, Subscriber
+from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._cuts import Boundary, Span
 from rstreams.operators._deadlock import Answer
 from rstreams.operators._part import Part
@@ -139,6 +140,9 @@ class BoundedWindowing(Windowing[T]):
         super().__init__(downstream, prefetch, 0)
         self._boundaries = boundaries
         self._boundary = Boundary(self.cut, self._fail, self.finish)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return (*super().upstreams(), *self._boundary.upstreams())
 
     def _start(self) -> None:
         super()._start()

@@ -29,6 +29,11 @@ class GroupedPublisher(Part[T], Generic[K, T]):
         super().__init__(splitting)
         self.key = key
 
+    @property
+    def label(self) -> str:
+        """What it is: its key."""
+        return f"group {self.key!r}"
+
 
 def group_by(
     source: Publisher[T], key: Callable[[T], K], *, prefetch: int = 256, max_groups: int | None = None
@@ -111,6 +116,7 @@ class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
         if send is None:
             self._keep(group, item)
             return
+        group.delivered += 1
         try:
             send(item)
         except BaseException as error:

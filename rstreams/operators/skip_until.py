@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from rstreams._subscription import ENDED
@@ -54,6 +55,9 @@ class _SkipUntil(Dropping[T]):
         super().on_subscribe(subscription)
         if first and not self._ended:
             self._publisher.subscribe(self._boundary)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return (*super().upstreams(), *self._boundary.upstreams())
 
     def on_next(self, item: T) -> None:
         if self._ended:

@@ -7,45 +7,57 @@ from typing import Never
 
 from rstreams._demand import demand_error
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 
 
-class ItemlessPublisher:
+class ItemlessPublisher(Watched):
     """A publisher that ends each subscription, by `end`, as soon as it is made; or never, if `end` is None."""
 
     __slots__ = ("_end",)
 
     def __init__(self, end: Callable[[Subscriber[Never]], None] | None) -> None:
+        super().__init__()
         self._end = end
 
     def subscribe(self, subscriber: Subscriber[Never]) -> None:
         require_subscriber(subscriber)
         subscription = _Itemless(subscriber)
+        self._begins(subscription)
         subscriber.on_subscribe(subscription)
         if self._end is not None and subscription.end():
             self._end(subscriber)
 
 
 class _Itemless:
-    __slots__ = ("_ended", "_subscriber")
+    __slots__ = ("__weakref__", "_requested", "_subscriber", "ended")
+
+    label = "never"  # the others end before anyone could look
 
     def __init__(self, subscriber: Subscriber[Never]) -> None:
         self._subscriber = subscriber
-        self._ended = False
+        self._requested = 0
+        self.ended = False
 
     def end(self) -> bool:
         """End the subscription, and tell whether it had not ended before."""
-        ended, self._ended = self._ended, True
+        ended, self.ended = self.ended, True
         return not ended
 
     def request(self, n: int) -> None:
         error = demand_error(n)
-        if error is not None and self.end():
+        if error is None:
+            self._requested += n
+        elif self.end():
             self._subscriber.on_error(error)  # 3.9
 
     def cancel(self) -> None:
-        self._ended = True
+        self.ended = True
+
+    def counts(self) -> Counts:
+        """Return what has been requested; nothing is ever delivered."""
+        return Counts(self._requested, 0)
 
     def hold(self) -> Hold:
         return NO_HOLD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 
@@ -38,10 +39,11 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
     return _Deferred(make)
 
 
-class _Deferred(Generic[T]):
+class _Deferred(Watched, Generic[T]):
     __slots__ = ("_make",)
 
     def __init__(self, make: Callable[[], Publisher[T]]) -> None:
+        super().__init__()
         self._make = make
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
@@ -55,4 +57,10 @@ class _Deferred(Generic[T]):
             msg = f"defer(make): make must return a Publisher, not {publisher!r}"
             subscribe_failed(subscriber, TypeError(msg))
             return
+        if not isinstance(publisher, Watched):
+            publisher.subscribe(subscriber)
+            return
+        before = len(publisher.runs())
         publisher.subscribe(subscriber)
+        for run in publisher.runs()[before:]:
+            self._begins(run)

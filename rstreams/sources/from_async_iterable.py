@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from rstreams._demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._emission import log_dropped
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, Watched
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
@@ -47,10 +48,11 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
     return _AsyncIterablePublisher(iterable)
 
 
-class _AsyncIterablePublisher(Generic[T]):
+class _AsyncIterablePublisher(Watched, Generic[T]):
     __slots__ = ("_iterable",)
 
     def __init__(self, iterable: AsyncIterable[T]) -> None:
+        super().__init__()
         self._iterable = iterable
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
@@ -60,13 +62,27 @@ class _AsyncIterablePublisher(Generic[T]):
         except ConfigError as error:
             subscribe_failed(subscriber, error)
         else:
-            _Pull(self._iterable, subscriber, scheduler).start()
+            pull = _Pull(self._iterable, subscriber, scheduler)
+            self._begins(pull)
+            pull.start()
 
 
 class _Pull(Generic[T]):
     """One subscription: a task that awaits an item for each one requested."""
 
-    __slots__ = ("_demand", "_ended", "_iterable", "_scheduler", "_subscriber", "_task", "_thread", "_wanted")
+    __slots__ = (
+        "__weakref__",
+        "_delivered",
+        "_demand",
+        "_iterable",
+        "_requested",
+        "_scheduler",
+        "_subscriber",
+        "_task",
+        "_thread",
+        "_wanted",
+        "ended",
+    )
 
     def __init__(self, iterable: AsyncIterable[T], subscriber: Subscriber[T], scheduler: Scheduler) -> None:
         self._iterable = iterable
@@ -75,18 +91,20 @@ class _Pull(Generic[T]):
         self._task: Cancellable = ENDED
         self._wanted: Event | None = None
         self._demand = 0
-        self._ended = False
+        self._requested = 0
+        self._delivered = 0
+        self.ended = False
         self._thread = get_ident()
 
     def start(self) -> None:
         self._subscriber.on_subscribe(self)
-        if not self._ended:
+        if not self.ended:
             self._task = self._scheduler.start(self._run)
 
     def request(self, n: int) -> None:
         if get_ident() != self._thread:
             refuse_thread(f"request({n})", self._thread)
-        if self._ended:
+        if self.ended:
             return
         error = demand_error(n)
         if error is not None:
@@ -94,17 +112,22 @@ class _Pull(Generic[T]):
             self._subscriber.on_error(error)  # 3.9
             return
         self._demand = add_demand(self._demand, n)
+        self._requested += n
         if self._wanted is not None:
             self._wanted.set()
 
     def cancel(self) -> None:
         if get_ident() != self._thread:
             refuse_thread("cancel()", self._thread)
-        self._ended = True
+        self.ended = True
         self._task.cancel()
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def counts(self) -> Counts:
+        """Return what has been requested and delivered."""
+        return Counts(self._requested, self._delivered)
 
     async def _run(self) -> None:
         try:
@@ -115,13 +138,12 @@ class _Pull(Generic[T]):
         try:
             await self._pull(iterator)
         finally:
-            self._ended = True
+            self.ended = True
             if isinstance(iterator, AsyncGenerator):
                 await _close(iterator)
 
     async def _pull(self, iterator: AsyncIterator[T]) -> None:
-        drawn = 0
-        while not self._ended:
+        while not self.ended:
             if not self._demand:
                 await self._until_wanted()
                 continue
@@ -133,12 +155,12 @@ class _Pull(Generic[T]):
             except Exception as error:
                 self._fail(error)
                 return
-            if self._ended:
+            if self.ended:
                 return  # cancelled by somebody else while the item was on its way
             self._demand = take_demand(self._demand, 1)
+            self._delivered += 1
             self._subscriber.on_next(item)
-            drawn += 1
-            if drawn % SLICE == 0:
+            if self._delivered % SLICE == 0:
                 await self._breathe()
 
     async def _until_wanted(self) -> None:
@@ -153,15 +175,15 @@ class _Pull(Generic[T]):
         await happened.wait()
 
     def _complete(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self.ended:
+            self.ended = True
             self._subscriber.on_complete()
 
     def _fail(self, error: Exception) -> None:
-        if self._ended:
+        if self.ended:
             log_dropped(error, "an async iterator failed")
         else:
-            self._ended = True
+            self.ended = True
             self._subscriber.on_error(error)
 
 

@@ -7,12 +7,12 @@ all others wait for; or it is a source, and then the source is. `stalls` walks t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counts, Watched, counts_of
+from rstreams._runs import Counts, counts_of
 from rstreams.abc import Publisher, Subscription
 from rstreams.operators.name import Name
 
@@ -79,8 +79,8 @@ class Explanation:
 
 def explain(publisher: Publisher[Any]) -> Explanation:
     """Return where the live runs of `publisher` stand."""
-    runs = publisher.runs() if isinstance(publisher, Watched) else []
-    return Explanation(tuple(_reported(run) for run in runs if not run.ended))
+    runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
+    return Explanation(tuple(_reported(run) for run in runs() if not run.ended))
 
 
 def _reported(subscription: Subscription) -> StageReport:
@@ -108,7 +108,7 @@ def _shown(number: int, run: StageReport) -> Iterator[str]:
     if run.counts is not None and not run.counts.outstanding:
         yield "  -> the subscriber stalls: it has all that it requested"
         return
-    for stall in run.stalls():
+    for stall in dict.fromkeys(run.stalls()):  # branches may meet in one source
         yield f"  -> {stall}"
 
 
@@ -126,4 +126,4 @@ def _number(items: int) -> str:
 
 
 def _items(items: int) -> str:
-    return "items without end" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"
+    return "all it has" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"
