@@ -51,11 +51,10 @@ Answer: TypeAlias = "list[tuple[Way, object]] | None"
 # Operators whose stage asks its one source only when its one subscriber asks or an item has come, sends only when its
 # source has sent, and cancels only on one of these. Nothing with a timer, a task or a second source.
 _SIMPLE_NAMES: Final = """
-    all any average buffer_count cast checkpoint contains count default_if_empty dematerialize distinct
-    distinct_until_changed do_finally do_on_cancel do_on_complete do_on_error do_on_next do_on_request
-    do_on_subscribe element_at enumerate filter first ignore_elements last limit_request log map
-    materialize max min name on_error_complete on_error_map on_error_return pairwise reduce scan single
-    skip skip_last skip_while sum take take_last take_while to_dict to_set
+    _extreme _settled average buffer_count checkpoint count dematerialize distinct distinct_until_changed
+    do_finally do_on_cancel do_on_complete do_on_error do_on_next do_on_request do_on_subscribe filter
+    ignore_elements log map materialize name on_error_complete on_error_map on_error_return reduce scan single
+    skip skip_last skip_while switch_if_empty take take_last take_while to_dict to_set
 """
 _SIMPLE: Final = frozenset(f"rstreams.operators.{name}" for name in _SIMPLE_NAMES.split())
 
