@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import trio
 
+from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ConnectFailed
@@ -173,7 +174,7 @@ class Connection:
         return f"{self._container_id}/{next(self._numbers)}"
 
 
-class _LinkPublisher(Generic[T]):
+class _LinkPublisher(Watched, Generic[T]):
     """The publisher behind `Connection.stream`: each subscription attaches a link."""
 
     def __init__(
@@ -184,6 +185,7 @@ class _LinkPublisher(Generic[T]):
         settlement: Settlement,
         decode: Callable[[bytes], T],
     ) -> None:
+        super().__init__()
         _check_address(address)
         self._connection = connection
         self._address = address
@@ -196,7 +198,11 @@ class _LinkPublisher(Generic[T]):
         if not self._connection._is_here:
             subscribe_failed(subscriber, self._connection._elsewhere(f"stream({self._address!r})"))
             return
-        end = LinkSubscription(subscriber, decode=self._decode, window=self._window, on_raised=self._raised)
+        label = f"link {self._address!r}"
+        end = LinkSubscription(
+            subscriber, decode=self._decode, window=self._window, on_raised=self._raised, label=label
+        )
+        self._begins(end)
         name = self._connection._link_name()
         frame = Attach(name, Role.RECEIVER, self._address, "", self._settlement)
         self._connection._pump.attach(end, frame)

@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._runs import Counts
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError, error_for
 from rstreams.protocol.credit import CreditLedger
@@ -36,7 +38,7 @@ class LinkSubscription(Generic[T]):
         its subscription. The item in hand is given back as failed in the last two.
     Cancels: Silent at once; then credit is withdrawn, what was not handed over is released, and when all that is held
         has been settled the link is detached (closed).
-    Context: Any task of the connection's trio run; no call blocks.
+    Context: Any task of the connection's trio run; no call blocks. `SpecViolation` is raised in another thread.
     Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
     """
 
@@ -47,6 +49,7 @@ class LinkSubscription(Generic[T]):
         decode: Callable[[bytes], T],
         window: int,
         on_raised: Callable[[BaseException], None],
+        label: str = "link",
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
 
@@ -55,7 +58,9 @@ class LinkSubscription(Generic[T]):
             decode: Makes an item of an encoded message.
             window: The most items granted, buffered and unsettled together.
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
+            label: What `explain` calls it.
         """
+        self.label = label
         self.ledger = CreditLedger(window)
         self._subscriber = subscriber
         self._decode = decode
@@ -79,6 +84,9 @@ class LinkSubscription(Generic[T]):
         self._signalling = False
         self._work_waits = False
         self._lost = False
+        self._thread = get_ident()
+        self._requested = 0
+        self._delivered = 0
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on."""
@@ -95,6 +103,8 @@ class LinkSubscription(Generic[T]):
 
     def request(self, n: int) -> None:
         """Ask for `n` more items; see `rstreams.abc.Subscription.request`."""
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self._silent:
             return
         error = demand_error(n)
@@ -102,10 +112,13 @@ class LinkSubscription(Generic[T]):
             self._fail(error)
             return
         self.ledger.request(n)
+        self._requested += n
         self._wake()
 
     def cancel(self) -> None:
         """End the subscription; the detach follows when what is held has been settled."""
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         if not self._silent:
             self._silent = True
             self._wake()
@@ -122,6 +135,15 @@ class LinkSubscription(Generic[T]):
     def window(self) -> int:
         """Return how many items can be held at once before no further one comes: what comes settled has no limit."""
         return UNBOUNDED if self._settled else self.ledger.window
+
+    @property
+    def ended(self) -> bool:
+        """Return whether no signal reaches the subscriber any more."""
+        return self._silent
+
+    def counts(self) -> Counts:
+        """Return what has been requested, handed over and received ahead of that."""
+        return Counts(self._requested, self._delivered, len(self._buffer))
 
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Have the sender use up its credit now with what it has.
@@ -287,6 +309,7 @@ class LinkSubscription(Generic[T]):
         finally:
             self.ledger.take_back(run - handed)
             self.ledger.settle(settled)
+            self._delivered += handed
             self._emitting = False
             self._current = None
 
