@@ -10,9 +10,10 @@ from rstreams.operators._arbiter import Arbiter
 from rstreams.operators._stage import Lifted, raised_during, require_publisher
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
-def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publisher[T]]) -> Publisher[T]:
+def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publisher[R]]) -> Publisher[T | R]:
     """Emit the items of `source`; if it fails, go on with the publisher that `handler(error)` returns.
 
         --1--2--X
@@ -30,8 +31,12 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
         publisher is a `TypeError`. Errors of the fallback pass through, as does what is no `Exception`.
     Cancels: The current publisher, when cancelled itself.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
+
+    Example:
+        >>> await Stream.fail(LookupError("no such thing")).on_error_resume(lambda error: Stream.of(8, 9)).to_list()
+        [8, 9]
     """
-    return Lifted(source, lambda downstream: _OnErrorResume(downstream, handler))
+    return Lifted(source, lambda downstream: _OnErrorResume[T | R](downstream, handler))
 
 
 class _OnErrorResume(Arbiter[T]):

@@ -1,0 +1,54 @@
+"""do_on_request: a look at the demand as it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, PassingStage
+
+T = TypeVar("T")
+
+
+def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Publisher[T]:
+    """Call `function(n)` for each request, then pass it up unchanged.
+
+          --1--2-->
+        do_on_request(log)
+          --1--2-->
+
+    Args:
+        source: Where the items come from.
+        function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded demand
+            is 2^63-1. What it returns is dropped.
+
+    Demand: Passed up unchanged; a request that breaks rule 3.9 is not shown, for it is no demand.
+    Errors: What `function` raises ends the stream with that very exception.
+    Cancels: The source, when `function` raises.
+    Spec: Reactive Streams 3.9, 3.16.
+
+    Example:
+        >>> await Stream.range(10).do_on_request(print).limit_rate(4).take(2).to_list()
+        4
+        [0, 1]
+    """
+    return Lifted(source, lambda downstream: _DoOnRequest(downstream, function))
+
+
+class _DoOnRequest(PassingStage[T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[int], object]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        try:
+            self._function(n)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._upstream.request(n)  # after a cancel it does nothing (3.6)

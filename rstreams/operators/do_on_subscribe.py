@@ -1,0 +1,58 @@
+"""do_on_subscribe: a look at the start of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._subscription import ENDED, require_subscription, subscribe_failed
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.operators._stage import Lifted, PassingStage
+
+T = TypeVar("T")
+
+
+def do_on_subscribe(source: Publisher[T], function: Callable[[], object]) -> Publisher[T]:
+    """Call `function()` when `source` has been subscribed to, before anything is requested of it.
+
+          --1--2-->
+        do_on_subscribe(log)
+          --1--2-->
+
+    Args:
+        source: Where the items come from.
+        function: Called once a subscription, in the task that delivers it; it must not block. What it returns is
+            dropped.
+
+    Demand: Passed up unchanged.
+    Errors: What `function` raises ends the stream with that very exception, before the first item.
+    Cancels: The source, when `function` raises.
+    Spec: Reactive Streams 1.9, 2.5.
+
+    Example:
+        >>> await Stream.of(1, 2).do_on_subscribe(lambda: print("begins")).to_list()
+        begins
+        [1, 2]
+    """
+    return Lifted(source, lambda downstream: _DoOnSubscribe(downstream, function))
+
+
+class _DoOnSubscribe(PassingStage[T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is ENDED and not self._ended:
+            try:
+                self._function()
+            except Exception as error:
+                self._ended = True
+                self._let_go()
+                subscription.cancel()
+                subscribe_failed(self._downstream, error)
+                return
+        super().on_subscribe(subscription)

@@ -1,0 +1,66 @@
+"""on_error_map: another error in the place of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted, PassingStage, raised_during
+
+T = TypeVar("T")
+
+
+def on_error_map(source: Publisher[T], function: Callable[[Exception], BaseException]) -> Publisher[T]:
+    """Emit the items of `source`; if it fails, fail with `function(error)`.
+
+        --1--2--X(a)
+        on_error_map(f)
+        --1--2--X(f(a))
+
+    Args:
+        source: Where the items come from.
+        function: Called at most once, in the task that delivers the error; it must not block. It returns the error
+            to end with, which may be the one it was given.
+
+    Demand: Passed up unchanged.
+    Errors: What `function` returns has the source's error as its `__cause__`, unless it has one. What it raises ends
+        the stream, with the source's error as its `__context__`; a result that is no exception is a `TypeError`. What
+        is no `Exception` passes through.
+    Cancels: Nothing by itself.
+    Spec: Reactive Streams 1.4.
+
+    Example:
+        >>> failing = Stream.fail(LookupError("id")).on_error_map(lambda error: ValueError(f"not there: {error}"))
+        >>> await failing.on_error_resume(lambda error: Stream.of(repr(error))).to_list()
+        ["ValueError('not there: id')"]
+    """
+    return Lifted(source, lambda downstream: _OnErrorMap(downstream, function))
+
+
+class _OnErrorMap(PassingStage[T]):
+    __slots__ = ("_function",)
+
+    def __init__(self, downstream: Subscriber[T], function: Callable[[Exception], BaseException]) -> None:
+        super().__init__(downstream)
+        self._function = function
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or not isinstance(error, Exception):
+            super().on_error(error)
+            return
+        try:
+            mapped = _require_exception(self._function(error))
+        except Exception as raised:
+            super().on_error(raised_during(raised, error))
+            return
+        if mapped is not error and mapped.__cause__ is None:
+            mapped.__cause__ = error
+        super().on_error(mapped)
+
+
+def _require_exception(mapped: object) -> BaseException:
+    if not isinstance(mapped, BaseException):
+        msg = f"on_error_map(function): function must return an exception, not {mapped!r}"
+        raise TypeError(msg)
+    return mapped
