@@ -75,7 +75,7 @@ class Jobs(KeepingStage[T, R]):
 
     async def _run(self, job: _Job[R], item: T) -> None:
         try:
-            result = await self._function(item)
+            result = await _awaitable(self._function(item))
         except Exception as error:
             if not self._ended:
                 del self._jobs[job]
@@ -117,3 +117,10 @@ class Jobs(KeepingStage[T, R]):
             job.kept.release()
             if job.task is not None:
                 job.task.cancel()
+
+
+def _awaitable(made: Awaitable[R]) -> Awaitable[R]:
+    if not isinstance(made, Awaitable):
+        msg = f"map_async(function): function must return an awaitable, not {made!r}; define it with `async def`"
+        raise TypeError(msg)
+    return made

@@ -428,3 +428,13 @@ async def test_the_function_is_called_no_more_often_than_results_are_taken() -> 
 
     assert probe.items == [0, 1, 2]
     assert sorted(called) == [0, 1, 2]
+
+
+def test_a_function_that_is_not_async_is_told_so(scheduler: VirtualScheduler) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[None](1)
+    map_async(source, lambda _: None).subscribe(probe)  # type: ignore[arg-type, return-value]
+    source.next(1)
+    scheduler.run()
+    assert isinstance(probe.error, TypeError)
+    assert str(probe.error).startswith("map_async(function): function must return an awaitable, not None")
+    assert source.outcomes == ["failed"]
