@@ -33,12 +33,12 @@ def require_ack(operator: str, ack: Ack) -> None:
 class Folding(KeepingStage[T, R]):
     """A stage that emits one result; the operator says what an item does to it."""
 
-    __slots__ = ("_ack", "_asked", "_holds", "_known", "_operator")
+    __slots__ = ("_asked", "_holds", "_keeps", "_known", "_operator")
 
     def __init__(self, downstream: Subscriber[R], operator: str, ack: Ack = "on_receipt") -> None:
         super().__init__(downstream)
         self._operator = operator
-        self._ack = ack
+        self._keeps = ack == "on_emit"
         self._asked = False
         self._known = False  # there is nothing more to come that could change the result
         self._holds: list[Hold] = []
@@ -56,7 +56,7 @@ class Folding(KeepingStage[T, R]):
     # and this is the rest
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._ack == "on_receipt" or self._has_window(subscription, UNBOUNDED, f"{self._operator}(ack='on_emit')"):
+        if not self._keeps or self._has_window(subscription, UNBOUNDED, f"{self._operator}(ack='on_emit')"):
             super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
@@ -69,7 +69,7 @@ class Folding(KeepingStage[T, R]):
             return
         if self._ended:  # the user's function may have cancelled
             return
-        if self._ack == "on_emit":
+        if self._keeps:
             hold = self._upstream.hold()
             if hold is not NO_HOLD:
                 self._holds.append(hold)
