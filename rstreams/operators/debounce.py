@@ -1,0 +1,68 @@
+"""debounce: an item once it has been quiet after it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted
+from rstreams.operators._times import Latest, require_seconds
+
+T = TypeVar("T")
+
+
+def debounce(source: Publisher[T], quiet_s: float) -> Publisher[T]:
+    """Emit an item of `source` when `quiet_s` seconds have passed without another; others are left out.
+
+        --1-2-3---------4-|
+            debounce(2)
+        ----------3-------4|
+
+    Args:
+        source: Where the items come from. When it completes its last item follows at once.
+        quiet_s: How long it must be quiet, in seconds; more than 0.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
+        waits, and gives way to a newer one.
+    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
+        cancel or an error. One that is replaced or left out is done.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
+        source passes through at once, without the kept item.
+    Cancels: Nothing by itself.
+    Context: The quiet is timed in the scope that subscribes.
+    Spec: Reactive Streams 1.1, 3.17.
+
+    Example:
+        >>> await Stream.interval(1.0).take(3).debounce(2.0).to_list()
+        [2]
+    """
+    require_seconds("debounce", "quiet_s", quiet_s)
+    return Lifted(source, lambda downstream: _Debounce(downstream, quiet_s))
+
+
+class _Debounce(Latest[T]):
+    __slots__ = ("_quiet_at", "_quiet_s")
+
+    def __init__(self, downstream: Subscriber[T], quiet_s: float) -> None:
+        super().__init__(downstream, "debounce")
+        self._quiet_s = quiet_s
+        self._quiet_at = 0.0
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        self._keep(item)
+        self._due = False
+        self._quiet_at = self._scheduler.now() + self._quiet_s
+        if self._timer is None:  # else it looks at the clock when it fires
+            self._timer = self._scheduler.call_later(self._quiet_s, self._fire)
+
+    def _fire(self) -> None:
+        left = self._quiet_at - self._scheduler.now()
+        if left > 0:
+            self._timer = self._scheduler.call_later(left, self._fire)
+            return
+        self._timer = None
+        self._due = True
+        self._send()

@@ -1,0 +1,72 @@
+"""repeat: a source that has completed, from the start."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._resubscribing import Resubscribing
+from rstreams.operators._stage import Lifted, require_at_least
+
+T = TypeVar("T")
+
+
+def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
+    """Emit the items of `source` `count` times over.
+
+        --1--2--|
+                --1--2--|
+             repeat(2)
+        --1--2----1--2--|
+
+    Args:
+        source: Subscribed to anew each time.
+        count: How many times in all; at least 1. Without end by default.
+
+    Demand: What was requested and is unmet when `source` completes is requested of it again; without any, the next
+        subscription waits for the next request.
+    Errors: `ConfigError` at the call for a bad option. Errors of `source` pass through and end it.
+    Cancels: The current subscription, when cancelled itself.
+    Context: In a scope a source that completes at once, for ever, leaves the others their turns.
+    Spec: Reactive Streams 1.1, 1.5, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of(1, 2).repeat(2).to_list()
+        [1, 2, 1, 2]
+    """
+    if count is not None:
+        require_at_least("repeat", "count", count, 1)
+    return Lifted(source, lambda downstream: _Repeat(downstream, source, count))
+
+
+class _Repeat(Resubscribing[T]):
+    __slots__ = ("_left", "_waiting")
+
+    def __init__(self, downstream: Subscriber[T], source: Publisher[T], count: int | None) -> None:
+        super().__init__(downstream, source)
+        self._left = count
+        self._waiting = False  # for a request
+
+    def on_complete(self) -> None:
+        if self._ended:
+            return
+        if self._left is not None:
+            self._left -= 1
+            if not self._left:
+                super().on_complete()
+                return
+        if self._demand:
+            self._again()
+        else:
+            self._rest()
+
+    def request(self, n: int) -> None:
+        waiting, self._waiting = self._waiting, False
+        super().request(n)
+        if waiting and not self._ended:
+            self._again()
+
+    def _rest(self) -> None:
+        self._upstream = ENDED
+        self._waiting = True

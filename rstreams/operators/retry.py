@@ -1,0 +1,79 @@
+"""retry: a source that has failed, once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._resubscribing import Resubscribing
+from rstreams.operators._stage import Lifted, raised_during, require_at_least
+
+T = TypeVar("T")
+
+
+def retry(
+    source: Publisher[T], count: int | None = None, *, predicate: Callable[[Exception], object] | None = None
+) -> Publisher[T]:
+    """Emit the items of `source`; if it fails, subscribe to it again, up to `count` times.
+
+        --1--2--X
+                --1--2--3--|
+              retry(1)
+        --1--2----1--2--3--|
+
+    Args:
+        source: Subscribed to anew each time; what it had emitted before it failed is not taken back.
+        count: The most times it is subscribed to again; without limit by default.
+        predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
+            true the error passes through. By default every `Exception` is worth another try.
+
+    Demand: What was requested and is unmet when `source` fails is requested of it again.
+    Errors: `ConfigError` at the call for a bad option. The error behind the last try passes through, as does what is no
+        `Exception`. What `predicate` raises ends the stream, with the source's error as its `__context__`.
+    Cancels: The current subscription, when cancelled itself.
+    Context: In a scope a source that fails at once, for ever, leaves the others their turns.
+    Spec: Reactive Streams 1.1, 1.4, 3.3, 3.17.
+
+    Example:
+        >>> answers = iter([ConnectionError("gone"), None])
+        >>> def ask():
+        ...     error = next(answers)
+        ...     return Stream.of("hello") if error is None else Stream.fail(error)
+        >>> await Stream.defer(ask).retry(3).to_list()
+        ['hello']
+    """
+    if count is not None:
+        require_at_least("retry", "count", count, 0)
+    return Lifted(source, lambda downstream: _Retry(downstream, source, count, predicate))
+
+
+class _Retry(Resubscribing[T]):
+    __slots__ = ("_left", "_predicate")
+
+    def __init__(
+        self,
+        downstream: Subscriber[T],
+        source: Publisher[T],
+        count: int | None,
+        predicate: Callable[[Exception], object] | None,
+    ) -> None:
+        super().__init__(downstream, source)
+        self._left = count
+        self._predicate = predicate
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._left == 0 or not isinstance(error, Exception):
+            super().on_error(error)
+            return
+        try:
+            worth_it = self._predicate is None or self._predicate(error)
+        except Exception as raised:
+            super().on_error(raised_during(raised, error))
+            return
+        if not worth_it:
+            super().on_error(error)
+        elif not self._ended:  # the predicate may have cancelled
+            if self._left is not None:
+                self._left -= 1
+            self._again()

@@ -1,0 +1,115 @@
+"""retry_backoff: a source that has failed, once more after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TypeVar
+
+from rstreams._scheduler import bound_scheduler
+from rstreams.abc import Publisher, Scheduler, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.operators._resubscribing import Resubscribing
+from rstreams.operators._stage import Lifted, raised_during, require_at_least
+
+T = TypeVar("T")
+
+
+def retry_backoff(
+    source: Publisher[T],
+    count: int,
+    *,
+    first_s: float = 0.1,
+    max_s: float = 30.0,
+    factor: float = 2.0,
+    jitter: float = 0.5,
+    predicate: Callable[[Exception], object] | None = None,
+) -> Publisher[T]:
+    """Emit the items of `source`; if it fails, wait and subscribe to it again, up to `count` times.
+
+        --1--X
+                   --1--2--|
+          retry_backoff(1)
+        --1----------1--2--|
+
+    Args:
+        source: Subscribed to anew each time; what it had emitted before it failed is not taken back.
+        count: The most times it is subscribed to again.
+        first_s: The wait before the first of them, in seconds.
+        max_s: The longest wait.
+        factor: What the wait grows by each time; at least 1.
+        jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
+            long, but never longer than `max_s`.
+        predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
+            true the error passes through. By default every `Exception` is worth another try.
+
+    Demand: What was requested and is unmet when `source` fails is requested of it again.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The error behind the
+        last try passes through, as does what is no `Exception`. What `predicate` raises ends the stream, with the
+        source's error as its `__context__`.
+    Cancels: The current subscription or the wait, when cancelled itself.
+    Context: The waits are timed in the scope that subscribes.
+    Spec: Reactive Streams 1.1, 1.4, 3.17.
+
+    Example:
+        >>> began = trio.current_time()
+        >>> failing = Stream.fail(ConnectionError("gone")).retry_backoff(3, first_s=1.0, jitter=0)
+        >>> await failing.on_error_return("gone").to_list(), round(trio.current_time() - began, 3)
+        (['gone'], 7.0)
+    """
+    require_at_least("retry_backoff", "count", count, 0)
+    _require("first_s", first_s, 0.0, None)
+    _require("max_s", max_s, 0.0, None)
+    _require("factor", factor, 1.0, None)
+    _require("jitter", jitter, 0.0, 1.0)
+
+    def wait_s(tries: int, chance: float) -> float:
+        try:
+            wait = min(first_s * factor**tries, max_s)
+        except OverflowError:
+            wait = max_s
+        return min(wait * (1 - jitter + 2 * jitter * chance), max_s)
+
+    return Lifted(source, lambda downstream: _RetryBackoff(downstream, source, count, wait_s, predicate))
+
+
+def _require(option: str, value: object, least: float, most: float | None) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    if not number or value < least or (most is not None and value > most):  # type: ignore[operator]
+        allowed = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+        msg = f"retry_backoff({option}={value!r}): {option} must be a finite number, {allowed}"
+        raise ConfigError(msg)
+
+
+class _RetryBackoff(Resubscribing[T]):
+    __slots__ = ("_clock", "_count", "_predicate", "_tries", "_wait_s")
+
+    def __init__(
+        self,
+        downstream: Subscriber[T],
+        source: Publisher[T],
+        count: int,
+        wait_s: Callable[[int, float], float],
+        predicate: Callable[[Exception], object] | None,
+    ) -> None:
+        super().__init__(downstream, source)
+        self._clock: Scheduler = bound_scheduler("retry_backoff")
+        self._count = count
+        self._wait_s = wait_s
+        self._predicate = predicate
+        self._tries = 0
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._tries == self._count or not isinstance(error, Exception):
+            super().on_error(error)
+            return
+        try:
+            worth_it = self._predicate is None or self._predicate(error)
+        except Exception as raised:
+            super().on_error(raised_during(raised, error))
+            return
+        if not worth_it:
+            super().on_error(error)
+        elif not self._ended:  # the predicate may have cancelled
+            self._tries += 1
+            self._again(self._wait_s(self._tries - 1, self._clock.random()))

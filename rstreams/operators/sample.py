@@ -1,0 +1,68 @@
+"""sample: the newest item every so many seconds."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted
+from rstreams.operators._times import Latest, require_seconds
+
+T = TypeVar("T")
+
+
+def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
+    """Emit the newest item of `source` every `period_s` seconds, if there is a new one.
+
+        --1-2----3------4--|
+             sample(5)
+        -----2----3--------4|
+
+    Args:
+        source: Where the items come from. When it completes its newest item follows at once.
+        period_s: The time between two looks, in seconds; more than 0. It begins with the first request.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
+        waits, and gives way to a newer one.
+    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
+        cancel or an error. One that is replaced or left out is done.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
+        source passes through at once, without the kept item.
+    Cancels: Nothing by itself.
+    Context: The periods are timed in the scope that subscribes.
+    Spec: Reactive Streams 1.1, 3.17.
+
+    Example:
+        >>> await Stream.interval(1.0).take(6).sample(2.5).to_list()
+        [1, 3, 5]
+    """
+    require_seconds("sample", "period_s", period_s)
+    return Lifted(source, lambda downstream: _Sample(downstream, period_s))
+
+
+class _Sample(Latest[T]):
+    __slots__ = ("_next_at", "_period_s")
+
+    def __init__(self, downstream: Subscriber[T], period_s: float) -> None:
+        super().__init__(downstream, "sample")
+        self._period_s = period_s
+        self._next_at = 0.0
+
+    def on_next(self, item: T) -> None:
+        if not self._ended and self._upstream is not ENDED:
+            self._keep(item)
+            self._due = False
+
+    def request(self, n: int) -> None:
+        if not self._asked and not self._ended and self._upstream is not ENDED:
+            self._next_at = self._scheduler.now() + self._period_s
+            self._timer = self._scheduler.call_later(self._period_s, self._tick)
+        super().request(n)
+
+    def _tick(self) -> None:
+        now = self._scheduler.now()
+        self._next_at = max(self._next_at + self._period_s, now)
+        self._timer = self._scheduler.call_later(self._next_at - now, self._tick)
+        self._due = True
+        self._send()

@@ -1,0 +1,60 @@
+"""throttle: one item in so many seconds, the first of them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import Lifted
+from rstreams.operators._times import Latest, require_seconds
+
+T = TypeVar("T")
+
+
+def throttle(source: Publisher[T], period_s: float) -> Publisher[T]:
+    """Emit an item of `source`, then leave out what comes in the `period_s` seconds after it.
+
+        --1-2-3-----4-5---->
+            throttle(5)
+        --1---------4------>
+
+    Args:
+        source: Where the items come from.
+        period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes.
+
+    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
+        waits, and gives way to a newer one.
+    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
+        cancel or an error. One that is replaced or left out is done.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
+        source passes through at once, without the kept item.
+    Cancels: Nothing by itself.
+    Context: The periods are timed in the scope that subscribes; it takes no timer, only the clock.
+    Spec: Reactive Streams 1.1, 3.17.
+
+    Example:
+        >>> await Stream.interval(1.0).take(5).throttle(1.5).to_list()
+        [0, 2, 4]
+    """
+    require_seconds("throttle", "period_s", period_s)
+    return Lifted(source, lambda downstream: _Throttle(downstream, period_s))
+
+
+class _Throttle(Latest[T]):
+    __slots__ = ("_period_s", "_until")
+
+    def __init__(self, downstream: Subscriber[T], period_s: float) -> None:
+        super().__init__(downstream, "throttle")
+        self._period_s = period_s
+        self._until: float | None = None
+        self._due = True
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        now = self._scheduler.now()
+        if self._until is None or now >= self._until:
+            self._until = now + self._period_s
+            self._keep(item)
+            self._send()

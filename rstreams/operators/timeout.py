@@ -1,0 +1,128 @@
+"""timeout: an error, or another stream, when nothing comes for too long."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from rstreams._scheduler import bound_scheduler
+from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.errors import StreamTimeout
+from rstreams.operators._arbiter import Arbiter
+from rstreams.operators._stage import Lifted, require_publisher
+from rstreams.operators._times import require_seconds
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | None = None) -> Publisher[T | R]:
+    """Emit the items of `source`; fail if a requested one does not come within `timeout_s` seconds.
+
+        --1--2--------3-->
+            timeout(5)
+        --1--2-----X
+
+    Args:
+        source: Where the items come from.
+        timeout_s: How long an item may take, in seconds; more than 0. Time counts only while there is unmet demand:
+            from the request, or from the item before. A slow subscriber lets no source time out.
+        fallback: Goes on in the place of the error; its own items may take as long as they like.
+
+    Demand: Passed up unchanged; what `source` leaves unmet is asked of `fallback`.
+    Errors: `StreamTimeout`, which names the seconds. `ConfigError` at the call for a bad option, and as `on_error` if
+        there is no scheduler; `TypeError` if `fallback` is no publisher. Errors of both streams pass through.
+    Cancels: The source, when it takes too long.
+    Context: Timed in the scope that subscribes.
+    Spec: Reactive Streams 1.1, 1.4, 3.17.
+
+    Example:
+        >>> await Stream.never().timeout(5.0, fallback=Stream.of("too late")).to_list()
+        ['too late']
+    """
+    require_seconds("timeout", "timeout_s", timeout_s)
+    if fallback is not None:
+        require_publisher("timeout(fallback): fallback must be", fallback)
+    return Lifted(source, lambda downstream: _Timeout[T | R](downstream, timeout_s, fallback))
+
+
+class _Timeout(Arbiter[T]):
+    __slots__ = ("_due", "_fallback", "_scheduler", "_timed_out", "_timeout_s", "_timer")
+
+    def __init__(self, downstream: Subscriber[T], timeout_s: float, fallback: Publisher[T] | None) -> None:
+        super().__init__(downstream)
+        self._scheduler: Scheduler = bound_scheduler("timeout")
+        self._timeout_s = timeout_s
+        self._fallback = fallback
+        self._timer: Cancellable | None = None
+        self._due = 0.0
+        self._timed_out = False
+
+    def on_next(self, item: T) -> None:
+        if not self._timed_out:
+            self._due = self._scheduler.now() + self._timeout_s
+            super().on_next(item)
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._timed_out:
+            super().on_error(error)
+
+    def on_complete(self) -> None:
+        if not self._timed_out:
+            self._stop()
+            super().on_complete()
+
+    def request(self, n: int) -> None:
+        if not self._demand:
+            self._due = self._scheduler.now() + self._timeout_s
+        super().request(n)
+        if self._demand and not self._ended and not self._timed_out and self._timer is None:
+            self._timer = self._scheduler.call_later(self._due - self._scheduler.now(), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        if not self._demand:
+            return  # the next request sets it again
+        left = self._due - self._scheduler.now()
+        if left > 0:
+            self._timer = self._scheduler.call_later(left, self._fire)
+        elif self._fallback is None:
+            self._fail(
+                StreamTimeout(f"timeout(timeout_s={self._timeout_s!r}): no item for {self._timeout_s!r} seconds")
+            )
+        else:
+            self._timed_out = True
+            self._upstream.cancel()
+            self._switch_to(_Behind(self._fallback, self))
+
+    def _stop(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _let_go(self) -> None:
+        self._stop()
+
+
+class _Behind(Generic[T]):
+    """The fallback, told apart from the source, which may still send what was on its way (2.8)."""
+
+    __slots__ = ("_publisher", "_stage")
+
+    def __init__(self, publisher: Publisher[T], stage: _Timeout[T]) -> None:
+        self._publisher = publisher
+        self._stage = stage
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:  # noqa: ARG002 - it is the stage
+        self._publisher.subscribe(self)
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        self._stage.on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        Arbiter.on_next(self._stage, item)
+
+    def on_error(self, error: BaseException) -> None:
+        Arbiter.on_error(self._stage, error)
+
+    def on_complete(self) -> None:
+        Arbiter.on_complete(self._stage)

@@ -1,0 +1,146 @@
+"""interval: a number every so many seconds."""
+
+from __future__ import annotations
+
+from math import floor
+
+from rstreams._demand import add_demand, demand_error, take_demand
+from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, Watched
+from rstreams._scheduler import bound_scheduler
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.operators._times import require_seconds
+
+
+def interval(period_s: float, *, initial_delay_s: float | None = None) -> Publisher[int]:
+    """Emit the numbers 0, 1, 2 and so on, one every `period_s` seconds, without end.
+
+        interval(3)
+        ---0---1---2-->
+
+    Args:
+        period_s: The seconds between two ticks; more than 0.
+        initial_delay_s: The seconds before the first one; 0 or more, `period_s` by default.
+
+    Demand: The ticks begin with the subscription. One that finds no demand is not made up for: the next request gets
+        the number of the latest tick at once, if there was one since the item before.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler.
+    Cancels: A cancel ends the ticks.
+    Context: Timed in the scope that subscribes; ticks do not drift.
+    Spec: Reactive Streams 1.1, 3.17.
+
+    Example:
+        >>> await Stream.interval(1.0).take(3).to_list()
+        [0, 1, 2]
+    """
+    require_seconds("interval", "period_s", period_s)
+    if initial_delay_s is not None:
+        require_seconds("interval", "initial_delay_s", initial_delay_s, zero=True)
+    return Ticking("interval", period_s if initial_delay_s is None else initial_delay_s, period_s)
+
+
+class Ticking(Watched):
+    """A publisher of numbered ticks, or of one only."""
+
+    __slots__ = ("_first_s", "_maker", "_period_s")
+
+    def __init__(self, maker: str, first_s: float, period_s: float | None) -> None:
+        super().__init__()
+        self._maker = maker
+        self._first_s = first_s
+        self._period_s = period_s
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        """Start the ticks of one subscriber."""
+        require_subscriber(subscriber)
+        try:
+            scheduler = bound_scheduler(self._maker)
+        except ConfigError as error:
+            subscribe_failed(subscriber, error)
+            return
+        ticks = _Ticks(subscriber, scheduler, self._first_s, self._period_s)
+        self._begins(ticks)
+        subscriber.on_subscribe(ticks)
+
+
+class _Ticks:
+    __slots__ = (
+        "__weakref__",
+        "_delivered",
+        "_demand",
+        "_first_at",
+        "_latest",
+        "_number",
+        "_period_s",
+        "_requested",
+        "_scheduler",
+        "_subscriber",
+        "_timer",
+        "ended",
+    )
+
+    def __init__(
+        self, subscriber: Subscriber[int], scheduler: Scheduler, first_s: float, period_s: float | None
+    ) -> None:
+        self._subscriber = subscriber
+        self._scheduler = scheduler
+        self._first_at = scheduler.now() + first_s
+        self._period_s = period_s
+        self._number = 0  # of the next tick
+        self._latest: int | None = None  # the tick that found no demand
+        self._demand = 0
+        self._requested = 0
+        self._delivered = 0
+        self.ended = False
+        self._timer: Cancellable = scheduler.call_later(first_s, self._tick)
+
+    def request(self, n: int) -> None:
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self._subscriber.on_error(error)
+            return
+        self._requested = add_demand(self._requested, n)
+        self._demand = add_demand(self._demand, n)
+        self._send()
+
+    def cancel(self) -> None:
+        self.ended = True
+        self._timer.cancel()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._delivered, 0 if self._latest is None else 1)
+
+    def _tick(self) -> None:
+        if self._period_s is None:
+            self._latest = 0
+        else:
+            now = self._scheduler.now()
+            # A tick that comes late by whole periods is the latest of them.
+            self._latest = max(self._number, floor((now - self._first_at) / self._period_s))
+            self._number = self._latest + 1
+            due = self._first_at + self._number * self._period_s
+            self._timer = self._scheduler.call_later(max(due - now, 0.0), self._tick)
+        self._send()
+
+    def _send(self) -> None:
+        if self._latest is None or not self._demand:
+            return
+        number, self._latest = self._latest, None
+        self._demand = take_demand(self._demand, 1)
+        self._delivered += 1
+        try:
+            self._subscriber.on_next(number)
+        except BaseException:
+            self.cancel()  # 2.13
+            raise
+        if self._period_s is None and not self.ended:
+            self.ended = True
+            self._subscriber.on_complete()
