@@ -18,6 +18,8 @@ Where an inner stream was made of an item of an outer one (flat_map), `outer` is
 what the inner stream emits holds it too, and the last claim ends when the inner stream is complete and its queue empty.
 """
 
+# ruff: noqa: SLF001 - an inner stream and its stage are one machine
+
 from __future__ import annotations
 
 from collections import deque
@@ -232,31 +234,6 @@ class Merging(TurningStage[T, R]):
 
     # inner streams call these
 
-    def receive(self, inner: Inner[T, R], item: R) -> None:
-        """Emit or keep an item."""
-        if self._ended:
-            return
-        if self._draining or self._ready or not self._demand:
-            if not inner.queue:
-                self._pushed += 1
-                self._ready.append(inner)
-            inner.push(item)
-            return
-        self._emissions += 1
-        self._demand = take_demand(self._demand, 1)
-        self._draining = True
-        self._passing = inner
-        try:
-            self._downstream.on_next(item)
-            inner.emitted()
-        except BaseException:
-            self.cancel()  # 2.13, as in `_emit`
-            raise
-        finally:
-            self._passing = None
-            self._draining = False
-        self._drain()
-
     def line_up(self, inner: Inner[T, R]) -> None:
         """Put an iterator in line."""
         self._ready.append(inner)
@@ -343,8 +320,37 @@ class Inner(Generic[T, R]):
         else:
             self._merging.line_up(self)
 
-    def on_next(self, item: R) -> None:
-        self._merging.receive(self, item)
+    def on_next(self, item: R) -> None:  # the stage's work is done here too: there is no quicker way through
+        merging = self._merging
+        if merging._ended:
+            return
+        demand = merging._demand
+        if merging._draining or merging._ready or not demand:
+            if not self.queue:
+                merging._pushed += 1
+                merging._ready.append(self)
+            self.queue.append((item, self.upstream.hold()))
+            return
+        merging._emissions += 1
+        if demand != UNBOUNDED:
+            merging._demand = demand - 1
+        merging._draining = True
+        merging._passing = self
+        try:
+            merging._downstream.on_next(item)
+            emitted = self._emitted + 1
+            if emitted == self._refill or self._complete:
+                self.emitted()
+            else:
+                self._emitted = emitted
+        except BaseException:
+            merging.cancel()  # 2.13, as in `_emit`
+            raise
+        finally:
+            merging._passing = None
+            merging._draining = False
+        if merging._ready or merging._slots or merging._outer_complete:  # else there is nothing to do
+            merging._drain()
 
     def on_error(self, error: BaseException) -> None:
         self._end()
@@ -379,10 +385,6 @@ class Inner(Generic[T, R]):
         self._end()
         if not self._merging.fail(self, error):
             self.failure = error
-
-    def push(self, item: R) -> None:
-        """Keep an item."""
-        self.queue.append((item, self.upstream.hold()))
 
     def pop(self) -> tuple[R, SharedHold]:
         """Take out the first item, with the claim on it and on the outer item."""

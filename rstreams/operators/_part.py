@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from rstreams._demand import UNBOUNDED, add_demand, demand_error, take_demand
+from rstreams._demand import demand_error
 from rstreams._holds import SharedHold, share_hold
 from rstreams._runs import Counts
 from rstreams._subscription import require_subscriber, subscribe_failed
@@ -45,21 +45,20 @@ class Part(Generic[T]):
         complete: No more items come; some may wait.
         over: It has ended: all is sent, or it was cancelled, or it has failed.
         taken: It has had its subscriber.
-        delivered: How many items have gone to the subscriber.
+        requested: How many items its subscriber has asked for in all.
+        delivered: How many have gone there; `send` must be set to None with the one that makes it `requested`.
     """
 
     __slots__ = (
         "_busy",
-        "_demand",
         "_emitting",
         "_error",
-        "_next",
         "_queue",
-        "_requested",
         "_splitting",
         "complete",
         "delivered",
         "over",
+        "requested",
         "send",
         "subscriber",
         "taken",
@@ -68,15 +67,13 @@ class Part(Generic[T]):
     def __init__(self, splitting: Splitting[T, Any]) -> None:
         self._splitting = splitting
         self._queue: deque[Entry[T]] = deque()
-        self._demand = 0
-        self._requested = 0
+        self.requested = 0
         self.delivered = 0
         self._busy = False
         self._emitting: SharedHold | None = None
         self._error: BaseException | None = None
         self.subscriber: Subscriber[T] | None = None
         self.send: Callable[[T], None] | None = None
-        self._next: Callable[[T], None] = _nobody
         self.complete = False
         self.over = False
         self.taken = False
@@ -114,8 +111,7 @@ class Part(Generic[T]):
             if subscriber is not None:
                 subscriber.on_error(error)  # 3.9
             return
-        self._demand = add_demand(self._demand, n)
-        self._requested += n
+        self.requested += n
         if self._busy:
             return
         if self._queue or self.complete:
@@ -155,7 +151,7 @@ class Part(Generic[T]):
 
     def counts(self) -> Counts:
         """Return what its subscriber has requested and received, and what waits for it."""
-        return Counts(self._requested, self.delivered, len(self._queue))
+        return Counts(self.requested, self.delivered, len(self._queue))
 
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription that the items of all parts come from."""
@@ -166,7 +162,7 @@ class Part(Generic[T]):
     @property
     def ready(self) -> bool:
         """Tell whether an item would go straight through."""
-        return bool(self._demand) and not self._busy and not self._queue and not self.over
+        return self.requested > self.delivered and not self._busy and not self._queue and not self.over
 
     @property
     def waiting(self) -> int:
@@ -176,13 +172,12 @@ class Part(Generic[T]):
     @property
     def emitting(self) -> bool:
         """Tell whether it is in the middle of sending what waits."""
-        return self._busy or bool(self._demand and self._queue)
+        return self._busy or (self.requested > self.delivered and bool(self._queue))
 
     def pass_on(self, item: T) -> None:
         """Send an item that need not wait."""
         subscriber = self.subscriber
         assert subscriber is not None
-        self._demand = take_demand(self._demand, 1)
         self.delivered += 1
         self._busy = True
         try:
@@ -224,7 +219,7 @@ class Part(Generic[T]):
     def waits_to_send(self) -> Answer:
         if self.over or self.complete or self._busy:
             return None
-        if not self._demand:
+        if self.requested == self.delivered:
             return [(ASK, self.subscriber)]
         return None if self._queue else self._splitting.waits_for_items()
 
@@ -233,12 +228,12 @@ class Part(Generic[T]):
         subscriber = self.subscriber
         if subscriber is None or self.over:
             return
-        sent = self._emit_waiting(subscriber) if self._queue and self._demand else 0
+        sent = self._emit_waiting(subscriber) if self._queue and self.requested > self.delivered else 0
         if self.complete and not self._queue and not self.over:
             self.shut(None)
             self._splitting.forget(self)
             subscriber.on_complete()
-        elif self._demand and not self._queue and not self.over:
+        elif self.requested > self.delivered and not self._queue and not self.over:
             self._open()
         if sent:
             self._splitting.sent(sent)  # last: the source may answer at once, with items for this part too
@@ -246,24 +241,15 @@ class Part(Generic[T]):
     def _open(self) -> None:
         """Let items go straight to the subscriber for as long as there is demand."""
         if self.subscriber is not None:
-            self._next = self.subscriber.on_next
-            self.send = self._next if self._demand == UNBOUNDED else self._send_counted
-
-    def _send_counted(self, item: T) -> None:
-        demand = self._demand - 1
-        self._demand = demand
-        if not demand:
-            self.send = None
-        self._next(item)
+            self.send = self.subscriber.on_next
 
     def _emit_waiting(self, subscriber: Subscriber[T]) -> int:
         """Send what waits and was asked for; return how many items have left for good."""
         self._busy = True
         sent = 0
         try:
-            while self._queue and self._demand:
+            while self._queue and self.requested > self.delivered:
                 item, hold, shared = self._queue.popleft()
-                self._demand = take_demand(self._demand, 1)
                 self.delivered += 1
                 if shared is None or shared.leave():
                     sent += 1
@@ -279,7 +265,3 @@ class Part(Generic[T]):
             self._emitting = None
             self._busy = False
         return sent
-
-
-def _nobody(item: object) -> None:
-    """Stand in for a subscriber that has not come."""

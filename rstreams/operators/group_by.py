@@ -116,14 +116,18 @@ class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
         if send is None:
             self._keep(group, item)
             return
-        group.delivered += 1
+        delivered = group.delivered + 1
+        group.delivered = delivered
+        if delivered == group.requested:
+            group.send = None
         try:
             send(item)
         except BaseException as error:
             self.broken(error, group)
             raise
-        self._left += 1
-        if self._left >= self._ask_at:
+        left = self._left + 1
+        self._left = left
+        if left >= self._ask_at:
             self._ask()
 
     def _open(self, key: K, item: T) -> None:
