@@ -98,6 +98,11 @@ class Folding(KeepingStage[T, R]):
         return NO_HOLD if self._emitting is None else self._emitting.hold()
 
     @property
+    def label(self) -> str:
+        """The operator's name, for `explain`."""
+        return self._operator
+
+    @property
     def window(self) -> int:
         return UNBOUNDED
 

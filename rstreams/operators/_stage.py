@@ -48,7 +48,7 @@ Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 class Stage(Generic[T, R]):
     """One operator in one subscription, with the guards every operator needs; see the module's text."""
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream", "made_by")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
@@ -56,6 +56,7 @@ class Stage(Generic[T, R]):
         self._ended = False
         self._requested = 0  # by calls that `_accepts` has seen
         self._thread = get_ident()
+        self.made_by: Callable[..., object] = type(self)  # what stands in the file that bears the operator's name
 
     # upstream calls these
 
@@ -266,6 +267,8 @@ class Lifted(Watched, Generic[T, R]):
         except ConfigError as error:  # a stage that found no scheduler
             subscribe_failed(subscriber, error)
         else:
+            if isinstance(stage, Stage):
+                stage.made_by = self._make_stage
             self._begins(stage)
             self._source.subscribe(stage)
 

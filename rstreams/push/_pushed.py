@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
+from rstreams._runs import Watched
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import checked_error, require_subscriber
 from rstreams.abc import Event, Subscriber
@@ -65,10 +66,11 @@ class PushLog(Log[T]):
         self._on_change()
 
 
-class Pushed(Generic[T]):
+class Pushed(Watched, Generic[T]):
     """A publisher that sends what is pushed into it; see the classes that inherit from it."""
 
     def __init__(self, name: str, capacity: int, history: int, *, waits: bool) -> None:
+        super().__init__()
         self._name = name
         self._line: deque[Event] = deque()
         self._telling = False
@@ -90,7 +92,7 @@ class Pushed(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber`."""
         require_subscriber(subscriber)
-        self._log.join(subscriber)
+        self._begins(self._log.join(subscriber))
 
     def emit(self, item: T) -> EmitResult:
         """Send `item`, or keep it for those who have no demand; the answer says whether it was taken.

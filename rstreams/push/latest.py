@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import take_demand
 from rstreams._holds import NO_HOLD
+from rstreams._runs import Counts, Watched
 from rstreams._subscription import checked_error, require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.operators._sharing import Member, Sharing
@@ -14,7 +15,7 @@ from rstreams.push.emit_result import EmitResult
 T = TypeVar("T")
 
 
-class Latest(Generic[T]):
+class Latest(Watched, Generic[T]):
     """A push source of one value that changes: a subscriber starts with the current one, and a slow one skips to it.
 
     After Reactor's `Sinks.many().replay().latest()`, but that a subscriber without demand misses what is not current
@@ -33,6 +34,7 @@ class Latest(Generic[T]):
         if len(initial) > 1:
             msg = f"Latest() takes the value to start with or none, not {len(initial)} values"
             raise TypeError(msg)
+        super().__init__()
         self._run = _LatestRun[T]()
         for value in initial:
             self._run.on_next(value)
@@ -53,7 +55,7 @@ class Latest(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber`."""
         require_subscriber(subscriber)
-        self._run.join(subscriber)
+        self._begins(self._run.join(subscriber))
 
     def emit(self, item: T) -> EmitResult:
         """Make `item` the current value.
@@ -84,11 +86,17 @@ class Latest(Generic[T]):
 
 
 class _Follower(Member[T]):
-    __slots__ = ("seen",)
+    __slots__ = ("_latest", "received", "seen")
 
     def __init__(self, run: _LatestRun[T], subscriber: Subscriber[T]) -> None:
         super().__init__(run, subscriber)
+        self._latest = run
+        self.received = 0
         self.seen = 0
+
+    def counts(self) -> Counts:
+        """Return what has gone to this subscriber, and whether the current value waits for it."""
+        return Counts(self.requested, self.received, int(self.seen < self._latest.version))
 
 
 class _LatestRun(Sharing[T, _Follower[T]]):
@@ -116,6 +124,7 @@ class _LatestRun(Sharing[T, _Follower[T]]):
 
     def _serve_item(self, member: _Follower[T]) -> None:
         member.seen = self.version
+        member.received += 1
         member.limit = take_demand(member.limit, 1)
         member.emit(self.value, NO_HOLD)
 

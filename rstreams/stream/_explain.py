@@ -43,13 +43,12 @@ class StageReport:
 
     def stalls(self) -> Iterator[str]:
         """Yield what this stage waits for, a sentence for each branch that stands still."""
-        if self.counts is None:
-            yield f"{self.name} does not tell what it has sent"
-            return
         owing = [stage for stage in self.upstream if stage.counts is None or stage.counts.outstanding]
         if owing:
             for stage in owing:
                 yield from stage.stalls()
+        elif self.counts is None:
+            yield f"{self.name} does not tell what it has sent"
         elif self.upstream:
             kept = f" and keeps {_items(self.counts.buffered)}" if self.counts.buffered else ""
             yield (
@@ -80,12 +79,13 @@ class Explanation:
 def explain(publisher: Publisher[Any]) -> Explanation:
     """Return where the live runs of `publisher` stand."""
     runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
-    return Explanation(tuple(_reported(run) for run in runs() if not run.ended))
+    return Explanation(tuple(reported(run) for run in runs() if not run.ended))
 
 
-def _reported(subscription: Subscription) -> StageReport:
+def reported(subscription: Subscription) -> StageReport:
+    """Return where a run stands, from this subscription up."""
     upstreams: Sequence[Subscription] = getattr(subscription, "upstreams", tuple)()
-    upstream = tuple(_reported(each) for each in upstreams)
+    upstream = tuple(reported(each) for each in upstreams)
     return StageReport(_name_of(subscription), counts_of(subscription), upstream)
 
 
@@ -93,10 +93,10 @@ def _name_of(subscription: Subscription) -> str:
     if isinstance(subscription, Name):
         return subscription.name
     told: str | None = getattr(subscription, "label", None)
-    kind = type(subscription)
     if told is not None:
         return told
-    return kind.__module__.rpartition(".")[2] if kind.__module__.startswith(_OURS) else kind.__name__
+    module: str = getattr(subscription, "made_by", subscription).__module__
+    return module.rpartition(".")[2] if module.startswith(_OURS) else type(subscription).__name__
 
 
 def _shown(number: int, run: StageReport) -> Iterator[str]:

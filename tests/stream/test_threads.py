@@ -9,6 +9,7 @@ import pytest
 
 from rstreams import Stream
 from rstreams.errors import SpecViolation
+from rstreams.push import Unicast
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 STREAMS: dict[str, Callable[[], Stream[int]]] = {
@@ -18,7 +19,17 @@ STREAMS: dict[str, Callable[[], Stream[int]]] = {
     "a stage that passes demand on": lambda: Stream.range(10).do_on_error(print).map(lambda x: x),
     "a merging stage": lambda: Stream.range(10).merge(Stream.range(10)),
     "an arbiter": lambda: Stream.range(5).concat(Stream.range(5, 10)),
+    "a push source": lambda: Stream(_pushed()),
+    "a shared stream": lambda: Stream.range(10).distribute(),
+    "a group": lambda: Stream.range(10).group_by(bool).concat_map(lambda group: group).start_with(0),
 }
+
+
+def _pushed() -> Unicast[int]:
+    source = Unicast[int]()
+    for item in range(10):
+        source.emit(item)
+    return source
 
 
 def _in_another_thread(function: Callable[[], object]) -> BaseException | None:
