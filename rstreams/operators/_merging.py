@@ -349,7 +349,7 @@ class Inner(Generic[T, R]):
         finally:
             merging._passing = None
             merging._draining = False
-        if merging._ready or merging._slots or merging._outer_complete:  # else there is nothing to do
+        if merging._ready or (not merging._active if merging._outer_complete else merging._slots):
             merging._drain()
 
     def on_error(self, error: BaseException) -> None:
