@@ -14,6 +14,8 @@ from rstreams.operators._extreme import Ordered
 from rstreams.operators._stage import Ack
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
+from rstreams.operators.time_interval import TimeInterval
+from rstreams.operators.timestamp import Timestamped
 from rstreams.stream import Stream
 
 if TYPE_CHECKING:
@@ -151,9 +153,17 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.count`."""
         return self._with(self._stream.count(predicate))
 
+    def debounce(self, quiet_s: float) -> BlockingStream[T_co]:
+        """See `Stream.debounce`."""
+        return self._with(self._stream.debounce(quiet_s))
+
     def default_if_empty(self, default: R) -> BlockingStream[T_co | R]:
         """See `Stream.default_if_empty`."""
         return self._with(self._stream.default_if_empty(default))
+
+    def delay(self, delay_s: float) -> BlockingStream[T_co]:
+        """See `Stream.delay`."""
+        return self._with(self._stream.delay(delay_s))
 
     def dematerialize(self: BlockingMethods[Notification[R]]) -> BlockingStream[R]:
         """See `Stream.dematerialize`."""
@@ -171,6 +181,14 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.distribute`."""
         return self._with(self._stream.distribute(subscribers=subscribers, window=window))
 
+    def do_finally(self, function: Callable[[Literal["complete", "error", "cancel"]], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_finally`."""
+        return self._with(self._stream.do_finally(function))
+
+    def do_on_cancel(self, function: Callable[[], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_cancel`."""
+        return self._with(self._stream.do_on_cancel(function))
+
     def do_on_complete(self, function: Callable[[], object]) -> BlockingStream[T_co]:
         """See `Stream.do_on_complete`."""
         return self._with(self._stream.do_on_complete(function))
@@ -182,6 +200,14 @@ class BlockingMethods(Generic[T_co]):
     def do_on_next(self, function: Callable[[T_co], object]) -> BlockingStream[T_co]:
         """See `Stream.do_on_next`."""
         return self._with(self._stream.do_on_next(function))
+
+    def do_on_request(self, function: Callable[[int], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_request`."""
+        return self._with(self._stream.do_on_request(function))
+
+    def do_on_subscribe(self, function: Callable[[], object]) -> BlockingStream[T_co]:
+        """See `Stream.do_on_subscribe`."""
+        return self._with(self._stream.do_on_subscribe(function))
 
     def element_at(self, index: int) -> BlockingStream[T_co]:
         """See `Stream.element_at`."""
@@ -306,9 +332,21 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.name`."""
         return self._with(self._stream.name(name))
 
-    def on_error_resume(self, handler: Callable[[Exception], Publisher[T_co]]) -> BlockingStream[T_co]:
+    def on_error_complete(self, predicate: Callable[[Exception], object] | None = None) -> BlockingStream[T_co]:
+        """See `Stream.on_error_complete`."""
+        return self._with(self._stream.on_error_complete(predicate))
+
+    def on_error_map(self, function: Callable[[Exception], BaseException]) -> BlockingStream[T_co]:
+        """See `Stream.on_error_map`."""
+        return self._with(self._stream.on_error_map(function))
+
+    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> BlockingStream[T_co | R]:
         """See `Stream.on_error_resume`."""
         return self._with(self._stream.on_error_resume(handler))
+
+    def on_error_return(self, value: R) -> BlockingStream[T_co | R]:
+        """See `Stream.on_error_return`."""
+        return self._with(self._stream.on_error_return(value))
 
     def on_overflow_buffer(
         self,
@@ -353,6 +391,37 @@ class BlockingMethods(Generic[T_co]):
     def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: Ack = "on_receipt") -> BlockingStream[R]:
         """See `Stream.reduce`."""
         return self._with(self._stream.reduce(accumulator, seed, ack=ack))
+
+    def repeat(self, count: int | None = None) -> BlockingStream[T_co]:
+        """See `Stream.repeat`."""
+        return self._with(self._stream.repeat(count))
+
+    def retry(
+        self, count: int | None = None, *, predicate: Callable[[Exception], object] | None = None
+    ) -> BlockingStream[T_co]:
+        """See `Stream.retry`."""
+        return self._with(self._stream.retry(count, predicate=predicate))
+
+    def retry_backoff(
+        self,
+        count: int,
+        *,
+        first_s: float = 0.1,
+        max_s: float = 30.0,
+        factor: float = 2.0,
+        jitter: float = 0.5,
+        predicate: Callable[[Exception], object] | None = None,
+    ) -> BlockingStream[T_co]:
+        """See `Stream.retry_backoff`."""
+        return self._with(
+            self._stream.retry_backoff(
+                count, first_s=first_s, max_s=max_s, factor=factor, jitter=jitter, predicate=predicate
+            )
+        )
+
+    def sample(self, period_s: float) -> BlockingStream[T_co]:
+        """See `Stream.sample`."""
+        return self._with(self._stream.sample(period_s))
 
     def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
         """See `Stream.scan`."""
@@ -417,6 +486,22 @@ class BlockingMethods(Generic[T_co]):
     def take_while(self, predicate: Callable[[T_co], object], *, inclusive: bool = False) -> BlockingStream[T_co]:
         """See `Stream.take_while`."""
         return self._with(self._stream.take_while(predicate, inclusive=inclusive))
+
+    def throttle(self, period_s: float) -> BlockingStream[T_co]:
+        """See `Stream.throttle`."""
+        return self._with(self._stream.throttle(period_s))
+
+    def time_interval(self) -> BlockingStream[TimeInterval[T_co]]:
+        """See `Stream.time_interval`."""
+        return self._with(self._stream.time_interval())
+
+    def timeout(self, timeout_s: float, *, fallback: Publisher[R] | None = None) -> BlockingStream[T_co | R]:
+        """See `Stream.timeout`."""
+        return self._with(self._stream.timeout(timeout_s, fallback=fallback))
+
+    def timestamp(self) -> BlockingStream[Timestamped[T_co]]:
+        """See `Stream.timestamp`."""
+        return self._with(self._stream.timestamp())
 
     @overload
     def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> BlockingStream[dict[K, T_co]]: ...

@@ -16,14 +16,20 @@ from rstreams.operators.concat import concat
 from rstreams.operators.concat_map import concat_map
 from rstreams.operators.contains import contains
 from rstreams.operators.count import count
+from rstreams.operators.debounce import debounce
 from rstreams.operators.default_if_empty import default_if_empty
+from rstreams.operators.delay import delay
 from rstreams.operators.dematerialize import dematerialize
 from rstreams.operators.distinct import distinct
 from rstreams.operators.distinct_until_changed import distinct_until_changed
 from rstreams.operators.distribute import distribute
+from rstreams.operators.do_finally import do_finally
+from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.operators.do_on_complete import do_on_complete
 from rstreams.operators.do_on_error import do_on_error
 from rstreams.operators.do_on_next import do_on_next
+from rstreams.operators.do_on_request import do_on_request
+from rstreams.operators.do_on_subscribe import do_on_subscribe
 from rstreams.operators.element_at import element_at
 from rstreams.operators.enumerate import enumerate  # noqa: A004 - the field's name
 from rstreams.operators.expand import expand
@@ -47,7 +53,10 @@ from rstreams.operators.merge_priority import merge_priority
 from rstreams.operators.merge_sorted import merge_sorted
 from rstreams.operators.min import min  # noqa: A004 - the field's name
 from rstreams.operators.name import name
+from rstreams.operators.on_error_complete import on_error_complete
+from rstreams.operators.on_error_map import on_error_map
 from rstreams.operators.on_error_resume import on_error_resume
+from rstreams.operators.on_error_return import on_error_return
 from rstreams.operators.on_overflow_buffer import on_overflow_buffer
 from rstreams.operators.on_overflow_drop import on_overflow_drop
 from rstreams.operators.on_overflow_error import on_overflow_error
@@ -60,7 +69,11 @@ from rstreams.operators.pausable import pausable
 from rstreams.operators.publish import publish
 from rstreams.operators.race import race
 from rstreams.operators.reduce import reduce
+from rstreams.operators.repeat import repeat
 from rstreams.operators.replay import replay
+from rstreams.operators.retry import retry
+from rstreams.operators.retry_backoff import retry_backoff
+from rstreams.operators.sample import sample
 from rstreams.operators.scan import scan
 from rstreams.operators.sequence_equal import sequence_equal
 from rstreams.operators.share import share
@@ -77,6 +90,10 @@ from rstreams.operators.take import take
 from rstreams.operators.take_last import take_last
 from rstreams.operators.take_until import take_until
 from rstreams.operators.take_while import take_while
+from rstreams.operators.throttle import throttle
+from rstreams.operators.time_interval import time_interval
+from rstreams.operators.timeout import timeout
+from rstreams.operators.timestamp import timestamp
 from rstreams.operators.to_dict import to_dict
 from rstreams.operators.to_set import to_set
 from rstreams.operators.window_boundary import window_boundary
@@ -103,14 +120,20 @@ __all__ = [
     "concat_map",
     "contains",
     "count",
+    "debounce",
     "default_if_empty",
+    "delay",
     "dematerialize",
     "distinct",
     "distinct_until_changed",
     "distribute",
+    "do_finally",
+    "do_on_cancel",
     "do_on_complete",
     "do_on_error",
     "do_on_next",
+    "do_on_request",
+    "do_on_subscribe",
     "element_at",
     "enumerate",
     "expand",
@@ -134,7 +157,10 @@ __all__ = [
     "merge_sorted",
     "min",
     "name",
+    "on_error_complete",
+    "on_error_map",
     "on_error_resume",
+    "on_error_return",
     "on_overflow_buffer",
     "on_overflow_drop",
     "on_overflow_error",
@@ -147,7 +173,11 @@ __all__ = [
     "publish",
     "race",
     "reduce",
+    "repeat",
     "replay",
+    "retry",
+    "retry_backoff",
+    "sample",
     "scan",
     "sequence_equal",
     "share",
@@ -164,6 +194,10 @@ __all__ = [
     "take_last",
     "take_until",
     "take_while",
+    "throttle",
+    "time_interval",
+    "timeout",
+    "timestamp",
     "to_dict",
     "to_set",
     "window_boundary",

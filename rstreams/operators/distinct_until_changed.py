@@ -52,7 +52,7 @@ class _DistinctUntilChanged(Dropping[T]):
             return
         try:
             key = item if self._key is None else self._key(item)
-            changed = self._before is _NOTHING or key != self._before
+            changed = self._before is _NOTHING or bool(key != self._before)
         except Exception as error:
             self._fail_item(error)
             return

@@ -45,7 +45,7 @@ def parallel(
         >>> async def slow(x: int) -> int:
         ...     await trio.sleep(1.0)
         ...     return x * 10
-        >>> await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list()
+        >>> sorted(await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list())
         [0, 10, 20, 30]
     """
     require_at_least("parallel", "workers", workers, 1)

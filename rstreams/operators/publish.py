@@ -42,7 +42,7 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
     Example:
         >>> numbers = Stream.range(4).publish()
         >>> async def total() -> None:
-        ...     print(await numbers.reduce(lambda a, b: a + b).to_list())
+        ...     print(await numbers.sum().to_list())
         >>> async with trio.open_nursery() as nursery:
         ...     nursery.start_soon(total)
         ...     nursery.start_soon(total)

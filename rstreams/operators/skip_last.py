@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
-from rstreams._demand import add_demand
+from rstreams._demand import UNBOUNDED, add_demand
 from rstreams._holds import SharedHold, share_hold
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators._stage import KeepingStage, Lifted, require_at_least
@@ -70,6 +70,11 @@ class _SkipLast(KeepingStage[T, T]):
         if self._accepts(n):
             more, self._to_request = self._to_request, 0
             self._upstream.request(add_demand(n, more))
+
+    @property
+    def window(self) -> int:
+        window = super().window
+        return window if window == UNBOUNDED else window - self._count  # what is kept here stays held
 
     def _kept_items(self) -> int:
         return len(self._kept)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from rstreams._subscription import ENDED
-from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._cuts import Boundary
-from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import Lifted, require_publisher
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._beside import Beside
+from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,7 +22,8 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
 
     Args:
         source: Where the items come from.
-        boundary: Its first item lets the items through. If it completes without one, none ever are.
+        boundary: Subscribed to before the source. Its first item lets the items through; if it completes without one,
+            none ever are.
 
     Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done;
         `boundary` is asked for all it has.
@@ -38,26 +36,15 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         [2, 3]
     """
     require_publisher("skip_until(boundary): boundary must be", boundary)
-    return Lifted(source, lambda downstream: _SkipUntil(downstream, boundary))
+    return Joined(lambda downstream: _SkipUntil[T](downstream).start(source, boundary))
 
 
-class _SkipUntil(Dropping[T]):
-    __slots__ = ("_boundary", "_open", "_publisher")
+class _SkipUntil(Beside[T]):
+    __slots__ = ("_open",)
 
-    def __init__(self, downstream: Subscriber[T], boundary: Publisher[Any]) -> None:
+    def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self._publisher = boundary
-        self._boundary = Boundary(self._let_through, self._fail, lambda: None)
         self._open = False
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        first = self._upstream is ENDED
-        super().on_subscribe(subscription)
-        if first and not self._ended:
-            self._publisher.subscribe(self._boundary)
-
-    def upstreams(self) -> Sequence[Subscription]:
-        return (*super().upstreams(), *self._boundary.upstreams())
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -67,13 +54,6 @@ class _SkipUntil(Dropping[T]):
         else:
             self._drop()
 
-    def on_complete(self) -> None:
-        self._boundary.stop()
-        super().on_complete()
-
-    def _let_through(self) -> None:
+    def _first_item(self) -> None:
         self._open = True
-        self._boundary.stop()
-
-    def _let_go(self) -> None:
         self._boundary.stop()

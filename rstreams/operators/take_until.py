@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from rstreams._subscription import ENDED
-from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._cuts import Boundary
-from rstreams.operators._stage import Lifted, PassingStage, require_publisher
+from rstreams.abc import Publisher
+from rstreams.operators._beside import Beside
+from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +22,8 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
 
     Args:
         source: Where the items come from.
-        boundary: Its first item ends the stream. If it completes without one, it never does.
+        boundary: Subscribed to before the source. Its first item ends the stream; if it completes without one, it
+            never does.
 
     Demand: Passed up unchanged; `boundary` is asked for all it has.
     Errors: `TypeError` at the call if `boundary` is no publisher. Errors of both pass through.
@@ -35,32 +35,15 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         [0, 1, 2]
     """
     require_publisher("take_until(boundary): boundary must be", boundary)
-    return Lifted(source, lambda downstream: _TakeUntil(downstream, boundary))
+    return Joined(lambda downstream: _TakeUntil[T](downstream).start(source, boundary))
 
 
-class _TakeUntil(PassingStage[T]):
-    __slots__ = ("_boundary", "_publisher")
+class _TakeUntil(Beside[T]):
+    __slots__ = ()
 
-    def __init__(self, downstream: Subscriber[T], boundary: Publisher[Any]) -> None:
-        super().__init__(downstream)
-        self._publisher = boundary
-        self._boundary = Boundary(self._stop, self._fail, lambda: None)
+    def on_next(self, item: T) -> None:
+        if not self._ended:
+            self._downstream.on_next(item)
 
-    def on_subscribe(self, subscription: Subscription) -> None:
-        first = self._upstream is ENDED
-        super().on_subscribe(subscription)
-        if first and not self._ended:
-            self._publisher.subscribe(self._boundary)
-
-    def on_complete(self) -> None:
-        self._boundary.stop()
-        super().on_complete()
-
-    def _stop(self) -> None:
-        self._boundary.stop()
+    def _cross(self) -> None:
         self._complete()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        self._boundary.stop()
-        super()._let_go()

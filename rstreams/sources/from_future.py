@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
+from rstreams._scheduler import bound_scheduler
 from rstreams.abc import Publisher
-from rstreams.operators.map_blocking import map_blocking
+from rstreams.operators.map_async import map_async
 from rstreams.sources.of import of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -16,7 +18,11 @@ class Future(Protocol[T_co]):
     """What has a result sometime, such as `concurrent.futures.Future`."""
 
     def result(self) -> T_co:
-        """Wait for the result, in the thread that calls this."""
+        """Return the result, or raise what there is instead."""
+        ...
+
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
+        """Call `fn` with the future, in any thread, when there is a result; at once, if there is one."""
         ...
 
 
@@ -27,14 +33,14 @@ def from_future(future: Future[T]) -> Publisher[T]:
         -----7|
 
     Args:
-        future: A `concurrent.futures.Future`, or anything with a method `result` that waits. It is one for all
+        future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for all
             subscribers.
 
     Demand: Nothing is waited for before the first request.
-    Errors: What the future failed with ends the stream. `TypeError` at the call if it has no method `result`, as an
-        awaitable has not: give `from_callable` an async function that awaits it.
-    Cancels: Not the future: it goes on, and the thread that waits for it is left behind.
-    Context: The wait takes up a worker thread of the scope that subscribes; the result is emitted in its own thread.
+    Errors: What the future failed with ends the stream. `TypeError` at the call for what is no future; for something
+        awaitable, give `from_callable` an async function that awaits it. Without a scheduler a `ConfigError`.
+    Cancels: Not the future: it goes on, and its result is dropped.
+    Context: The future may be done in any thread; its result is emitted in a task of the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.5.
 
     Example:
@@ -43,9 +49,15 @@ def from_future(future: Future[T]) -> Publisher[T]:
         ...     await Stream.from_future(executor.submit(pow, 2, 10)).to_list()
         [1024]
     """
-    if not callable(getattr(future, "result", None)):
-        msg = (
-            f"from_future(future): future must have a method result(), as concurrent.futures.Future has, not {future!r}"
-        )
+    if not all(callable(getattr(future, name, None)) for name in ("result", "add_done_callback")):
+        msg = f"from_future(future): future must have result() and add_done_callback(), as {future!r} has not"
         raise TypeError(msg)
-    return map_blocking(of(None), lambda _: future.result())
+    return map_async(of(None), lambda _: _result_of(future))
+
+
+async def _result_of(future: Future[T]) -> T:
+    scheduler = bound_scheduler("from_future")
+    done = scheduler.event()
+    future.add_done_callback(lambda _: scheduler.post(done.set))
+    await done.wait()
+    return future.result()

@@ -16,6 +16,8 @@ from rstreams.operators._extreme import Ordered
 from rstreams.operators._stage import Ack
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
+from rstreams.operators.time_interval import TimeInterval
+from rstreams.operators.timestamp import Timestamped
 from rstreams.sources.from_future import Future
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class StreamMethods(Generic[T_co]):
         """Emit the result of `future` when there is one, and complete.
 
         Args:
-            future: A `concurrent.futures.Future`, or anything with a method `result` that waits. It is one for all
+            future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for all
                 subscribers.
 
         Demand, holds, errors: `rstreams.sources.from_future`.
@@ -139,6 +141,18 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.sources.generate`.
         """
         return cls._stream(sources.generate(initial, step))
+
+    @classmethod
+    def interval(cls, period_s: float, *, initial_delay_s: float | None = None) -> Stream[int]:
+        """Emit the numbers 0, 1, 2 and so on, one every `period_s` seconds, without end.
+
+        Args:
+            period_s: The seconds between two ticks; more than 0.
+            initial_delay_s: The seconds before the first one; 0 or more, `period_s` by default.
+
+        Demand, holds, errors: `rstreams.sources.interval`.
+        """
+        return cls._stream(sources.interval(period_s, initial_delay_s=initial_delay_s))
 
     @classmethod
     def never(cls) -> Stream[Never]:
@@ -171,6 +185,17 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.sources.range`.
         """
         return cls._stream(sources.range(start, stop, step))
+
+    @classmethod
+    def timer(cls, delay_s: float) -> Stream[int]:
+        """Emit 0 after `delay_s` seconds, then complete.
+
+        Args:
+            delay_s: The seconds before it, from the subscription on; 0 or more.
+
+        Demand, holds, errors: `rstreams.sources.timer`.
+        """
+        return cls._stream(sources.timer(delay_s))
 
     @overload
     @classmethod
@@ -435,6 +460,16 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.count(self._source, predicate))
 
+    def debounce(self, quiet_s: float) -> Stream[T_co]:
+        """Emit an item of this stream when `quiet_s` seconds have passed without another; others are left out.
+
+        Args:
+            quiet_s: How long it must be quiet, in seconds; more than 0.
+
+        Demand, holds, errors: `rstreams.operators.debounce`.
+        """
+        return self._stream(operators.debounce(self._source, quiet_s))
+
     def default_if_empty(self, default: R) -> Stream[T_co | R]:
         """Emit the items of this stream; if it completes without any, emit `default`.
 
@@ -444,6 +479,16 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.default_if_empty`.
         """
         return self._stream(operators.default_if_empty(self._source, default))
+
+    def delay(self, delay_s: float) -> Stream[T_co]:
+        """Emit each item of this stream `delay_s` seconds after it came.
+
+        Args:
+            delay_s: How much later, in seconds; more than 0.
+
+        Demand, holds, errors: `rstreams.operators.delay`.
+        """
+        return self._stream(operators.delay(self._source, delay_s))
 
     def dematerialize(self: StreamMethods[Notification[R]]) -> Stream[R]:
         """Turn the items of this stream, which are signals, into those signals: the inverse of `materialize`.
@@ -485,6 +530,28 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.distribute(self._source, subscribers=subscribers, window=window))
 
+    def do_finally(self, function: Callable[[Literal["complete", "error", "cancel"]], object]) -> Stream[T_co]:
+        """Call `function(how)` once when the stream ends: "complete", "error" or "cancel".
+
+        Args:
+            function: Called once, behind the end: when the completion or the error has been passed on, or this stream has
+                been cancelled; it must not block. What it returns is dropped.
+
+        Demand, holds, errors: `rstreams.operators.do_finally`.
+        """
+        return self._stream(operators.do_finally(self._source, function))
+
+    def do_on_cancel(self, function: Callable[[], object]) -> Stream[T_co]:
+        """Call `function()` when the subscriber cancels, then cancel this stream.
+
+        Args:
+            function: Called at most once, in the task that cancels; it must not block. What it returns is dropped. A
+                cancel after the end is none.
+
+        Demand, holds, errors: `rstreams.operators.do_on_cancel`.
+        """
+        return self._stream(operators.do_on_cancel(self._source, function))
+
     def do_on_complete(self, function: Callable[[], object]) -> Stream[T_co]:
         """Call `function()` when this stream completes, then pass the completion on.
 
@@ -517,6 +584,28 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.do_on_next`.
         """
         return self._stream(operators.do_on_next(self._source, function))
+
+    def do_on_request(self, function: Callable[[int], object]) -> Stream[T_co]:
+        """Call `function(n)` for each request, then pass it up unchanged.
+
+        Args:
+            function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded demand
+                is 2^63-1. What it returns is dropped.
+
+        Demand, holds, errors: `rstreams.operators.do_on_request`.
+        """
+        return self._stream(operators.do_on_request(self._source, function))
+
+    def do_on_subscribe(self, function: Callable[[], object]) -> Stream[T_co]:
+        """Call `function()` when this stream has been subscribed to, before anything is requested of it.
+
+        Args:
+            function: Called once a subscription, in the task that delivers it; it must not block. What it returns is
+                dropped.
+
+        Demand, holds, errors: `rstreams.operators.do_on_subscribe`.
+        """
+        return self._stream(operators.do_on_subscribe(self._source, function))
 
     def element_at(self, index: int) -> Stream[T_co]:
         """Emit the item of this stream at `index`, counted from 0, then complete.
@@ -790,7 +879,29 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.name(self._source, name))
 
-    def on_error_resume(self, handler: Callable[[Exception], Publisher[T_co]]) -> Stream[T_co]:
+    def on_error_complete(self, predicate: Callable[[Exception], object] | None = None) -> Stream[T_co]:
+        """Emit the items of this stream; if it fails, complete.
+
+        Args:
+            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
+                true the error passes through. By default every `Exception` becomes the end.
+
+        Demand, holds, errors: `rstreams.operators.on_error_complete`.
+        """
+        return self._stream(operators.on_error_complete(self._source, predicate))
+
+    def on_error_map(self, function: Callable[[Exception], BaseException]) -> Stream[T_co]:
+        """Emit the items of this stream; if it fails, fail with `function(error)`.
+
+        Args:
+            function: Called at most once, in the task that delivers the error; it must not block. It returns the error
+                to end with, which may be the one it was given.
+
+        Demand, holds, errors: `rstreams.operators.on_error_map`.
+        """
+        return self._stream(operators.on_error_map(self._source, function))
+
+    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> Stream[T_co | R]:
         """Emit the items of this stream; if it fails, go on with the publisher that `handler(error)` returns.
 
         Args:
@@ -800,6 +911,16 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.on_error_resume`.
         """
         return self._stream(operators.on_error_resume(self._source, handler))
+
+    def on_error_return(self, value: R) -> Stream[T_co | R]:
+        """Emit the items of this stream; if it fails, emit `value` and complete.
+
+        Args:
+            value: Emitted in the place of any `Exception`.
+
+        Demand, holds, errors: `rstreams.operators.on_error_return`.
+        """
+        return self._stream(operators.on_error_return(self._source, value))
 
     def on_overflow_buffer(
         self,
@@ -901,6 +1022,70 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.reduce(self._source, accumulator, seed, ack=ack))
 
+    def repeat(self, count: int | None = None) -> Stream[T_co]:
+        """Emit the items of this stream `count` times over.
+
+        Args:
+            count: How many times in all; at least 1. Without end by default.
+
+        Demand, holds, errors: `rstreams.operators.repeat`.
+        """
+        return self._stream(operators.repeat(self._source, count))
+
+    def retry(
+        self, count: int | None = None, *, predicate: Callable[[Exception], object] | None = None
+    ) -> Stream[T_co]:
+        """Emit the items of this stream; if it fails, subscribe to it again, up to `count` times.
+
+        Args:
+            count: The most times it is subscribed to again; without limit by default.
+            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
+                true the error passes through. By default every `Exception` is worth another try.
+
+        Demand, holds, errors: `rstreams.operators.retry`.
+        """
+        return self._stream(operators.retry(self._source, count, predicate=predicate))
+
+    def retry_backoff(
+        self,
+        count: int,
+        *,
+        first_s: float = 0.1,
+        max_s: float = 30.0,
+        factor: float = 2.0,
+        jitter: float = 0.5,
+        predicate: Callable[[Exception], object] | None = None,
+    ) -> Stream[T_co]:
+        """Emit the items of this stream; if it fails, wait and subscribe to it again, up to `count` times.
+
+        Args:
+            count: The most times it is subscribed to again.
+            first_s: The wait before the first of them, in seconds.
+            max_s: The longest wait.
+            factor: What the wait grows by each time; at least 1.
+            jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
+                long, but never longer than `max_s`.
+            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
+                true the error passes through. By default every `Exception` is worth another try.
+
+        Demand, holds, errors: `rstreams.operators.retry_backoff`.
+        """
+        return self._stream(
+            operators.retry_backoff(
+                self._source, count, first_s=first_s, max_s=max_s, factor=factor, jitter=jitter, predicate=predicate
+            )
+        )
+
+    def sample(self, period_s: float) -> Stream[T_co]:
+        """Emit the newest item of this stream every `period_s` seconds, if there is a new one.
+
+        Args:
+            period_s: The time between two looks, in seconds; more than 0. It begins with the first request.
+
+        Demand, holds, errors: `rstreams.operators.sample`.
+        """
+        return self._stream(operators.sample(self._source, period_s))
+
     def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]:
         """Emit `accumulator(result so far, item)` for each item of this stream.
 
@@ -965,7 +1150,8 @@ class StreamMethods(Generic[T_co]):
         """Drop the items of this stream until `boundary` emits one, and emit all that come after that.
 
         Args:
-            boundary: Its first item lets the items through. If it completes without one, none ever are.
+            boundary: Subscribed to before the source. Its first item lets the items through; if it completes without one,
+                none ever are.
 
         Demand, holds, errors: `rstreams.operators.skip_until`.
         """
@@ -1042,7 +1228,8 @@ class StreamMethods(Generic[T_co]):
         """Emit the items of this stream until `boundary` emits one, then complete.
 
         Args:
-            boundary: Its first item ends the stream. If it completes without one, it never does.
+            boundary: Subscribed to before the source. Its first item ends the stream; if it completes without one, it
+                never does.
 
         Demand, holds, errors: `rstreams.operators.take_until`.
         """
@@ -1058,6 +1245,42 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.take_while`.
         """
         return self._stream(operators.take_while(self._source, predicate, inclusive=inclusive))
+
+    def throttle(self, period_s: float) -> Stream[T_co]:
+        """Emit an item of this stream, then leave out what comes in the `period_s` seconds after it.
+
+        Args:
+            period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes.
+
+        Demand, holds, errors: `rstreams.operators.throttle`.
+        """
+        return self._stream(operators.throttle(self._source, period_s))
+
+    def time_interval(self) -> Stream[TimeInterval[T_co]]:
+        """Emit each item of this stream with the seconds since the one before.
+
+        Demand, holds, errors: `rstreams.operators.time_interval`.
+        """
+        return self._stream(operators.time_interval(self._source))
+
+    def timeout(self, timeout_s: float, *, fallback: Publisher[R] | None = None) -> Stream[T_co | R]:
+        """Emit the items of this stream; fail if a requested one does not come within `timeout_s` seconds.
+
+        Args:
+            timeout_s: How long an item may take, in seconds; more than 0. Time counts only while there is unmet demand:
+                from the request, or from the item before. A slow subscriber lets no source time out.
+            fallback: Goes on in the place of the error; its own items may take as long as they like.
+
+        Demand, holds, errors: `rstreams.operators.timeout`.
+        """
+        return self._stream(operators.timeout(self._source, timeout_s, fallback=fallback))
+
+    def timestamp(self) -> Stream[Timestamped[T_co]]:
+        """Emit each item of this stream with the time it came.
+
+        Demand, holds, errors: `rstreams.operators.timestamp`.
+        """
+        return self._stream(operators.timestamp(self._source))
 
     @overload
     def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> Stream[dict[K, T_co]]: ...

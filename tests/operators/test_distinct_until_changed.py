@@ -48,3 +48,21 @@ def test_none_is_an_item() -> None:
     distinct_until_changed(source).subscribe(probe)
     source.next(None, None)
     assert probe.items == [None]
+
+
+def test_a_comparison_that_is_neither_true_nor_false_ends_the_stream() -> None:
+    class Ambiguous:
+        def __bool__(self) -> bool:
+            raise ValueError
+
+        def __ne__(self, other: object) -> object:  # type: ignore[override]
+            return self
+
+        __hash__ = None
+
+    source, probe = ManualPublisher[Ambiguous](), ProbeSubscriber[Ambiguous](UNBOUNDED)
+    distinct_until_changed(source).subscribe(probe)
+    source.next(Ambiguous(), Ambiguous())
+    assert isinstance(probe.error, ValueError)
+    assert source.cancelled
+    assert source.outcomes == ["done", "failed"]

@@ -2,6 +2,7 @@ import pytest
 
 from rstreams._demand import UNBOUNDED
 from rstreams.errors import ConfigError
+from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.skip_last import skip_last
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract
@@ -44,4 +45,15 @@ def test_a_window_must_have_room_for_one_more() -> None:
     skip_last(source, 3).subscribe(probe)
     assert isinstance(probe.error, ConfigError)
     assert "skip_last(count=3) needs 4 items at once" in str(probe.error)
+    assert source.cancelled
+
+
+def test_what_it_keeps_is_no_room_for_the_next_stage() -> None:
+    class Link(ManualPublisher[int]):
+        window = 4
+
+    source, probe = Link(), ProbeSubscriber[list[int]](1)
+    buffer_count(skip_last(source, 2), 3).subscribe(probe)
+    assert isinstance(probe.error, ConfigError)
+    assert "needs 3 items at once, but the window of the link it reads is 2" in str(probe.error)
     assert source.cancelled

@@ -62,3 +62,9 @@ def test_the_boundary_ends_with_the_stream(end: str) -> None:
 def test_a_boundary_is_a_publisher() -> None:
     with pytest.raises(TypeError, match=r"skip_until\(boundary\): boundary must be a Publisher, not 7"):
         skip_until(never(), 7)  # type: ignore[arg-type]
+
+
+def test_a_boundary_that_is_there_before_the_first_item_of_a_quick_source() -> None:
+    probe = ProbeSubscriber[int](9)
+    skip_until(of(1, 2, 3), of("go")).subscribe(probe)
+    assert probe.items == [1, 2, 3]

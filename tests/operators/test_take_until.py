@@ -1,8 +1,10 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.operators._stage import Stage
 from rstreams.operators.take_until import take_until
 from rstreams.sources.empty import empty
+from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -74,3 +76,27 @@ def test_a_boundary_that_is_there_at_once() -> None:
 def test_a_boundary_is_a_publisher() -> None:
     with pytest.raises(TypeError, match=r"take_until\(boundary\): boundary must be a Publisher, not 7"):
         take_until(never(), 7)  # type: ignore[arg-type]
+
+
+def test_the_boundary_is_one_of_its_upstreams_while_it_runs() -> None:
+    source, boundary, probe = _subscribed()
+    stage = probe.subscription
+    assert isinstance(stage, Stage)
+    assert len(stage.upstreams()) == 2
+    boundary.complete()
+    assert len(stage.upstreams()) == 1
+    source.complete()
+
+
+def test_a_boundary_that_is_there_before_the_first_item_of_a_quick_source() -> None:
+    probe = ProbeSubscriber[int](9)
+    take_until(of(1, 2, 3), of("stop")).subscribe(probe)
+    assert probe.signals == ["on_subscribe", "on_complete"]
+
+
+def test_a_boundary_that_fails_at_once() -> None:
+    source, probe, error = ManualPublisher[int](), ProbeSubscriber[int](9), LookupError()
+    take_until(source, fail(error)).subscribe(probe)
+    assert probe.signals == ["on_subscribe", "on_error"]
+    assert probe.error is error
+    assert source.cancelled
