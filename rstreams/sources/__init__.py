@@ -8,9 +8,11 @@ from rstreams.sources.from_callable import from_callable
 from rstreams.sources.from_future import from_future
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.generate import generate
+from rstreams.sources.interval import interval
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range  # noqa: A004 - the field's name
+from rstreams.sources.timer import timer
 from rstreams.sources.unfold import unfold
 from rstreams.sources.using import using
 
@@ -23,9 +25,11 @@ __all__ = [
     "from_future",
     "from_iterable",
     "generate",
+    "interval",
     "never",
     "of",
     "range",
+    "timer",
     "unfold",
     "using",
 ]
