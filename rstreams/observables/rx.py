@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, Self, TypeVar, cast
 
 import reactivex
 from reactivex import Observable, abc
@@ -104,7 +104,7 @@ class _Rx(KeepingStage[T, R]):
         self._rx_scheduler = rx_scheduler(self._scheduler)
         self._next_turn: Cancellable | None = None
 
-    def start(self) -> None:
+    def start(self) -> Self:
         self._downstream.on_subscribe(self)
         try:
             if not self._ended:
@@ -114,6 +114,7 @@ class _Rx(KeepingStage[T, R]):
         finally:
             self._looping = False
         self._loop()
+        return self
 
     def _connect(self) -> None:
         observable = self._operator(reactivex.create(self._feed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._runs import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Lifted, Stage
@@ -62,6 +63,9 @@ class _OnErrorReturn(Stage[T, T]):
         if self._accepts(n):
             self._upstream.request(n)
             self._give()
+
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._received)
 
     def _give(self) -> None:
         if self._due and self._requested > self._received and not self._ended:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._demand import add_demand
 from rstreams._emission import log_dropped
+from rstreams._runs import Counts, Watched, counts_of
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
@@ -58,12 +59,13 @@ def using(
     return _Using(acquire, use)
 
 
-class _Using(Generic[S, T]):
+class _Using(Watched, Generic[S, T]):
     def __init__(
         self,
         acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
         use: Callable[[S], Publisher[T]],
     ) -> None:
+        super().__init__()
         self._acquire = acquire
         self._use = use
 
@@ -74,7 +76,9 @@ class _Using(Generic[S, T]):
             if isinstance(manager, AbstractContextManager):
                 start: Callable[[], None] = partial(self._subscribe, subscriber, manager)
             elif isinstance(manager, AbstractAsyncContextManager):
-                start = _InTask(subscriber, manager, self._use, bound_scheduler("using")).start
+                stage = _InTask(subscriber, manager, self._use, bound_scheduler("using"))
+                self._begins(stage)
+                start = stage.start
             else:
                 msg = f"using(acquire): acquire must return a context manager, not {manager!r}"
                 raise TypeError(msg)  # noqa: TRY301 - signalled like any other failure
@@ -98,6 +102,7 @@ class _Using(Generic[S, T]):
             subscribe_failed(subscriber, end or error)
             return
         stage = _Here(subscriber, manager)
+        self._begins(stage)
         try:
             publisher.subscribe(stage)
         except BaseException:
@@ -170,7 +175,7 @@ def _left(manager: AbstractContextManager[Any], error: BaseException | None) -> 
 class _InTask(_Holding[T]):
     """The stage over an async context manager, which one task enters and leaves."""
 
-    __slots__ = ("_demand", "_error", "_manager", "_over", "_refused", "_scheduler", "_use")
+    __slots__ = ("_demand", "_emissions", "_error", "_manager", "_over", "_refused", "_scheduler", "_use")
 
     def __init__(
         self,
@@ -187,6 +192,7 @@ class _InTask(_Holding[T]):
         self._error: BaseException | None = None
         self._refused: Exception | None = None  # raised by the subscriber, in this task
         self._demand = 0  # from before there is a publisher to ask
+        self._emissions = 0  # noted at the end of that publisher
 
     def start(self) -> None:
         self._downstream.on_subscribe(self)
@@ -204,13 +210,13 @@ class _InTask(_Holding[T]):
 
     def on_error(self, error: BaseException) -> None:
         if not self._ended:
-            self._upstream = ENDED  # 2.3, 2.4
+            self._note_end()
             self._error = error
             self._over.set()
 
     def on_complete(self) -> None:
         if not self._ended:
-            self._upstream = ENDED  # 2.3, 2.4
+            self._note_end()
             self._over.set()
 
     def request(self, n: int) -> None:
@@ -220,6 +226,14 @@ class _InTask(_Holding[T]):
             self._demand = add_demand(self._demand, n)
         else:
             self._upstream.request(n)
+
+    def counts(self) -> Counts | None:
+        return Counts(self._requested, self._emissions) if self._upstream is ENDED else super().counts()
+
+    def _note_end(self) -> None:
+        counts = counts_of(self._upstream)
+        self._emissions = 0 if counts is None else counts.delivered
+        self._upstream = ENDED  # 2.3, 2.4
 
     def _let_go(self) -> None:
         self._over.set()

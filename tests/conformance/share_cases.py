@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rstreams.abc import Publisher, Subscriber
+from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators._stage import Joined
 from rstreams.operators.broadcast import broadcast
 from rstreams.operators.cache import cache
@@ -49,11 +49,13 @@ def _pushed(pushing: Unicast[int] | Multicast[int] | Replay[int], n: int) -> Pub
     return pushing
 
 
-def _each_its_own(make: Callable[[], Publisher[Any]]) -> Publisher[Any]:
+def _each_its_own(make: Callable[[], Any]) -> Publisher[Any]:
     """Make anew for every subscriber, where several would not get the same: the kit takes that for a fault."""
 
-    def start(subscriber: Subscriber[Any]) -> None:
-        make().subscribe(subscriber)
+    def start(subscriber: Subscriber[Any]) -> Subscription | None:
+        publisher = make()
+        publisher.subscribe(subscriber)
+        return next(iter(publisher.runs()), None)
 
     return Joined(start)
 
@@ -71,8 +73,9 @@ def _latest(n: int) -> Publisher[int]:
         if item + 2 >= n:
             value.complete()
 
-    def start(subscriber: Subscriber[int]) -> None:
+    def start(subscriber: Subscriber[int]) -> Subscription | None:
         value.subscribe(_AfterEach(subscriber, push))
+        return next(iter(value.runs()[-1:]), None)
 
     return Joined(start)
 
