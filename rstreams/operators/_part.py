@@ -101,7 +101,7 @@ class Part(Generic[T]):
     # its subscriber calls these
 
     def request(self, n: int) -> None:
-        self._splitting.require_own_thread(f"request({n})")
+        self._splitting.require_own_thread(n)
         if self.over:
             return
         error = demand_error(n)
@@ -112,7 +112,7 @@ class Part(Generic[T]):
                 subscriber.on_error(error)  # 3.9
             return
         self.requested += n
-        if self._busy:
+        if self._busy or self.send is not None:
             return
         if self._queue or self.complete:
             self._drain()

@@ -289,10 +289,10 @@ class Splitting(Stage[T, P]):
         elif self._later is None and (self._undecided or (self._left >= self._ask_at and not self._over)):
             self._later = self._scheduler.call_later(0, self._decide_done)
 
-    def require_own_thread(self, call: str) -> None:
-        """Refuse a call from another thread."""
+    def require_own_thread(self, n: int) -> None:
+        """Refuse a request from another thread."""
         if get_ident() != self._thread:
-            refuse_thread(call, self._thread)
+            refuse_thread(f"request({n})", self._thread)
 
     def hold_item(self) -> Hold:
         """Claim the item that is on its way straight through."""
