@@ -317,7 +317,9 @@ def measure() -> list[Row]:
         peers = [name for name in candidates if name != "ours"]
         rows += [bigger_is_better(case, ours=rates["ours"], peer=rates[p], peer_name=p, n=ITEMS) for p in peers]
         rows += [
-            smaller_is_better(f"{case}/bytes", ours=sizes["ours"], peer=sizes[p], peer_name=p, n=TRACED, unit="B/item")
+            smaller_is_better(
+                f"{case}/bytes", ours=sizes["ours"], peer=sizes[p], peer_name=p, n=TRACED, unit="B/item", least=0.1
+            )
             for p in peers
         ]
     return rows
