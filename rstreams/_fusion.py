@@ -77,7 +77,7 @@ _LINES: Final[dict[Kind, tuple[str, ...]]] = {
         "    continue",
     ),
     "scan": ("item = state_{i} = function_{i}(state_{i}, item)",),
-    "skip": ("if state_{i}:", "    state_{i} -= 1", "    dropped += 1", "    continue"),
+    "skip": ("if state_{i}:", "    state_{i} -= 1", "    dropped += 1", "    " + _UNLESS_ENDED, "    continue"),
     "do_on_next": ("function_{i}(item)",),
 }
 
