@@ -191,6 +191,16 @@ class Stream(StreamMethods[T_co]):
         keeps; and which stage all the others wait for. Looking costs the pipeline nothing.
 
         Context: Any task of the trio run that the stream runs in.
+
+        Example:
+            >>> numbers = Stream.range(3).name("numbers").merge(Stream.never())
+            >>> async with numbers.open(window=4) as items:  # asks for more as items are taken
+            ...     got = [await anext(items) for _ in range(3)]
+            ...     print(numbers.explain())
+            run 1
+              merge    requested 6  delivered 3  outstanding 3  buffered 0
+                never  requested 32  delivered 0  outstanding 32  buffered 0
+              -> never stalls: it owes 32 items
         """
         return explain(self._source)
 

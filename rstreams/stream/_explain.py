@@ -18,7 +18,8 @@ from rstreams.operators.name import Name
 
 __all__ = ["Explanation", "StageReport", "explain"]
 
-_OURS = ("rstreams.operators.", "rstreams.sources.")  # where a file bears the name of what is in it
+# Where a file bears the name of what is in it.
+_OURS = ("rstreams.operators.", "rstreams.sources.", "rstreams.observables.", "rstreams.node.")
 
 
 @dataclass(frozen=True, slots=True)

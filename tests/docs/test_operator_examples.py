@@ -22,7 +22,7 @@ FUNCTIONS = {
     f"{package.__name__.rpartition('.')[2]}.{name}": getattr(package, name)
     for package in (sources, operators)
     for name in package.__all__
-}
+} | {"Stream.explain": Stream.explain}
 CHECKER = doctest.OutputChecker()
 
 
