@@ -339,7 +339,7 @@ class Inner(Generic[T, R]):
         try:
             merging._downstream.on_next(item)
             emitted = self._emitted + 1
-            if emitted == self._refill or self._complete:
+            if emitted == self._refill:
                 self.emitted()
             else:
                 self._emitted = emitted

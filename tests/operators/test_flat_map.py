@@ -149,6 +149,17 @@ def test_never_more_inner_streams_than_the_concurrency() -> None:
     assert source.requests == [2, 1]
 
 
+def test_an_inner_stream_that_completes_while_its_item_is_emitted_makes_room_for_the_next() -> None:
+    source, inners = ManualPublisher[int](), Inners()
+    probe = ProbeSubscriber[str](UNBOUNDED, on_item=lambda _: inners.of[1].complete())
+    flat_map(source, inners, concurrency=1).subscribe(probe)
+    source.next(1)
+
+    inners.of[1].next("a")
+
+    assert source.requests == [1, 1]
+
+
 def test_an_inner_stream_counts_until_its_last_item_has_left() -> None:
     source, inners, probe = _mapped(1, concurrency=1)
     source.next(1)
