@@ -45,6 +45,10 @@ class _OnErrorMap(PassingStage[T]):
         super().__init__(downstream)
         self._function = function
 
+    def request(self, n: int) -> None:
+        if self._accepts(n):  # here, for the subscriber's own mistake is no error of the source (3.9)
+            self._upstream.request(n)
+
     def on_error(self, error: BaseException) -> None:
         if self._ended or not isinstance(error, Exception):
             super().on_error(error)

@@ -33,7 +33,8 @@ from rstreams.sources.range import range as range_
 from rstreams.sources.timer import timer
 
 PUBLISHERS: dict[str, Callable[[int], Publisher[Any]]] = {
-    "interval": lambda n: take(interval(0.001), n),
+    # which tick it is depends on when it is asked for
+    "interval": lambda n: take(map_(interval(0.001), lambda _: "tick"), n),
     "on_error_complete (after an error)": lambda n: on_error_complete(concat(range_(n), fail(LookupError()))),
 }
 
@@ -58,4 +59,8 @@ SINGLES: dict[str, Callable[[], Publisher[Any]]] = {
     "throttle": lambda: throttle(of(1), 1.0),
     "sample": lambda: sample(range_(10), 1.0),
     "on_error_return": lambda: on_error_return(fail(LookupError()), 0),
+}
+
+FAILING: dict[str, Callable[[], Publisher[Any]]] = {
+    "on_error_complete (after an error)": lambda: on_error_complete(fail(LookupError()), lambda _: False),
 }
