@@ -62,5 +62,8 @@ SINGLES: dict[str, Callable[[], Publisher[Any]]] = {
 }
 
 FAILING: dict[str, Callable[[], Publisher[Any]]] = {
+    "debounce": lambda: debounce(fail(LookupError()), 1.0),
+    "throttle": lambda: throttle(fail(LookupError()), 1.0),
+    "sample": lambda: sample(fail(LookupError()), 1.0),
     "on_error_complete (after an error)": lambda: on_error_complete(fail(LookupError()), lambda _: False),
 }
