@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow  # it starts other programs
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "testing.md").read_text(encoding="utf-8")
 

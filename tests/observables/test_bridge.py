@@ -213,9 +213,9 @@ def test_bad_options() -> None:
 async def test_items_from_another_thread_come_in_order_and_in_the_streams_own() -> None:
     here = threading.get_ident()
     threads: set[int] = set()
-    observable = reactivex.range(0, 5_000, scheduler=NewThreadScheduler())
-    stream = Stream.from_observable(observable, size=5_000).do_on_next(lambda _: threads.add(threading.get_ident()))
-    assert await stream.to_list() == [*range(5_000)]
+    observable = reactivex.range(0, 2_000, scheduler=NewThreadScheduler())
+    stream = Stream.from_observable(observable, size=2_000).do_on_next(lambda _: threads.add(threading.get_ident()))
+    assert await stream.to_list() == [*range(2_000)]
     assert threads == {here}
 
 

@@ -28,7 +28,7 @@ def test_the_predicate_is_not_called_any_more_once_it_was_false() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_a_million_dropped_items_need_no_stack() -> None:
+def test_many_dropped_items_need_no_stack() -> None:
     probe = ProbeSubscriber[int](1)
-    skip_while(range_(1_000_001), lambda x: x < 1_000_000).subscribe(probe)
-    assert probe.items == [1_000_000]
+    skip_while(range_(100_001), lambda x: x < 100_000).subscribe(probe)
+    assert probe.items == [100_000]

@@ -89,6 +89,8 @@ def test_pytest_starts_without_rstreams(tmp_path: Path) -> None:
     test = """
 import sys
 
+pytestmark = pytest.mark.slow  # it starts other programs
+
 def test_it():
     assert "pytest_rstreams" in sys.modules
     assert "rstreams" not in sys.modules
