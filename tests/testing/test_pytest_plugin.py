@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+pytestmark = pytest.mark.slow  # it starts other programs
+
 ROOT = Path(__file__).parents[2]
 
 KIT = """
@@ -88,8 +90,6 @@ def test_it(virtual_scheduler, probe):
 def test_pytest_starts_without_rstreams(tmp_path: Path) -> None:
     test = """
 import sys
-
-pytestmark = pytest.mark.slow  # it starts other programs
 
 def test_it():
     assert "pytest_rstreams" in sys.modules
