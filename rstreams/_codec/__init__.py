@@ -10,7 +10,7 @@ The widths of numbers are the wire's business: every integer type is read as int
 """
 
 from rstreams._codec.decode import decode_value
-from rstreams._codec.encode import encode_value
+from rstreams._codec.encode import encode_symbols, encode_value
 from rstreams._codec.types import MAX_DEPTH, Described, Symbol
 
-__all__ = ["MAX_DEPTH", "Described", "Symbol", "decode_value", "encode_value"]
+__all__ = ["MAX_DEPTH", "Described", "Symbol", "decode_value", "encode_symbols", "encode_value"]

@@ -79,6 +79,18 @@ def encode_symbol(text: str) -> bytes:
     return encode_sized(0xA3, 0xB3, content, "symbol")
 
 
+def encode_symbols(names: Sequence[str]) -> bytes:
+    """Return one symbol as such, several as an array of symbols: what a field that is "multiple" holds (1.4)."""
+    if len(names) == 1:
+        return encode_symbol(names[0])
+    shorts = [encode_symbol(name) for name in names]
+    if any(short[0] != 0xA3 for short in shorts):
+        msg = f"a list of symbols with {_shown(max(names, key=len))} cannot be sent: each has at most 255 characters"
+        raise ConfigError(msg)
+    content = b"\xa3" + b"".join(short[1:] for short in shorts)
+    return _COMPOUND32.pack(0xF0, len(content) + 4, len(names)) + content
+
+
 def encode_ulong(value: int) -> bytes:
     """Return a number below 2^64 as an AMQP ulong (1.6.6)."""
     return _U8.pack(0x53, value) if 0 < value < 256 else b"\x44" if value == 0 else _U64.pack(0x80, value)

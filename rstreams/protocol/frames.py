@@ -38,6 +38,19 @@ class Attach:
 
     A source or target is an address, or None for a null terminus. A reply whose own terminus is null is a refusal: a
     detach with the reason follows.
+
+    Attributes:
+        name: The link's name, unique between the two containers and the role.
+        role: Which end speaks.
+        source: Where the items come from; "" for a terminus without an address.
+        target: Where they go.
+        settlement: How deliveries are settled.
+        dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3).
+        durable: Whether what the peer's end keeps is to outlive the link, and the connection (3.5.5).
+        filters: What of the source is wanted, by the filter's name (3.5.8).
+        capabilities: What the peer's end must be able to do, such as "queue" (3.5.3, 3.5.4).
+        properties: The link's own properties.
+        max_message_bytes: The largest message this side takes; 0 for no limit.
     """
 
     name: str
@@ -45,6 +58,12 @@ class Attach:
     source: str | None
     target: str | None
     settlement: Settlement = Settlement.AT_LEAST_ONCE
+    dynamic: bool = False
+    durable: bool = False
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    max_message_bytes: int = 0
 
     @property
     def refuses(self) -> bool:

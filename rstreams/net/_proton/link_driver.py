@@ -13,11 +13,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import cproton
 from cproton_ffi import ffi, lib
 
 from rstreams.errors import Condition, RemoteProtocolError
-from rstreams.net._proton.conditions import read_condition, read_text, write_condition
+from rstreams.net._proton.attach import read_attach, write_attach
+from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -26,8 +26,6 @@ from rstreams.protocol.frames import (
     Flow,
     Frame,
     Lost,
-    Role,
-    Settlement,
     Transfer,
 )
 from rstreams.protocol.link import Link
@@ -118,15 +116,7 @@ class LinkDriver:
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
-        pointer = self.pointer
-        settled = lib.pn_link_remote_snd_settle_mode(pointer) == lib.PN_SND_SETTLED
-        return Attach(
-            read_text(lib.pn_link_name(pointer)),
-            Role.RECEIVER if self.sends else Role.SENDER,
-            _read_terminus(lib.pn_link_remote_source(pointer)),
-            _read_terminus(lib.pn_link_remote_target(pointer)),
-            Settlement.AT_MOST_ONCE if settled else Settlement.AT_LEAST_ONCE,
-        )
+        return read_attach(self.pointer)
 
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
@@ -181,14 +171,8 @@ class LinkDriver:
     # sending
 
     def _send_attach(self, frame: Attach) -> None:
-        pointer = self.pointer
-        _write_terminus(lib.pn_link_source(pointer), frame.source)
-        _write_terminus(lib.pn_link_target(pointer), frame.target)
-        settled = frame.settlement is Settlement.AT_MOST_ONCE
-        mode = lib.PN_SND_SETTLED if settled else lib.PN_SND_UNSETTLED
-        lib.pn_link_set_snd_settle_mode(pointer, mode)
-        lib.pn_link_set_rcv_settle_mode(pointer, lib.PN_RCV_FIRST)
-        lib.pn_link_open(pointer)
+        write_attach(self.pointer, frame)
+        lib.pn_link_open(self.pointer)
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
@@ -322,20 +306,6 @@ class LinkDriver:
 
 _ACCEPTED: Final = lib.PN_ACCEPTED
 _TERMINAL: Final = frozenset(_OUTCOME_CODES.values())
-
-
-def _read_terminus(terminus: Pointer) -> str | None:
-    """Return the address, "" for a terminus without one, or None for a null terminus."""
-    if lib.pn_terminus_get_type(terminus) == lib.PN_UNSPECIFIED:
-        return None
-    return read_text(lib.pn_terminus_get_address(terminus))
-
-
-def _write_terminus(terminus: Pointer, address: str | None) -> None:
-    if address is None:
-        lib.pn_terminus_set_type(terminus, lib.PN_UNSPECIFIED)
-    elif address:
-        cproton.pn_terminus_set_address(terminus, address)
 
 
 def _read_outcome(delivery: Pointer, state: int) -> Outcome:
