@@ -49,7 +49,22 @@ def checked_error(error: BaseException | None) -> BaseException:
     return SpecViolation("2.13", "on_error takes an exception, not None") if error is None else error
 
 
+class _Unmade(EndedSubscription):
+    """The subscription a failure is told of with: not `ENDED`, which to a stage says that its source is through."""
+
+    __slots__ = ("cancelled",)
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Want to hear nothing, the failure included (3.12)."""
+        self.cancelled = True
+
+
 def subscribe_failed(subscriber: Subscriber[R], error: BaseException) -> None:
     """Tell a subscriber that its subscription could not be made: `on_subscribe`, then `on_error` (1.4, 1.9)."""
-    subscriber.on_subscribe(ENDED)
-    subscriber.on_error(error)
+    subscription = _Unmade()
+    subscriber.on_subscribe(subscription)
+    if not subscription.cancelled:
+        subscriber.on_error(error)

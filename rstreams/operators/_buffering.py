@@ -25,7 +25,18 @@ T = TypeVar("T")
 class Buffering(KeepingStage[T, list[T]]):
     """A stage that emits lists; the operator says when one is over."""
 
-    __slots__ = ("_bound", "_coming", "_complete_at", "_demand", "_due", "_holds", "_items", "_source_over", "_started")
+    __slots__ = (
+        "_bound",
+        "_coming",
+        "_complete_at",
+        "_demand",
+        "_due",
+        "_error",
+        "_holds",
+        "_items",
+        "_source_over",
+        "_started",
+    )
 
     def __init__(self, downstream: Subscriber[list[T]], most: int, complete_at: int) -> None:
         super().__init__(downstream)
@@ -36,6 +47,7 @@ class Buffering(KeepingStage[T, list[T]]):
         self._coming = 0  # asked for and not here yet
         self._demand = 0
         self._due = False
+        self._error: BaseException | None = None  # that came while a list was being emitted
         self._started = False
         self._source_over = False
 
@@ -65,6 +77,13 @@ class Buffering(KeepingStage[T, list[T]]):
             self._upstream.cancel()
             self.on_complete()
 
+    def fail(self, error: BaseException) -> None:
+        """End the stream with `error`, as soon as no signal is on its way (1.3)."""
+        if self._emitting is None:
+            self._fail(error)
+        else:
+            self._error = error
+
     # the stage
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -78,8 +97,7 @@ class Buffering(KeepingStage[T, list[T]]):
             super().on_subscribe(subscription)
         finally:
             self._emitting = None
-        if self._started:
-            self._work()
+        self._work()
 
     def on_next(self, item: T) -> None:
         if self._ended or self._source_over:
@@ -105,11 +123,7 @@ class Buffering(KeepingStage[T, list[T]]):
         if not self._accepts(n):
             return
         self._demand = add_demand(self._demand, n)
-        if not self._started:
-            self._started = True
-            self._start()
-            self._begin()
-        elif self._due and not self._items:
+        if self._due and not self._items and self._started:
             self._due = False
             self._begin()
         self._work()
@@ -124,7 +138,14 @@ class Buffering(KeepingStage[T, list[T]]):
     def _work(self) -> None:
         if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
             return
+        if self._demand and not self._started and not self._source_over and not self._ended:
+            self._started = True
+            self._start()
+            self._begin()
         while not self._ended:
+            if self._error is not None:
+                self._fail(self._error)
+                return
             room = self._bound - len(self._items) - self._coming
             if self._demand and (self._due or (self._source_over and self._items)):
                 self._emit_list()
@@ -181,7 +202,7 @@ class BoundedBuffering(Buffering[T]):
     def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, most, 0)
         self._boundaries = boundaries
-        self._boundary = Boundary(self.cut, self._fail, self.finish)
+        self._boundary = Boundary(self.cut, self.fail, self.finish)
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())

@@ -33,17 +33,14 @@ from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED, require_subscription
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
-from rstreams.errors import RStreamsError
-from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, find_deadlock, operator_of
+from rstreams.errors import DemandDeadlock, RStreamsError
+from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, keeper_of, operator_of
+from rstreams.operators._lookout import Lookout
 from rstreams.operators._part import Entry, Part, Shared
 from rstreams.operators._stage import Stage, window_of
 
 T = TypeVar("T")
 P = TypeVar("P")
-
-# How soon a stage that stays blocked looks again whether that can end, at first and in the long run.
-_LOOK_AGAIN_S: Final = 0.01
-_LOOK_AGAIN_AT_MOST_S: Final = 1.0
 
 
 class Splitting(Stage[T, P]):
@@ -52,13 +49,12 @@ class Splitting(Stage[T, P]):
     __slots__ = (
         "_ask_at",
         "_bound",
-        "_check",
         "_demand",
         "_emitted",
         "_kept",
         "_later",
         "_left",
-        "_look_again_s",
+        "_lookout",
         "_over",
         "_parts",
         "_refill",
@@ -87,8 +83,7 @@ class Splitting(Stage[T, P]):
         self._undecided: list[Hold] = []
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._later: Cancellable | None = None
-        self._check: Cancellable | None = None
-        self._look_again_s = _LOOK_AGAIN_S
+        self._lookout = Lookout(self)
 
     # upstream calls these
 
@@ -104,6 +99,8 @@ class Splitting(Stage[T, P]):
             super().on_subscribe(subscription)
         finally:
             self._sending = False
+        if self._demand and not self._ended:
+            self._start_up()
         self._send_parts()
 
     def on_error(self, error: BaseException) -> None:
@@ -128,11 +125,8 @@ class Splitting(Stage[T, P]):
             return
         if self._started:
             self._send_parts()
-            return
-        self._started = True
-        self._start()
-        if not self._over:
-            self._upstream.request(self._bound)
+        elif not self._sending:
+            self._start_up()
 
     def cancel(self) -> None:
         if self._ended:
@@ -315,37 +309,60 @@ class Splitting(Stage[T, P]):
         """Live parts, items kept, and the bound on them."""
         return len(self._parts), self._kept, self._bound
 
+    @property
+    def stands(self) -> str:
+        """The numbers in words."""
+        live, kept, bound = self.numbers
+        return (
+            f"{self.describes} has {live} live {self.part_name}s and keeps {kept} items for those that are not read, "
+            f"as many as it may (prefetch={bound})"
+        )
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether it may keep no more, and so asks for no more."""
+        return not self._over and self._kept == self._bound
+
+    def is_dead(self, deadlock: DemandDeadlock) -> None:
+        """End it all."""
+        self._fail(deadlock)
+
     def waits_to_ask(self) -> Answer:
-        if self._kept < self._bound or self._over:
-            return None
-        if self._sending or (self._unsent and self._demand):
+        if not self.blocked or self._sending or (self._unsent and self._demand):
             return None
         unsent = {part for part, _ in self._unsent}
-        waits: list[tuple[Way, object]] = [(ASK, self._downstream)] if unsent else []
+        waits: list[tuple[Way, object]] = [(SEND, self._upstream)]
+        if unsent:
+            waits.append((ASK, self._downstream))
         for part in self._parts:
             if part not in unsent and part.waiting:
-                if part.subscriber is None or part.emitting:
+                reader = part.subscriber if part.taken else keeper_of(part, self._downstream)
+                if reader is None or part.emitting:
                     return None  # whoever has it may subscribe at any time
-                waits.append((ASK, part.subscriber))
+                waits.append((ASK, reader))
         return waits
 
     def waits_to_send(self) -> Answer:
         if self._over or self._sending:
             return None
         if self._unsent or not self._demand:
-            return [(ASK, self._downstream)]
+            return [(ASK, self._downstream), (SEND, self._upstream)]
         return self.waits_for_items()
 
     def waits_for_items(self) -> Answer:
-        """Tell what must happen before an item comes."""
-        if self._over:
-            return None
-        return [(ASK, self)] if self._kept == self._bound else [(SEND, self._upstream)]
+        """Tell what must happen before an item comes, or the end."""
+        return None if self._over else [(ASK, self), (SEND, self._upstream)]
 
     def waits_to_cancel(self) -> Answer:
         return None if self._ended else [(CANCEL, self._downstream)]
 
     # inside
+
+    def _start_up(self) -> None:
+        self._started = True
+        self._start()
+        if not self._over:
+            self._upstream.request(self._bound)
 
     def _has_come(self) -> None:
         """Note that one of the items that were asked for is kept, and see that there is always one on its way."""
@@ -356,7 +373,7 @@ class Splitting(Stage[T, P]):
             if self._left:
                 self._ask()
             elif not self._over:
-                self._blocked()
+                self._lookout.begin(self._scheduler)
 
     def _has_left(self, items: int, *, kept: bool = True) -> None:
         """Note that so many items have left for good, and ask for as many if it is time to."""
@@ -369,24 +386,6 @@ class Splitting(Stage[T, P]):
         self._left += items
         free = self._bound - self._kept
         self._ask_at = self._refill if self._refill < free else free or 1
-
-    def _blocked(self) -> None:
-        # In a turn of its own: all who are in the middle of something now will be through then. Without a scope nobody
-        # can tell when that is, and nothing is said.
-        if self._scheduler is not None and self._check is None:
-            self._check = self._scheduler.call_later(0, self._look)
-
-    def _look(self) -> None:
-        self._check = None
-        if self._over or self._kept < self._bound:
-            self._look_again_s = _LOOK_AGAIN_S
-            return
-        deadlock = find_deadlock(self)
-        if deadlock is not None:
-            self._fail(deadlock)
-        elif self._scheduler is not None:
-            self._check = self._scheduler.call_later(self._look_again_s, self._look)
-            self._look_again_s = min(self._look_again_s * 2, _LOOK_AGAIN_AT_MOST_S)
 
     def _decide_done(self) -> None:
         self._decide(release=False)
@@ -419,9 +418,7 @@ class Splitting(Stage[T, P]):
 
     def _quit(self, *, release: bool = True) -> None:
         self._decide(release=release)
-        if self._check is not None:
-            self._check.cancel()
-            self._check = None
+        self._lookout.stop()
         self._stop()
 
     def _fail_all(self, error: BaseException, upstream: Subscription = ENDED) -> None:

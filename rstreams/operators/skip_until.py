@@ -50,7 +50,7 @@ class _SkipUntil(Beside[T]):
         if self._ended:
             return
         if self._open:
-            self._downstream.on_next(item)
+            self._pass_on(item)
         else:
             self._drop()
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams._holds import share_hold
+from rstreams._holds import SharedHold, share_hold
 from rstreams._subscription import ENDED
-from rstreams.abc import Publisher
-from rstreams.operators._one_inner import OneInner
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._one_inner import Inner, OneInner
 from rstreams.operators._stage import Lifted
 
 T = TypeVar("T")
@@ -45,7 +45,11 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
 
 
 class _SwitchMap(OneInner[T, R]):
-    __slots__ = ()
+    __slots__ = ("_next",)
+
+    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
+        super().__init__(downstream, function)
+        self._next: tuple[T, SharedHold] | None = None  # came while an item was being emitted
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -55,16 +59,36 @@ class _SwitchMap(OneInner[T, R]):
         if current is not None:
             current.outer.done()
             current.upstream.cancel()
-        self._subscribe(item, outer)
+        if self._passing is None:
+            self._subscribe(item, outer)
+            return
+        if self._next is not None:
+            self._next[1].done()
+        self._next = item, outer
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
         self._outer_complete = True
         self._inner_is_through()
 
+    def pass_on(self, inner: Inner[T, R], item: R) -> None:
+        super().pass_on(inner, item)
+        if self._next is not None and self._passing is None:  # 1.3: its stream may answer at once
+            due, self._next = self._next, None
+            self._subscribe(*due)
+
     def _begin(self) -> None:
         self._upstream.request(UNBOUNDED)
 
     def _inner_is_through(self) -> None:
-        if self._outer_complete and self._current is None:
+        if self._outer_complete and self._current is None and self._next is None:
             super().on_complete()
+
+    def _kept_items(self) -> int:
+        return 0 if self._next is None else 1
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        due, self._next = self._next, None
+        if due is not None:
+            due[1].release()

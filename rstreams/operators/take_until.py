@@ -43,7 +43,7 @@ class _TakeUntil(Beside[T]):
 
     def on_next(self, item: T) -> None:
         if not self._ended:
-            self._downstream.on_next(item)
+            self._pass_on(item)
 
     def _cross(self) -> None:
         self._complete()

@@ -1,8 +1,10 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_boundary import buffer_boundary
+from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
@@ -122,3 +124,35 @@ def test_cancel_reaches_the_boundaries() -> None:
     assert boundary.cancelled
     assert source.cancelled
     assert probe.items == []
+
+
+def test_boundaries_that_fail_at_once_come_after_on_subscribe() -> None:
+    told: list[list[str]] = []
+
+    class Reader(ProbeSubscriber[list[int]]):
+        def on_subscribe(self, subscription: Subscription) -> None:
+            super().on_subscribe(subscription)
+            told.append(list(self.signals))
+
+    probe = Reader(UNBOUNDED)
+    buffer_boundary(ManualPublisher[int](), fail(LookupError())).subscribe(probe)
+
+    assert told == [["on_subscribe"]]
+    assert probe.signals == ["on_subscribe", "on_error"]
+
+
+def test_boundaries_that_fail_while_a_list_is_emitted_wait_until_that_is_through() -> None:
+    source, boundary, probe = _played()
+    error = LookupError()
+
+    def on_item(_item: list[int]) -> None:
+        boundary.error(error)
+        assert not probe.ended
+
+    probe.on_item = on_item
+    source.next(1)
+    boundary.next("x")
+
+    assert probe.items == [[1]]
+    assert probe.error is error
+    assert source.cancelled

@@ -1,6 +1,8 @@
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher
 from rstreams.notifications import Completed, Failed, Next
 from rstreams.operators.materialize import materialize
+from rstreams.sources.defer import defer
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract
 
@@ -45,4 +47,16 @@ def test_the_end_is_an_item_that_waits_for_demand() -> None:
     assert probe.items == [Next(1)]
     probe.request(1)
     assert probe.items == [Next(1), Completed()]
+    assert probe.completed
+
+
+def test_a_source_that_cannot_be_subscribed_to() -> None:
+    error, probe = LookupError(), ProbeSubscriber[object](UNBOUNDED)
+
+    def fail() -> Publisher[int]:
+        raise error
+
+    materialize(defer(fail)).subscribe(probe)
+
+    assert probe.items == [Failed(error)]
     assert probe.completed

@@ -48,3 +48,42 @@ def test_an_outer_item_switched_away_from_is_done_and_the_unmet_demand_goes_on()
     assert not probe.completed
     inners[1].complete()
     assert probe.completed
+
+
+def test_an_outer_item_that_comes_out_of_on_next_waits_until_that_has_returned() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](9)
+    switch_map(source, lambda x: of(x, x * 10)).subscribe(probe)
+    depth = 0
+
+    def on_item(item: int) -> None:
+        nonlocal depth
+        assert not depth  # signals come one after the other (1.3)
+        depth += 1
+        if item == 1:
+            source.next(2, 3)
+            source.complete()
+        depth -= 1
+
+    probe.on_item = on_item
+    source.next(1)
+
+    assert probe.items == [1, 3, 30]
+    assert probe.completed
+    assert source.outcomes == ["done", "done", "done"]
+
+
+def test_an_outer_item_that_waits_for_on_next_is_given_back_on_cancel() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](9)
+    switch_map(source, of).subscribe(probe)
+
+    def on_item(_item: int) -> None:
+        source.next(2)
+        assert source.outcomes[1] is None
+        probe.cancel()
+
+    probe.on_item = on_item
+    source.next(1)
+
+    assert probe.items == [1]
+    assert source.cancelled
+    assert source.outcomes[1] == "released"

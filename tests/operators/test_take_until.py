@@ -1,6 +1,7 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher, Subscription
 from rstreams.operators._stage import Stage
 from rstreams.operators.take_until import take_until
 from rstreams.sources.empty import empty
@@ -100,3 +101,45 @@ def test_a_boundary_that_fails_at_once() -> None:
     assert probe.signals == ["on_subscribe", "on_error"]
     assert probe.error is error
     assert source.cancelled
+
+
+class CancelsAtOnce(ProbeSubscriber[int]):
+    def on_subscribe(self, subscription: Subscription) -> None:
+        super().on_subscribe(subscription)
+        subscription.cancel()
+
+
+@pytest.mark.parametrize("boundary", [of("stop"), fail(LookupError())])
+def test_a_subscriber_that_cancels_at_once_hears_nothing_of_the_boundary(boundary: Publisher[str]) -> None:
+    source, probe = ManualPublisher[int](), CancelsAtOnce()
+    take_until(source, boundary).subscribe(probe)
+    assert probe.signals == ["on_subscribe"]
+    assert source.cancelled
+
+
+@pytest.mark.parametrize("first", ["next", "error"])
+def test_a_boundary_that_comes_out_of_on_next_waits_until_that_has_returned(first: str) -> None:
+    source, boundary, probe = _subscribed()
+
+    def on_item(_item: int) -> None:
+        boundary.next("stop") if first == "next" else boundary.error(LookupError())
+        probe.request(1)
+        assert not probe.ended
+
+    probe.on_item = on_item
+    source.next(1)
+    assert probe.signals == ["on_subscribe", "on_next", "on_complete" if first == "next" else "on_error"]
+    assert source.cancelled
+    assert source.requests == [9]  # and nothing for what will not come any more
+
+
+def test_a_subscriber_that_raises_ends_the_boundary_too() -> None:
+    source, boundary, probe = _subscribed()
+
+    def on_item(_item: int) -> None:
+        raise ArithmeticError
+
+    probe.on_item = on_item
+    with pytest.raises(ArithmeticError):
+        source.next(1)
+    assert boundary.cancelled

@@ -7,6 +7,7 @@ from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.window_boundary import window_boundary
+from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
@@ -143,3 +144,18 @@ def test_boundaries_that_are_there_at_once_come_after_on_subscribe() -> None:
 
     assert signals == ["on_subscribe"]
     assert probe.signals == ["on_subscribe", "on_next", "on_next", "on_complete"]
+
+
+def test_boundaries_that_fail_at_once_come_after_on_subscribe() -> None:
+    told: list[list[str]] = []
+
+    class Reader(ProbeSubscriber[Publisher[int]]):
+        def on_subscribe(self, subscription: Subscription) -> None:
+            super().on_subscribe(subscription)
+            told.append(list(self.signals))
+
+    probe = Reader(UNBOUNDED)
+    window_boundary(ManualPublisher[int](), fail(LookupError())).subscribe(probe)
+
+    assert told == [["on_subscribe"]]
+    assert probe.signals == ["on_subscribe", "on_next", "on_error"]
