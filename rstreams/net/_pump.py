@@ -29,6 +29,7 @@ from rstreams.errors import (
     ConnectionLost,
     IdleTimeout,
     PeerClosed,
+    RemoteProtocolError,
     RStreamsError,
 )
 from rstreams.net._proton import Engine, LinkDriver
@@ -80,6 +81,9 @@ class Pump:
         hostname: str | None = None,
         idle_timeout_s: float,
         max_frame_bytes: int,
+        max_message_bytes: int = 0,
+        max_links: int = 0,
+        max_sessions: int = 0,
         on_attach: Callable[[LinkDriver, Attach], None],
     ) -> None:
         """Prepare a connection over `stream`, which the pump owns from now on.
@@ -91,6 +95,9 @@ class Pump:
             hostname: The host asked for (client only).
             idle_timeout_s: Seconds of silence after which the peer counts as dead.
             max_frame_bytes: The largest frame this side takes.
+            max_message_bytes: The largest message it takes; 0 for no limit.
+            max_links: The most links before those the peer attaches are refused; 0 for no limit.
+            max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
@@ -103,6 +110,9 @@ class Pump:
             hostname=hostname,
             idle_timeout_s=idle_timeout_s,
             max_frame_bytes=max_frame_bytes,
+            max_message_bytes=max_message_bytes,
+            max_links=max_links,
+            max_sessions=max_sessions,
             on_wake=self._ring,
         )
         self._stream = stream
@@ -251,6 +261,13 @@ class Pump:
             self._fail(ConnectFailed(f"{self.peer} does not speak AMQP 1.0, or hung up ({description})"))
         else:
             self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
+
+    def on_misuse(self, condition: str, description: str) -> None:
+        """The peer goes on with what has been refused: close the connection, and wait for no answer."""
+        if not self._over:
+            self._over = True
+            self._fail(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"))
+            self.engine.close(condition, description)
 
     @property
     def _end(self) -> RStreamsError:

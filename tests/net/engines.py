@@ -17,12 +17,24 @@ from rstreams.protocol.refusal import refuse
 class Side:
     """One end of the connection."""
 
-    def __init__(self, name: str, *, server: bool, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        server: bool,
+        max_frame_bytes: int,
+        max_message_bytes: int = 0,
+        max_links: int = 0,
+        max_sessions: int = 0,
+    ) -> None:
         self.engine = Engine(
             self,
             container_id=name,
             idle_timeout_s=30.0,
             max_frame_bytes=max_frame_bytes,
+            max_message_bytes=max_message_bytes,
+            max_links=max_links,
+            max_sessions=max_sessions,
             on_wake=lambda: None,
         )
         if server:
@@ -50,6 +62,9 @@ class Side:
         self.closed.append(error)
 
     def on_failure(self, condition: str, description: str) -> None:
+        self.failures.append((condition, description))
+
+    def on_misuse(self, condition: str, description: str) -> None:
         self.failures.append((condition, description))
 
     def attach(self, end: LinkEnd, frame: Attach) -> LinkDriver:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -21,6 +21,7 @@ from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver, Pointer
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
+from rstreams.protocol.refusal import refuse
 
 MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
@@ -45,6 +46,10 @@ class EngineEvents(Protocol):
         """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
         ...
 
+    def on_misuse(self, condition: str, description: str) -> None:
+        """The peer goes on with what this side has refused: the connection is to be closed with the condition."""
+        ...
+
 
 class Engine:
     """One connection in the engine; the pump's, and touched by nothing else.
@@ -60,6 +65,9 @@ class Engine:
         hostname: str | None = None,
         idle_timeout_s: float,
         max_frame_bytes: int,
+        max_message_bytes: int = 0,
+        max_links: int = 0,
+        max_sessions: int = 0,
         on_wake: Callable[[], None],
     ) -> None:
         """Make an unopened connection.
@@ -70,6 +78,9 @@ class Engine:
             hostname: The host asked for, in `open` (client only).
             idle_timeout_s: Seconds of silence after which the peer counts as dead; it is told half of them.
             max_frame_bytes: The largest frame this side takes.
+            max_message_bytes: The largest message a link takes; 0 for no limit.
+            max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
+            max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
             on_wake: Called when a link has something to do.
         """
         self._events = events
@@ -83,6 +94,11 @@ class Engine:
             cproton.pn_connection_set_hostname(self._connection, hostname)
         lib.pn_transport_set_idle_timeout(self._transport, int(idle_timeout_s * 1000))
         lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
+        if max_sessions:
+            lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
+        self.max_message_bytes = max_message_bytes
+        self._max_links = max_links
+        self._links_refused = 0
         self._drivers: dict[Pointer, LinkDriver] = {}
         self._sessions: list[Pointer] = []
         self._peer_sessions = 0  # opened by the peer; each takes a channel, too
@@ -97,16 +113,26 @@ class Engine:
 
     # opening and closing
 
-    def connect(self, user: str | None, password: str | None) -> None:
-        """Start as the client: SASL PLAIN with credentials, ANONYMOUS without, then open."""
+    def connect(self, user: str | None, password: str | None, mechanisms: Sequence[str] = ()) -> None:
+        """Start as the client: SASL, then open.
+
+        Args:
+            user: The user of PLAIN, or whom EXTERNAL is to let this side act for.
+            password: The password of PLAIN.
+            mechanisms: Those this side may use; by default PLAIN with a user, and else ANONYMOUS.
+        """
+        allowed = mechanisms or (("ANONYMOUS",) if user is None else ("PLAIN",))
         sasl = lib.pn_sasl(self._transport)
-        cproton.pn_sasl_allowed_mechs(sasl, "ANONYMOUS" if user is None else "PLAIN")
+        cproton.pn_sasl_allowed_mechs(sasl, " ".join(allowed))
         if user is not None:
-            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)
             cproton.pn_connection_set_user(self._connection, user)
+        if "PLAIN" in allowed:
+            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # whether it is insecure `_opening` knows; TLS is outside
             cproton.pn_connection_set_password(self._connection, password or "")
+            # Traced after SASL only, whose frames carry the password: see `output`. Nor by the engine's own variable.
+            lib.pn_transport_trace(self._transport, lib.PN_TRACE_OFF)
         else:
-            self._trace()  # else after SASL, whose frames carry the password: see `output`
+            self._trace()
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
 
@@ -199,7 +225,7 @@ class Engine:
     def new_link(self, name: str, role: Role) -> LinkDriver:
         """Return the driver of a new link of ours, not yet attached."""
         make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
-        driver = LinkDriver(self, make(self._session(), name))
+        driver = LinkDriver(self, self._limited(make(self._session(), name)))
         self._drivers[driver.pointer] = driver
         return driver
 
@@ -212,6 +238,12 @@ class Engine:
         """Tell every link that the connection is gone."""
         for link in self.links:
             link.lose(Lost(error))
+
+    def _limited(self, pointer: Pointer) -> Pointer:
+        """Return the link, which is to tell the peer of the largest message it takes (2.7.3)."""
+        if self.max_message_bytes:
+            lib.pn_link_set_max_message_size(pointer, self.max_message_bytes)
+        return pointer
 
     def _session(self) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used."""
@@ -326,11 +358,23 @@ class Engine:
         pointer = lib.pn_event_link(event)
         driver = self._drivers.get(pointer)
         if driver is None:
-            driver = LinkDriver(self, pointer)
+            driver = LinkDriver(self, self._limited(pointer))
             self._drivers[pointer] = driver
-            self._events.on_attach(driver, driver.remote_attach())
+            if self._max_links and len(self._drivers) > self._max_links:
+                self._refuse_link(driver)
+            else:
+                self._events.on_attach(driver, driver.remote_attach())
         else:
             driver.receive(driver.remote_attach())
+
+    def _refuse_link(self, driver: LinkDriver) -> None:
+        """Refuse one link too many; a peer that goes on and on loses the connection, as each refusal is kept for it."""
+        self._links_refused += 1
+        text = f"this connection has its {self._max_links} links, and takes no more"
+        if self._links_refused > self._max_links:
+            self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+        else:
+            driver.bind(refuse(driver, driver.remote_attach(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text))
 
     def _on_link_detach(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
@@ -344,6 +388,10 @@ class Engine:
 
     # for the drivers
 
+    def misused(self, condition: str, description: str) -> None:
+        """Have the connection closed: the peer goes on with what has been refused."""
+        self._events.on_misuse(condition, description)
+
     def wake(self, driver: LinkDriver) -> None:
         """Have the driver's link work in the next turn."""
         if driver not in self._dirty:
@@ -355,7 +403,7 @@ class Engine:
         self._waiting.add(driver)
 
     def end(self, driver: LinkDriver) -> None:
-        """Free the driver's link when its last frame has gone."""
+        """Free the driver's link when its last frame has gone, and the peer's has come."""
         self._ended.append(driver)
 
     def forget(self, driver: LinkDriver) -> None:
@@ -367,7 +415,7 @@ class Engine:
     def _free_ended(self) -> None:
         ended, self._ended = self._ended, []
         for driver in ended:
-            if self._drivers.get(driver.pointer) is driver:
+            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
                 del self._drivers[driver.pointer]
                 self.forget(driver)
                 lib.pn_link_free(driver.pointer)
@@ -379,6 +427,11 @@ class Engine:
         if self._trace_wanted:
             self._trace_wanted = False
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
+
+
+def _is_alive_there(pointer: Pointer) -> bool:
+    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away."""
+    return bool(lib.pn_link_state(pointer) & lib.PN_REMOTE_ACTIVE)
 
 
 _HANDLERS: Final = {

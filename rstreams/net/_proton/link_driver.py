@@ -40,6 +40,9 @@ BUFFER_BYTES: Final = 512 * 1024
 """What may wait in a session before its senders hold back, and the most that goes out at once."""
 
 _OUTCOME_CODES: Final = {
+MAX_LATE: Final = 4096
+"""Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
+
     "accepted": lib.PN_ACCEPTED,
     "rejected": lib.PN_REJECTED,
     "released": lib.PN_RELEASED,
@@ -59,6 +62,8 @@ class LinkDriver:
         self.pointer = pointer
         self.link: Link | None = None
         self.sends = bool(lib.pn_link_is_sender(pointer))
+        self._refused = False
+        self._late = 0  # deliveries that came after this side had ended the link
         self.flow_noted = False
         self._engine = engine
         self._session = lib.pn_link_session(pointer)
@@ -68,8 +73,10 @@ class LinkDriver:
         self._tag_bytes = ffi.new("char[]", 4)
         self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
         # As a receiver: where a message is copied to on its way from the engine.
-        self._buffer = ffi.new("char[]", 4096)
-        self._buffer_bytes = 4096
+        self._too_large = False  # the message at hand is larger than allowed
+        # The buffer never has room for more than a message of the largest size allowed, so what is larger does not fit.
+        self._buffer_bytes = min(4096, engine.max_message_bytes + 1 if engine.max_message_bytes else 4096)
+        self._buffer = ffi.new("char[]", self._buffer_bytes)
 
     # Driver
 
@@ -114,6 +121,7 @@ class LinkDriver:
         """Carry `link`."""
         self.link = link
 
+        self._refused = link.state is State.DETACH_SENT
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         return read_attach(self.pointer)
@@ -121,18 +129,33 @@ class LinkDriver:
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
         link = self.link
-        if link is None or self._ended:
-            return  # it came too late: the link or the connection has ended
+        if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
+            self._receive_late(frame)
+            return
         try:
             link.receive(frame)
         except RemoteProtocolError as error:
-            self._send_detach(Detach(condition=error.condition, description=error.description))
-            link.lose(Lost(error))
+            self._break(link, error)
         self._engine.wake(self)
         if link.state is State.DETACHED:
             self._engine.end(self)
 
     @property
+    def _receive_late(self, frame: Frame) -> None:
+        """Throw away what comes for a link that this side has ended or refused; it gets no outcome (2.6.6)."""
+        if isinstance(frame, Transfer):
+            self._late += len(frame.deliveries)
+            if self._late > MAX_LATE and self.credit() < 0:
+                text = "it goes on sending, without credit, on a link that has been ended"
+                self._engine.misused(Condition.SESSION_ERRANT_LINK.value, text)
+        elif isinstance(frame, Detach):
+            self._engine.end(self)
+
+    def _break(self, link: Link, error: RemoteProtocolError) -> None:
+        """End a link whose peer broke the protocol."""
+        self._send_detach(Detach(condition=error.condition, description=error.description))
+        link.lose(Lost(error))
+
     def _ended(self) -> bool:
         return self.link is not None and self.link.state is State.DETACHED
 
@@ -154,9 +177,10 @@ class LinkDriver:
             frame = self._read(most)
             if frame is not None:
                 self.receive(frame)
-                more = bool(lib.pn_link_current(self.pointer)) and not lib.pn_delivery_partial(
-                    lib.pn_link_current(self.pointer)
-                )
+            current = lib.pn_link_current(self.pointer)
+            more = bool(current) and not lib.pn_delivery_partial(current)
+            if self._too_large or (current and not more and self._is_too_large(lib.pn_delivery_pending(current))):
+                more = self._refuse_message(current)
         if self.flow_noted and not more:
             self.flow_noted = False
             drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
@@ -246,6 +270,9 @@ class LinkDriver:
                 continue
             else:
                 payloads.append(self._read_rest(size))
+                if self._is_too_large(size + lib.pn_delivery_pending(delivery)):
+                    self._too_large = True
+                    break
                 buffer, room = self._buffer, self._buffer_bytes
             if run_settled:
                 lib.pn_delivery_settle(delivery)  # advances, too
@@ -272,6 +299,22 @@ class LinkDriver:
         return b"".join(parts)
 
     def _hand_over_outcomes(self) -> None:
+    def _is_too_large(self, size: int) -> bool:
+        return 0 < self._engine.max_message_bytes < size
+
+    def _refuse_message(self, delivery: Pointer) -> bool:
+        """End the link because of a message that is too large, whole or not; the engine keeps none of it (2.7.3)."""
+        self._too_large = False
+        lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
+        link = self.link
+        if link is not None and not self._ended:
+            most = self._engine.max_message_bytes
+            text = f"link {link.name!r}: the peer sent a message of more than max_message_bytes={most}"
+            self._break(link, RemoteProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, text))
+            self._engine.wake(self)
+            self._engine.end(self)
+        return bool(lib.pn_link_current(self.pointer))
+
         """Settle what the peer has decided on, and hand it over in runs of equal outcomes.
 
         A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
