@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from cproton_ffi import lib
 
+from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.link_driver import MAX_LATE
@@ -16,13 +17,11 @@ from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Side
 from tests.net.wire import (
     AMQP_HEADER,
-    NULL,
     TRUE,
     attach_frame,
     begin_frame,
     described,
     detach_frame,
-    encode_uint,
     frame,
     open_frame,
     transfer_frame,
@@ -175,7 +174,7 @@ def test_an_ended_link_is_forgotten_when_its_peer_has_ended_it_too(taking: Calla
 def test_links_beyond_the_limit_are_refused_and_whoever_goes_on_is_cut_off() -> None:
     side = Side("node", server=True, max_frame_bytes=65536, max_links=3)
     attached: list[str] = []
-    side.answer = lambda driver, attach: attached.append(attach.name)
+    side.answer = lambda _, attach: attached.append(attach.name)
 
     def hears(said: bytes) -> bytes:
         side.engine.feed(said)

@@ -39,10 +39,10 @@ Pointer: TypeAlias = Any  # a cffi pointer into the engine
 BUFFER_BYTES: Final = 512 * 1024
 """What may wait in a session before its senders hold back, and the most that goes out at once."""
 
-_OUTCOME_CODES: Final = {
 MAX_LATE: Final = 4096
 """Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
 
+_OUTCOME_CODES: Final = {
     "accepted": lib.PN_ACCEPTED,
     "rejected": lib.PN_REJECTED,
     "released": lib.PN_RELEASED,
@@ -61,9 +61,9 @@ class LinkDriver:
         """Drive the engine's link at `pointer`."""
         self.pointer = pointer
         self.link: Link | None = None
-        self.sends = bool(lib.pn_link_is_sender(pointer))
         self._refused = False
         self._late = 0  # deliveries that came after this side had ended the link
+        self.sends = bool(lib.pn_link_is_sender(pointer))
         self.flow_noted = False
         self._engine = engine
         self._session = lib.pn_link_session(pointer)
@@ -120,8 +120,8 @@ class LinkDriver:
     def bind(self, link: Link) -> None:
         """Carry `link`."""
         self.link = link
-
         self._refused = link.state is State.DETACH_SENT
+
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         return read_attach(self.pointer)
@@ -140,7 +140,6 @@ class LinkDriver:
         if link.state is State.DETACHED:
             self._engine.end(self)
 
-    @property
     def _receive_late(self, frame: Frame) -> None:
         """Throw away what comes for a link that this side has ended or refused; it gets no outcome (2.6.6)."""
         if isinstance(frame, Transfer):
@@ -156,6 +155,7 @@ class LinkDriver:
         self._send_detach(Detach(condition=error.condition, description=error.description))
         link.lose(Lost(error))
 
+    @property
     def _ended(self) -> bool:
         return self.link is not None and self.link.state is State.DETACHED
 
@@ -269,10 +269,10 @@ class LinkDriver:
                 lib.pn_delivery_settle(delivery)  # advances, too
                 continue
             else:
-                payloads.append(self._read_rest(size))
                 if self._is_too_large(size + lib.pn_delivery_pending(delivery)):
                     self._too_large = True
                     break
+                payloads.append(self._read_rest(size))
                 buffer, room = self._buffer, self._buffer_bytes
             if run_settled:
                 lib.pn_delivery_settle(delivery)  # advances, too
@@ -298,7 +298,6 @@ class LinkDriver:
             parts.append(ffi.unpack(self._buffer, size))
         return b"".join(parts)
 
-    def _hand_over_outcomes(self) -> None:
     def _is_too_large(self, size: int) -> bool:
         return 0 < self._engine.max_message_bytes < size
 
@@ -315,6 +314,7 @@ class LinkDriver:
             self._engine.end(self)
         return bool(lib.pn_link_current(self.pointer))
 
+    def _hand_over_outcomes(self) -> None:
         """Settle what the peer has decided on, and hand it over in runs of equal outcomes.
 
         A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
