@@ -244,6 +244,11 @@ class DeliveryFailed(RStreamsError):
         condition: The receiver's error condition if it rejected the item with one, else None.
         description: The receiver's text; may be empty.
         accepted: Items of the same `publish` that had been accepted when this was noticed.
+        delivery_failed: For "modified": whether this counts as a failed attempt.
+        undeliverable_here: For "modified": whether the receiver does not want it again.
+        annotations: For "modified": what the receiver wants to have noted on the message.
+
+    Spec: AMQP 1.0 section 3.4 (delivery state).
     """
 
     def __init__(
@@ -253,6 +258,9 @@ class DeliveryFailed(RStreamsError):
         description: str = "",
         *,
         accepted: int = 0,
+        delivery_failed: bool = True,
+        undeliverable_here: bool = False,
+        annotations: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Carry the receiver's outcome."""
         told = ": ".join(part for part in (condition, description) if part)
@@ -261,6 +269,9 @@ class DeliveryFailed(RStreamsError):
         self.condition = condition
         self.description = description
         self.accepted = accepted
+        self.delivery_failed = delivery_failed
+        self.undeliverable_here = undeliverable_here
+        self.annotations = annotations
 
 
 Scope = Literal["link", "session", "connection"]

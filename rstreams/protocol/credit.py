@@ -138,3 +138,7 @@ class SenderLedger:
     def send(self, items: int) -> None:
         """Count `items` of those held as sent."""
         self.held -= items
+
+    def take_back(self, items: int) -> None:
+        """Undo `send` for `items` whose link was lost: they are to be sent again."""
+        self.held += items

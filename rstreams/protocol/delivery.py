@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
-from rstreams.errors import Condition, DeliveryFailed
+from rstreams._codec import encode_value
+from rstreams.abc import Hold
+from rstreams.errors import Condition, ConfigError, DeliveryFailed
+
+T = TypeVar("T")
+
+MAX_CONDITION: Final = 255
+"""The most characters of a condition that every peer's frame has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +27,31 @@ class Outcome:
         condition: Why it was rejected, if it was.
         description: Text for people, with `condition`.
         delivery_failed: For modified: counts as a failed attempt, so delivery-count rises.
+        undeliverable_here: For modified: not to be sent to this receiver again.
+        annotations: For modified: to be merged into the message's annotations.
     """
 
     kind: Literal["accepted", "rejected", "released", "modified"]
     condition: str | None = None
     description: str = ""
     delivery_failed: bool = False
+    undeliverable_here: bool = False
+    annotations: Mapping[str, Any] = field(default_factory=dict)
 
     def as_error(self, accepted: int = 0) -> DeliveryFailed:
         """Return the exception that tells a publisher of this outcome; `accepted` items were accepted before."""
         if self.kind == "accepted":
             msg = "an accepted delivery is no failure"
             raise ValueError(msg)
-        return DeliveryFailed(self.kind, self.condition, self.description, accepted=accepted)
+        return DeliveryFailed(
+            self.kind,
+            self.condition,
+            self.description,
+            accepted=accepted,
+            delivery_failed=self.delivery_failed,
+            undeliverable_here=self.undeliverable_here,
+            annotations=self.annotations,
+        )
 
 
 ACCEPTED = Outcome("accepted")
@@ -45,29 +65,90 @@ def outcome_of(error: BaseException) -> Outcome:
     A `DeliveryFailed` is an outcome that came from further down the line and goes on unchanged; anything else counts
     as a failed attempt.
     """
-    if isinstance(error, DeliveryFailed):
-        if error.outcome == "rejected":
-            condition = error.condition or Condition.INTERNAL_ERROR.value
-            return Outcome("rejected", condition, error.description)
-        if error.outcome == "released":
-            return RELEASED
-    return FAILED
+    if not isinstance(error, DeliveryFailed):
+        return FAILED
+    if error.outcome == "rejected":
+        return Outcome("rejected", error.condition or Condition.INTERNAL_ERROR.value, error.description)
+    if error.outcome == "released":
+        return RELEASED
+    return Outcome(
+        "modified",
+        delivery_failed=error.delivery_failed,
+        undeliverable_here=error.undeliverable_here,
+        annotations=error.annotations,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStrategy:
+    """What becomes of a delivery whose item could not be decoded, or whose processing raised.
+
+    An error that is an outcome itself (`DeliveryFailed`) is never asked about: it goes on as it is.
+
+    Attributes:
+        outcome: The outcome for an error.
+        ends: Whether an item that could not be decoded ends the subscription with the error; otherwise it goes on with
+            the next one. Whether a failure in the pipeline ends it is the pipeline's to say.
+        forward: Takes the encoded message and the error instead, and lets go of the hold when it knows the outcome:
+            done is accepted, everything else is given back as failed.
+    """
+
+    outcome: Callable[[BaseException], Outcome]
+    ends: bool = False
+    forward: Callable[[bytes, BaseException, Hold], None] | None = None
+
+
+def reject(error: BaseException) -> Outcome:
+    """Return the outcome that rejects an item because of `error`, told by the name of its type alone."""
+    return Outcome("rejected", Condition.INTERNAL_ERROR.value, type(error).__name__)
+
+
+END: Final = FailureStrategy(outcome_of, ends=True)
+"""Give it back as failed; what cannot be decoded ends the subscription."""
 
 
 class Settles(Protocol):
     """Whoever can settle a delivery: the receiving end of a link."""
 
-    def settle(self, delivery: Hashable, outcome: Outcome) -> None:
+    def settle(self, delivery: Any, outcome: Outcome) -> None:  # noqa: ANN401 - however it knows its deliveries
         """Settle one delivery with its outcome."""
+        ...
+
+    def fail(self, delivery: Any, payload: bytes, error: BaseException) -> None:  # noqa: ANN401
+        """Settle one delivery whose processing failed."""
         ...
 
 
 class DeliveryHold:
     """The last hold on a delivery: its release is the disposition."""
 
+    __slots__ = ("_delivery", "_link", "_payload")
+
+    def __init__(self, link: Settles, delivery: object, payload: bytes = b"") -> None:
+        """Hold `delivery` of `link`; `payload` is its encoded message, if a failure strategy is to have it."""
+        self._link = link
+        self._delivery = delivery
+        self._payload = payload
+
+    def done(self) -> None:
+        """Accept it."""
+        self._link.settle(self._delivery, ACCEPTED)
+
+    def fail(self, error: BaseException) -> None:
+        """Give it back with the outcome `error` carries, or as the subscription's failure strategy says."""
+        self._link.fail(self._delivery, self._payload, error)
+
+    def release(self) -> None:
+        """Give it back untouched."""
+        self._link.settle(self._delivery, RELEASED)
+
+
+class ForwardedHold:
+    """The hold on a delivery whose message has been handed to somebody else: accepted once that has been done."""
+
     __slots__ = ("_delivery", "_link")
 
-    def __init__(self, link: Settles, delivery: Hashable) -> None:
+    def __init__(self, link: Settles, delivery: object) -> None:
         """Hold `delivery` of `link`."""
         self._link = link
         self._delivery = delivery
@@ -76,10 +157,108 @@ class DeliveryHold:
         """Accept it."""
         self._link.settle(self._delivery, ACCEPTED)
 
-    def fail(self, error: BaseException) -> None:
-        """Give it back as failed, or with the outcome `error` carries."""
-        self._link.settle(self._delivery, outcome_of(error))
+    def fail(self, _error: BaseException) -> None:
+        """Give it back as failed: nobody else has it."""
+        self._link.settle(self._delivery, FAILED)
 
     def release(self) -> None:
-        """Give it back untouched."""
-        self._link.settle(self._delivery, RELEASED)
+        """Give it back as failed: nobody else has it."""
+        self._link.settle(self._delivery, FAILED)
+
+
+class Delivery(Generic[T]):
+    """An item together with its delivery, whose outcome the user decides (manual settlement).
+
+    Until one of the methods below is called the delivery is unsettled, and counts against the window of its link. Only
+    the first call counts; one that comes after the link was lost says nothing to the peer, which has it back already.
+    As a context manager it gives its item, accepts it at the end of the block, and fails it if the block raises.
+
+    Attributes:
+        item: The item.
+        settled: Whether its outcome has been decided.
+
+    Context: Any task of the connection's trio run; never blocks.
+    Spec: AMQP 1.0 section 3.4 (delivery state).
+    """
+
+    __slots__ = ("_hold", "item", "settled")
+
+    def __init__(self, item: T, hold: Hold) -> None:
+        """Decide on `item` by letting go of `hold`."""
+        self.item = item
+        self.settled = False
+        self._hold = hold
+
+    def __repr__(self) -> str:
+        """Return the item, and whether it is settled."""
+        return f"<{'settled' if self.settled else 'unsettled'} delivery of {self.item!r:.80}>"
+
+    def accept(self) -> None:
+        """Say that the item has been processed."""
+        if not self.settled:
+            self.settled = True
+            self._hold.done()
+
+    def reject(self, condition: str = Condition.INTERNAL_ERROR.value, description: str = "") -> None:
+        """Say that the item is invalid and must not be sent again: brokers put it among their dead letters.
+
+        Args:
+            condition: Why, as a symbol: one of `rstreams.errors.Condition` or the application's own.
+            description: Text for people.
+
+        Errors: `ConfigError` for a condition that is no ASCII text of 1 to 255 characters.
+        """
+        if not isinstance(condition, str) or not condition.isascii() or not 0 < len(condition) <= MAX_CONDITION:
+            msg = f"reject(condition={condition!r:.80}): it must be an ASCII text of 1 to {MAX_CONDITION} characters"
+            raise ConfigError(msg)
+        self._fail(DeliveryFailed("rejected", condition, description))
+
+    def release(self) -> None:
+        """Give the item back untouched: another consumer may have it, or this one again."""
+        if not self.settled:
+            self.settled = True
+            self._hold.release()
+
+    def modify(
+        self,
+        *,
+        delivery_failed: bool = True,
+        undeliverable_here: bool = False,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Give the item back with a mark.
+
+        Args:
+            delivery_failed: Whether this was a failed attempt: the message's delivery-count rises.
+            undeliverable_here: Whether it must not come to this consumer again.
+            annotations: What to note on the message, for whoever gets it next; names begin with "x-opt-".
+
+        Errors: `ConfigError` for annotations that AMQP cannot carry.
+        """
+        noted = dict(annotations or {})
+        encode_value(noted)
+        self._fail(
+            DeliveryFailed(
+                "modified", delivery_failed=delivery_failed, undeliverable_here=undeliverable_here, annotations=noted
+            )
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the item raised `error`: the stream's `on_failure` decides."""
+        self._fail(error)
+
+    def __enter__(self) -> T:
+        return self.item
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.accept()
+        else:
+            self.fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.settled:
+            self.settled = True
+            self._hold.fail(error)

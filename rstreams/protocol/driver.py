@@ -75,11 +75,11 @@ class LocalDriver:
         """Carry `link`."""
         self._link = link
 
-    def cut(self, error: RStreamsError) -> None:
-        """Lose the connection: both links hear `Lost(error)`, frames still under way do not arrive."""
+    def cut(self, error: RStreamsError, *, returns: bool = False) -> None:
+        """Lose the connection: both links hear `Lost(error, returns)`, frames still under way do not arrive."""
         for end in (self, self._peer):
             end._cut = True
-            self._turns.append(lambda end=end: end._lose(error))  # type: ignore[misc]
+            self._turns.append(lambda end=end: end._lose(Lost(error, returns)))  # type: ignore[misc]
         self._run()
 
     def send(self, frame: Frame) -> None:
@@ -143,9 +143,9 @@ class LocalDriver:
             self._link.receive(Flow(self._credit, drain))
             self.wake()
 
-    def _lose(self, error: RStreamsError) -> None:
+    def _lose(self, lost: Lost) -> None:
         if self._link is not None:
-            self._link.lose(Lost(error))
+            self._link.lose(lost)
 
     def _run(self) -> None:
         if self._working[0]:

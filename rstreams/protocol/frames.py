@@ -125,9 +125,15 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The session or the connection under the link is gone; no frame, but the last thing a link hears."""
+    """The session or the connection under the link is gone; no frame, but the last thing a link hears.
+
+    Attributes:
+        error: What ended it.
+        returns: Whether the connection will be there again: then the end waits for a new link (`bind`).
+    """
 
     error: RStreamsError
+    returns: bool = False
 
 
 Frame: TypeAlias = Attach | Flow | Transfer | Disposition | Detach

@@ -17,9 +17,25 @@ from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._runs import Counts
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError, error_for
+from rstreams.errors import (
+    Condition,
+    DeliveryFailed,
+    LinkDetached,
+    ProtocolError,
+    RemoteProtocolError,
+    error_for,
+)
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, Outcome
+from rstreams.protocol.delivery import (
+    ACCEPTED,
+    END,
+    RELEASED,
+    DeliveryHold,
+    FailureStrategy,
+    ForwardedHold,
+    Outcome,
+    outcome_of,
+)
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
@@ -34,12 +50,20 @@ class LinkSubscription(Generic[T]):
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
         While suspended none is granted, and what the sender has not used is withdrawn.
     Errors: A refusal, or a detach with a condition, is `on_error(LinkDetached)`; a lost connection is `on_error` with
-        its cause; a message that `decode` refuses is `on_error` with what it raised. A subscriber that raises loses
-        its subscription. The item in hand is given back as failed in the last two.
+        its cause, unless it returns. What becomes of an item that `decode` refuses, or that failed in the pipeline, and
+        whether the subscription ends with it, is the failure strategy's to say. A subscriber that raises loses its
+        subscription, and fails the item in hand.
+    Loss: When the connection is lost and returns, the demand that is not met becomes credit of the new link. What was
+        received and not handed over is dropped, for the peer has it back; but what came settled is handed over. What
+        was handed over stays in the window until the pipeline is through with it; its outcome comes too late for the
+        peer, and is counted.
     Cancels: Silent at once; then credit is withdrawn, what was not handed over is released, and when all that is held
         has been settled the link is detached (closed).
     Context: Any task of the connection's trio run; no call blocks. `SpecViolation` is raised in another thread.
     Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
+
+    Attributes:
+        late: Outcomes that came after the link of their delivery was lost.
     """
 
     def __init__(
@@ -49,6 +73,7 @@ class LinkSubscription(Generic[T]):
         decode: Callable[[bytes], T],
         window: int,
         on_raised: Callable[[BaseException], None],
+        on_failure: FailureStrategy = END,
         label: str = "link",
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
@@ -58,13 +83,17 @@ class LinkSubscription(Generic[T]):
             decode: Makes an item of an encoded message.
             window: The most items granted, buffered and unsettled together.
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
+            on_failure: What becomes of an item whose processing failed.
             label: What `explain` calls it.
         """
         self.label = label
+        self.late = 0
         self.ledger = CreditLedger(window)
         self._subscriber = subscriber
-        self._decode = decode
+        self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
         self._on_raised = on_raised
+        self._on_failure = on_failure
+        self._payload = b""  # of the item in hand, if the strategy forwards
         self._link: Link | None = None
         self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
         self._accepted: list[Hashable] = []
@@ -84,12 +113,13 @@ class LinkSubscription(Generic[T]):
         self._signalling = False
         self._work_waits = False
         self._lost = False
+        self._losses = 0
         self._thread = get_ident()
         self._requested = 0
         self._delivered = 0
 
     def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link this subscription lives on."""
+        """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
         self._link = Link(name, Role.RECEIVER, driver, self)
         return self._link
 
@@ -128,7 +158,7 @@ class LinkSubscription(Generic[T]):
         if self._current is None:
             return NO_HOLD
         if self._shared is None:
-            self._shared = SharedHold((DeliveryHold(self, self._current),))
+            self._shared = SharedHold((DeliveryHold(self, (self._losses, self._current), self._payload),))
         return self._shared.hold()
 
     @property
@@ -176,13 +206,27 @@ class LinkSubscription(Generic[T]):
         self._suspended = False
         self._wake()
 
-    def settle(self, delivery: Hashable, outcome: Outcome) -> None:
+    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
         """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
-        if outcome is ACCEPTED:
-            self._accepted.append(delivery)
+        losses, handle = delivery
+        if losses != self._losses:
+            self.late += 1
+            self.ledger.settle(1)
+        elif outcome is ACCEPTED:
+            self._accepted.append(handle)
         else:
-            self._given_back.append((outcome, delivery))
+            self._given_back.append((outcome, handle))
         self._wake()
+
+    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
+        """Settle one delivery whose processing failed, as the failure strategy says."""
+        strategy = self._on_failure
+        if isinstance(error, DeliveryFailed):
+            self.settle(delivery, outcome_of(error))
+        elif strategy.forward is not None:
+            strategy.forward(payload, error, ForwardedHold(self, delivery))
+        else:
+            self.settle(delivery, strategy.outcome(error))
 
     # the link calls these
 
@@ -228,7 +272,8 @@ class LinkSubscription(Generic[T]):
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what was not handed over is with the peer, but for what came settled."""
         self._lost = True
-        self._end(frame.error)
+        if not frame.returns or self._silent:
+            self._end(frame.error)
         self.work()
 
     def work(self) -> None:
@@ -239,7 +284,7 @@ class LinkSubscription(Generic[T]):
             self._work_waits = True  # until the signal has returned: signals are serial (1.3)
             return
         if self._lost:
-            self._forget_unsettled()
+            self._forget_link()
         self._emit()
         if self._ended and not self._buffer:
             self._signal_end()
@@ -279,7 +324,7 @@ class LinkSubscription(Generic[T]):
             return
         decode, on_next, accepted = self._decode, self._subscriber.on_next, self._accepted
         run = self.ledger.deliver()
-        handed = settled = 0
+        handed = settled = skipped = 0
         self._emitting = True
         try:
             while handed < run and not self._silent:
@@ -289,9 +334,8 @@ class LinkSubscription(Generic[T]):
                 try:
                     item = decode(payload)
                 except Exception as error:  # the caller's own decoder may raise anything
-                    self._settle_current(error)
-                    self._fail(error)
-                    break
+                    skipped += self._refuse_current(error)
+                    continue
                 try:
                     on_next(item)
                 except BaseException as error:
@@ -309,28 +353,54 @@ class LinkSubscription(Generic[T]):
         finally:
             self.ledger.take_back(run - handed)
             self.ledger.settle(settled)
-            self._delivered += handed
+            self._delivered += handed - skipped
             self._emitting = False
             self._current = None
+            if skipped:
+                self.ledger.request(skipped)
+                self._wake()
 
     def _settle_current(self, error: BaseException | None) -> None:
-        """Let go of the item in hand, for good or because of `error`."""
+        """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
         shared, self._shared = self._shared, None
-        if self._current is None:
+        current, self._current = self._current, None
+        if current is None:
             self.ledger.settle(1)
         elif shared is None:
-            self._given_back.append((FAILED, self._current))
+            assert error is not None, "without a hold it is accepted with its run"
+            self.fail((self._losses, current), self._payload, error)
         elif error is None:
             shared.done()
         else:
             shared.fail(error)
-        self._current = None  # no further hold on it, whatever signal follows
 
-    def _forget_unsettled(self) -> None:
-        """Drop what was not handed over: the peer has it back, but for what came settled."""
+    def _refuse_current(self, error: Exception) -> int:
+        """Let go of an item that could not be decoded; return how many the subscriber is still owed for it."""
+        self._settle_current(error)
+        if self._on_failure.ends:
+            self._fail(error)
+        return 0 if self._silent else 1
+
+    def _decode_kept(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        def keep_and_decode(payload: bytes) -> T:
+            self._payload = payload
+            return decode(payload)
+
+        return keep_and_decode
+
+    def _forget_link(self) -> None:
+        """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
+        self._lost = False
+        self._losses += 1
         kept = [entry for entry in self._buffer if entry[0] is None]
         self.ledger.give_back(len(self._buffer) - len(kept))
         self._buffer = deque(kept)
+        untold = len(self._accepted) + len(self._given_back)
+        self._accepted, self._given_back = [], []
+        self.late += untold
+        self.ledger.settle(untold)
+        if self._draining is not None:
+            self._on_drained, self._draining = [*self._draining, *self._on_drained], None
 
     def _release_buffer(self) -> None:
         released = [(RELEASED, delivery) for delivery, _ in self._buffer if delivery is not None]

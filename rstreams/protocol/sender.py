@@ -48,6 +48,8 @@ class LinkSubscriber(Generic[T]):
         encoded ends the stream in the same way.
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
         sent are given back to the publisher through their holds, those that were and not settled as failed.
+    Loss: When the connection is lost and returns, what is unsettled is sent again on the new link, in the order it was
+        sent and before anything else; the receiver may have it twice. What was sent settled is not sent again.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
@@ -55,6 +57,7 @@ class LinkSubscriber(Generic[T]):
         accepted: Items the receiver has accepted; at most once: items sent.
         outcome_unknown: Items sent and not settled when the link ended.
         late: Outcomes that came for items no longer waited for.
+        resent: Items sent again after a loss.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class LinkSubscriber(Generic[T]):
         fail_on_refusal: bool,
         expose_errors: bool,
         on_finished: Callable[[BaseException | None], None],
+        resends: bool = False,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -78,7 +82,9 @@ class LinkSubscriber(Generic[T]):
             fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
             expose_errors: Whether the text of local exceptions goes to the peer.
             on_finished: Called once, when the link has ended: with the error, or None if all went well.
+            resends: Whether to keep what is sent until it is settled, for a connection that returns when it is lost.
         """
+        self.resent = 0
         self.accepted = 0
         self.outcome_unknown = 0
         self.late = 0
@@ -90,11 +96,14 @@ class LinkSubscriber(Generic[T]):
         self._fail_on_refusal = fail_on_refusal
         self._expose_errors = expose_errors
         self._on_finished = on_finished
+        self._resends = resends and not self._settled
         self._link: Link | None = None
         self._subscription: Subscription = ENDED
         self._payloads: list[bytes] = []  # held, with their holds beside them
         self._holds: list[Hold] = []
         self._unsettled: dict[Hashable, Hold] = {}
+        self._kept: dict[Hashable, bytes] = {}  # what is unsettled, to be sent again
+        self._started = False
         self._next_tag = 0
         self._item_bytes = _FIRST_GUESS_BYTES
         self._completed = False  # the publisher has said its last: completion, or `_error`
@@ -103,12 +112,19 @@ class LinkSubscriber(Generic[T]):
         self._working = False
         self._drain = False
         self._suspended = False
+        self._goodbye = Detach()
+        self._stopped = False  # ended by this side or by the receiver, and not by the publisher
         self._finished = False
 
     def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link this end lives on."""
+        """Make the link this end lives on: the first one, or a new one in the place of one that was lost."""
         self._link = Link(name, Role.SENDER, driver, self)
         return self._link
+
+    @property
+    def finished(self) -> bool:
+        """Whether the link has ended for good."""
+        return self._finished
 
     @property
     def unsettled(self) -> int:
@@ -117,9 +133,10 @@ class LinkSubscriber(Generic[T]):
 
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
-        if self._completed:  # aborted before it was
+        if self._started or self._completed:  # attached again, or aborted before it was
             self._wake()
             return
+        self._started = True
         try:
             self._publisher.subscribe(self)
         except Exception as error:  # a broken publisher must not take the connection down
@@ -128,6 +145,7 @@ class LinkSubscriber(Generic[T]):
     def abort(self) -> None:
         """End the stream from this side without waiting for outcomes: the publisher is cancelled."""
         self._settle_before_detach = False
+        self._goodbye = Detach(condition=Condition.LINK_DETACH_FORCED.value, description="the publisher was cancelled")
         self._stop(None)
         self._wake()
 
@@ -194,6 +212,9 @@ class LinkSubscriber(Generic[T]):
         take = self._unsettled.pop
         outcome = frame.outcome
         accepted = outcome.kind == "accepted"
+        if self._resends:
+            for tag in frame.deliveries:
+                self._kept.pop(tag, None)
         for tag in frame.deliveries:
             hold = take(tag, None)
             if hold is None:
@@ -218,8 +239,13 @@ class LinkSubscriber(Generic[T]):
         self._finish(error, left=error is None and not self._settle_before_detach)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone: what is unsettled has an unknown outcome."""
-        self._finish(frame.error)
+        """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
+        if self._through and not self._settled:
+            self._finish(None)  # only the answer to our detach was missing
+        elif frame.returns and not self._stopped:
+            self._take_back()
+        else:
+            self._finish(frame.error)
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
@@ -323,6 +349,8 @@ class LinkSubscriber(Generic[T]):
             self.accepted += count
         else:
             self._unsettled.update(zip(tags, holds, strict=True))
+            if self._resends:
+                self._kept.update(zip(tags, payloads, strict=True))
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
@@ -333,8 +361,11 @@ class LinkSubscriber(Generic[T]):
         if self._settle_before_detach and not self._through:
             return
         error = self._error
-        if error is None or isinstance(error, DeliveryFailed):
-            self._send(Detach())
+        if error is None:
+            self._send(self._goodbye)
+        elif isinstance(error, DeliveryFailed):
+            text = f"the publisher gave up after an item was {error.outcome}"
+            self._send(Detach(condition=Condition.LINK_DETACH_FORCED.value, description=text))
         else:
             condition, description, info = condition_of(error, expose=self._expose_errors)
             self._send(Detach(condition=condition, description=description, info=info))
@@ -342,6 +373,17 @@ class LinkSubscriber(Generic[T]):
     def _send(self, frame: Transfer | Flow | Detach) -> None:
         assert self._link is not None, "bind comes first"
         self._link.send(frame)
+
+    def _take_back(self) -> None:
+        """Hold again what is unsettled, before what was never sent."""
+        self._count_received()
+        self._payloads = [*self._kept.values(), *self._payloads]
+        self._holds = [*self._unsettled.values(), *self._holds]
+        self.ledger.take_back(len(self._kept))
+        self.resent += len(self._kept)
+        self._kept.clear()
+        self._unsettled.clear()
+        self._drain = False
 
     # how it ends
 
@@ -372,6 +414,7 @@ class LinkSubscriber(Generic[T]):
 
     def _end_with(self, error: BaseException | None) -> None:
         self._completed = True
+        self._stopped = True
         if self._error is None:  # an item may be refused after the publisher has completed
             self._error = error
 
@@ -400,6 +443,7 @@ class LinkSubscriber(Generic[T]):
         self._end_with(error)
         self._cancel_publisher()
         unsettled, self._unsettled = self._unsettled, {}
+        self._kept.clear()
         self.outcome_unknown = len(unsettled)
         for hold in unsettled.values():
             if left:

@@ -8,7 +8,7 @@ from typing import Any
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConnectionLost, RStreamsError
-from rstreams.protocol.delivery import Outcome
+from rstreams.protocol.delivery import END, FailureStrategy, Outcome
 from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import (
     Attach,
@@ -124,10 +124,13 @@ class PlayedReceiver:
         probe: ProbeSubscriber[int] | None = None,
         decode: Callable[[bytes], int] = decode,
         attached: bool = True,
+        on_failure: FailureStrategy = END,
     ) -> None:
         self.raised: list[BaseException] = []
         self.probe = probe or ProbeSubscriber[int](request, hold=hold, on_item=on_item)
-        self.end = LinkSubscription(self.probe, decode=decode, window=window, on_raised=self.raised.append)
+        self.end = LinkSubscription(
+            self.probe, decode=decode, window=window, on_raised=self.raised.append, on_failure=on_failure
+        )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)
         self.driver.link = self.link
@@ -179,6 +182,7 @@ class PlayedSender:
         expose_errors: bool = False,
         publisher: Any = None,  # noqa: ANN401 - also what is no publisher
         attached: bool = True,
+        resends: bool = False,
     ) -> None:
         self.finished: list[BaseException | None] = []
         self.source = ManualPublisher[int]()
@@ -190,6 +194,7 @@ class PlayedSender:
             fail_on_refusal=publish,
             expose_errors=expose_errors,
             on_finished=self.finished.append,
+            resends=resends,
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)

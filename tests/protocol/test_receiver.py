@@ -14,7 +14,15 @@ from rstreams.errors import (
     LinkDetached,
     RemoteProtocolError,
 )
-from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, Outcome, outcome_of
+from rstreams.protocol.delivery import (
+    ACCEPTED,
+    FAILED,
+    RELEASED,
+    DeliveryHold,
+    ForwardedHold,
+    Outcome,
+    outcome_of,
+)
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
@@ -326,11 +334,30 @@ def test_a_delivery_hold_tells_its_link_each_outcome() -> None:
         def settle(self, delivery: object, outcome: Outcome) -> None:
             self.told.append((delivery, outcome))
 
+        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
+            self.told.append((delivery, Outcome("modified", payload.decode(), str(error))))
+
     log = Log()
     DeliveryHold(log, 1).done()
     DeliveryHold(log, 2).release()
-    DeliveryHold(log, 3).fail(ValueError("no"))
-    assert log.told == [(1, ACCEPTED), (2, RELEASED), (3, FAILED)]
+    DeliveryHold(log, 3, b"encoded").fail(ValueError("no"))
+    assert log.told == [(1, ACCEPTED), (2, RELEASED), (3, Outcome("modified", "encoded", "no"))]
+
+
+def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None:
+    settled: list[tuple[object, Outcome]] = []
+
+    class Log:
+        def settle(self, delivery: object, outcome: Outcome) -> None:
+            settled.append((delivery, outcome))
+
+        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
+            raise AssertionError((delivery, payload, error))
+
+    ForwardedHold(Log(), 1).done()
+    ForwardedHold(Log(), 2).release()
+    ForwardedHold(Log(), 3).fail(ValueError("no"))
+    assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED)]
 
 
 # drain

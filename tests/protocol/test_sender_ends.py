@@ -33,6 +33,9 @@ from tests.protocol.played import (
 # how it ends
 
 
+ABORTED = Detach(condition="amqp:link:detach-forced", description="the publisher was cancelled")
+
+
 def test_completion_detaches_after_all_is_sent_and_settled() -> None:
     played = PlayedSender()
     played.grant(2)
@@ -287,7 +290,7 @@ def test_abort_cancels_and_detaches_without_waiting_for_outcomes() -> None:
     assert played.source.cancelled
     assert played.source.outcomes == [None, "released"]
     played.driver.turn()
-    assert played.detach == Detach()
+    assert played.detach == ABORTED
     played.settle(ACCEPTED, 0)
     assert played.source.outcomes == ["done", "released"]
     played.driver.receive(Detach())
@@ -300,7 +303,7 @@ def test_abort_before_the_peer_has_attached_subscribes_nothing() -> None:
     played.driver.turn()
     played.attach()
     assert played.source.subscriptions == 0
-    assert played.detach == Detach()
+    assert played.detach == ABORTED
 
 
 def test_abort_before_the_publisher_has_answered_cancels_it_then() -> None:

@@ -1,19 +1,14 @@
-"""Attach frames between the engine's link and plain values.
-
-What a terminus carries besides its address goes through our own codec: the engine keeps such fields as encoded data.
-"""
+"""Attach frames between the engine's link and plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import cproton
-from cproton_ffi import ffi, lib
+from cproton_ffi import lib
 
-from rstreams._codec import Symbol, decode_value, encode_symbols, encode_value
-from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton.conditions import read_text
+from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.protocol.frames import Attach, Role, Settlement
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
@@ -34,13 +29,11 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
         lib.pn_terminus_set_durability(theirs, _KEPT_DURABLY)
         lib.pn_terminus_set_expiry_policy(theirs, _EXPIRES_NEVER)
     if frame.filters:
-        filters = {Symbol(name): value for name, value in frame.filters.items()}
-        _write_data(lib.pn_terminus_filter(source), encode_value(filters))
+        write_map(lib.pn_terminus_filter(source), frame.filters)
     if frame.capabilities:
-        _write_data(lib.pn_terminus_capabilities(theirs), encode_symbols(frame.capabilities))
+        write_symbols(lib.pn_terminus_capabilities(theirs), frame.capabilities)
     if frame.properties:
-        properties = {Symbol(name): value for name, value in frame.properties.items()}
-        _write_data(lib.pn_link_properties(pointer), encode_value(properties))
+        write_map(lib.pn_link_properties(pointer), frame.properties)
     if frame.max_message_bytes:
         lib.pn_link_set_max_message_size(pointer, frame.max_message_bytes)
     settled = frame.settlement is Settlement.AT_MOST_ONCE
@@ -62,9 +55,9 @@ def read_attach(pointer: Pointer) -> Attach:
         Settlement.AT_MOST_ONCE if settled else Settlement.AT_LEAST_ONCE,
         dynamic=bool(lib.pn_terminus_is_dynamic(ours)),
         durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
-        filters=_read_map(lib.pn_terminus_filter(source)),
-        capabilities=_read_symbols(lib.pn_terminus_capabilities(ours)),
-        properties=_read_map(lib.pn_link_remote_properties(pointer)),
+        filters=read_map(lib.pn_terminus_filter(source)),
+        capabilities=read_symbols(lib.pn_terminus_capabilities(ours)),
+        properties=read_map(lib.pn_link_remote_properties(pointer)),
         max_message_bytes=int(lib.pn_link_remote_max_message_size(pointer)),
     )
 
@@ -81,32 +74,3 @@ def _write_address(terminus: Pointer, address: str | None) -> None:
         lib.pn_terminus_set_type(terminus, lib.PN_UNSPECIFIED)
     elif address:
         cproton.pn_terminus_set_address(terminus, address)
-
-
-def _write_data(data: Pointer, encoded: bytes) -> None:
-    taken = lib.pn_data_decode(data, ffi.from_buffer(encoded), len(encoded))
-    assert taken == len(encoded), "our own encoding is whole"
-
-
-def _read_data(data: Pointer) -> Any:  # noqa: ANN401 - whatever the peer put there
-    size = 0 if data == ffi.NULL else int(lib.pn_data_encoded_size(data))
-    if size <= 0:
-        return None
-    buffer = ffi.new("char[]", size)
-    written = lib.pn_data_encode(data, buffer, size)
-    try:
-        return decode_value(ffi.unpack(buffer, size)) if written == size else None
-    except RemoteProtocolError:
-        return None
-
-
-def _read_map(data: Pointer) -> Mapping[str, Any]:
-    found = _read_data(data)
-    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
-
-
-def _read_symbols(data: Pointer) -> tuple[str, ...]:
-    found = _read_data(data)
-    if isinstance(found, list):
-        return tuple(str(each) for each in found)
-    return () if found is None else (str(found),)

@@ -18,7 +18,8 @@ from cproton_ffi import ffi, lib
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import read_condition, write_condition
-from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
+from rstreams.net._proton.data import read_map, write_map
+from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
     Detach,
@@ -360,7 +361,12 @@ def _read_outcome(delivery: Pointer, state: int) -> Outcome:
         name, description, _ = condition or (Condition.INTERNAL_ERROR.value, "", {})
         return Outcome("rejected", name, description)
     if state == lib.PN_MODIFIED:
-        return FAILED if lib.pn_disposition_is_failed(disposition) else Outcome("modified")
+        return Outcome(
+            "modified",
+            delivery_failed=bool(lib.pn_disposition_is_failed(disposition)),
+            undeliverable_here=bool(lib.pn_disposition_is_undeliverable(disposition)),
+            annotations=read_map(lib.pn_disposition_annotations(disposition)),
+        )
     return RELEASED  # or settled without an outcome, which says as little as being given back
 
 
@@ -371,3 +377,6 @@ def _write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> 
         write_condition(condition, name, outcome.description, {}, frame_bytes)
     else:
         lib.pn_disposition_set_failed(disposition, outcome.delivery_failed)
+        lib.pn_disposition_set_undeliverable(disposition, outcome.undeliverable_here)
+        if outcome.annotations:
+            write_map(lib.pn_disposition_annotations(disposition), outcome.annotations)

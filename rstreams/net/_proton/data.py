@@ -1,0 +1,63 @@
+"""Maps and lists of symbols between the engine's data structures and plain values.
+
+They go through our own codec, which knows each AMQP type: the engine keeps such fields as encoded data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cproton_ffi import ffi, lib
+
+from rstreams._codec import Symbol, decode_value, encode_symbols, encode_value
+from rstreams.errors import RemoteProtocolError
+
+Pointer: TypeAlias = Any  # a cffi pointer into the engine
+
+
+def write_map(data: Pointer, values: Mapping[str, Any]) -> None:
+    """Put a map of symbols to values where `data` is.
+
+    Errors: `ConfigError` naming what AMQP cannot carry.
+    """
+    _write(data, encode_value({Symbol(name): value for name, value in values.items()}))
+
+
+def write_symbols(data: Pointer, names: Sequence[str]) -> None:
+    """Put one symbol, or an array of several, where `data` is.
+
+    Errors: `ConfigError` for a name that is no symbol.
+    """
+    _write(data, encode_symbols(names))
+
+
+def read_map(data: Pointer) -> Mapping[str, Any]:
+    """Return the map a peer sent; what is none counts as empty."""
+    found = _read(data)
+    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def read_symbols(data: Pointer) -> tuple[str, ...]:
+    """Return the symbol or symbols a peer sent."""
+    found = _read(data)
+    if isinstance(found, list):
+        return tuple(str(each) for each in found)
+    return () if found is None else (str(found),)
+
+
+def _write(data: Pointer, encoded: bytes) -> None:
+    taken = lib.pn_data_decode(data, ffi.from_buffer(encoded), len(encoded))
+    assert taken == len(encoded), "our own encoding is whole"
+
+
+def _read(data: Pointer) -> Any:  # noqa: ANN401 - whatever the peer put there
+    size = 0 if data == ffi.NULL else int(lib.pn_data_encoded_size(data))
+    if size <= 0:
+        return None
+    buffer = ffi.new("char[]", size)
+    written = lib.pn_data_encode(data, buffer, size)
+    try:
+        return decode_value(ffi.unpack(buffer, size)) if written == size else None
+    except RemoteProtocolError:
+        return None
