@@ -260,7 +260,7 @@ class DeliveryFailed(RStreamsError):
         accepted: int = 0,
         delivery_failed: bool = True,
         undeliverable_here: bool = False,
-        annotations: Mapping[str, Any] = MappingProxyType({}),
+        annotations: Mapping[str, Any] | None = None,
     ) -> None:
         """Carry the receiver's outcome."""
         told = ": ".join(part for part in (condition, description) if part)
@@ -271,7 +271,7 @@ class DeliveryFailed(RStreamsError):
         self.accepted = accepted
         self.delivery_failed = delivery_failed
         self.undeliverable_here = undeliverable_here
-        self.annotations = annotations
+        self.annotations = dict(annotations or {})
 
 
 Scope = Literal["link", "session", "connection"]
