@@ -18,6 +18,7 @@ from rstreams._emission import IteratorEmission
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, operator_of
 from rstreams.operators._merging import all_of
 from rstreams.operators._stage import suspend
 from rstreams.operators._turns import TurningStage
@@ -143,6 +144,14 @@ class Input(Generic[T]):
             self._taken = 0
             self.upstream.request(self._refill)
 
+    def waits_to_ask(self) -> Answer:
+        """Tell what must happen first (`_deadlock`): the stage does something."""
+        return [(SEND, self._stage)]
+
+    def waits_to_cancel(self) -> Answer:
+        """Tell what must happen first."""
+        return [(SEND, self._stage)]
+
     def let_go(self) -> None:
         """Give back what is kept, and end the source."""
         queue, self.queue = self.queue, deque()
@@ -154,11 +163,12 @@ class Input(Generic[T]):
 class Inputs(TurningStage[Any, R]):
     """A stage over several sources."""
 
-    __slots__ = ("_delay_errors", "_errors", "inputs")
+    __slots__ = ("_delay_errors", "_errors", "_prefetch", "inputs")
 
     def __init__(self, downstream: Subscriber[R], count: int, prefetch: int, *, delay_errors: bool = False) -> None:
         super().__init__(downstream)
         self.inputs: list[Input[Any]] = [Input(self, prefetch) for _ in range(count)]
+        self._prefetch = prefetch
         self._delay_errors = delay_errors
         self._errors: list[BaseException] = []
 
@@ -185,13 +195,36 @@ class Inputs(TurningStage[Any, R]):
         for an_input in self.inputs:
             an_input.ask_ahead()
 
+    # who waits for whom, see `_deadlock`
+
+    def waits_to_send(self) -> Answer:
+        """Tell what must happen first: it does all it can as soon as a source sends something or it is asked."""
+        if self._ended or self._draining or self._next_turn is not None or self.suspended:
+            return None
+        waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]
+        return [*waits, (CANCEL if self._demand else ASK, self._downstream)]
+
+    def waits_to_cancel(self) -> Answer:
+        """Tell what must happen first."""
+        return self.waits_to_send()
+
+    def stands_for(self, blocked: str) -> str:
+        """Tell what it has and what it waits for, of an operator that is blocked."""
+        kept = " and ".join(str(len(i.queue)) for i in self.inputs)
+        return (
+            f"{operator_of(self)}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
+            f"what it lacks must come from that {blocked}: one of the two must be able to keep more"
+        )
+
+    # inside
+
     def _kept_items(self) -> int:
         return sum(len(i.queue) for i in self.inputs)
 
     def _finish(self) -> None:
         """End the stream: what is still kept has nobody to go with, and is given back."""
         if self._errors:
-            self._fail(all_of(type(self).__module__.rpartition(".")[2], self._errors))
+            self._fail(all_of(operator_of(self), self._errors))
         elif not self._ended:
             self._ended = True
             self._let_go()

@@ -209,6 +209,26 @@ class Log(Sharing[T, Reader[T]]):
         requested = UNBOUNDED if member.limit == UNBOUNDED else member.limit - member.begin
         return Counts(requested, position - member.begin, self._head - position)
 
+    # who waits for whom
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Subscribers, items kept for the slowest, and how many these may be."""
+        return len(self.members), self._head - min(map(self._position, self.members), default=0), self._window
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        if self._asked != self._head or len(self.members) < 2:
+            return False
+        return any(map(self._wants, self.members)) and bool(self._holding_up()) and self._upstream is not ENDED
+
+    def _holding_up(self) -> list[Reader[T]]:
+        return [member for member in self.members if member.limit <= self._head]
+
+    def _wants(self, member: Reader[T]) -> bool:
+        return member.limit > self._position(member)
+
     # serving them
 
     def _next(self) -> Reader[T] | None:
@@ -280,7 +300,7 @@ class Log(Sharing[T, Reader[T]]):
             return 0
         goal = min(limit, self._window + min(map(self._position, self.members)))
         n = goal - self._asked
-        if n <= 0 or (goal < limit and 2 * n < self._window):
+        if n <= 0 or (goal < limit and 2 * n < self._window and self._asked > self._head):
             n = 0
         else:
             self._asked = goal

@@ -219,9 +219,10 @@ class Part(Generic[T]):
     def waits_to_send(self) -> Answer:
         if self.over or self.complete or self._busy:
             return None
+        items = self._splitting.waits_for_items()
         if self.requested == self.delivered:
-            return [(ASK, self.subscriber)]
-        return None if self._queue else self._splitting.waits_for_items()
+            return None if items is None else [(ASK, self.subscriber), *items]
+        return None if self._queue else items
 
     def _drain(self) -> None:
         """Send what waits as far as it was asked for, and complete behind the last."""

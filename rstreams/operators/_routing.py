@@ -57,6 +57,13 @@ class Routing(Sharing[T, M]):
         """Return how many items are kept that `member` could get."""
         raise NotImplementedError
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        return len(self.members), max(map(self.kept_for, self.members), default=0), self._window
+
+    def _wants(self, member: M) -> bool:
+        return member.limit > 0
+
     def _hand_over(self, member: M, item: T) -> None:
         """Send an item straight on, inside the source's `on_next`."""
         member.limit = take_demand(member.limit, 1)

@@ -28,6 +28,9 @@ from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED, checked_error, require_subscriber, require_subscription
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.errors import DemandDeadlock
+from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer
+from rstreams.operators._lookout import LOOK_AGAIN_S, Lookout
 from rstreams.operators._stage import window_of
 
 T = TypeVar("T")
@@ -110,6 +113,12 @@ class Member(Generic[T]):
         """Return the subscriptions that the items come from."""
         return self._run.upstreams()
 
+    # who waits for whom, see `_deadlock`
+
+    def waits_to_send(self) -> Answer:
+        """Tell what must happen before it sends its subscriber something."""
+        return self._run.waits_to_serve(self)
+
     # the run calls this
 
     def emit(self, item: T, kept: SharedHold) -> None:
@@ -141,6 +150,7 @@ class Sharing(Generic[T, M]):
     __slots__ = (
         "_busy",
         "_due",
+        "_lookout",
         "_next_turn",
         "_upstream",
         "connected",
@@ -153,9 +163,12 @@ class Sharing(Generic[T, M]):
         "stopped",
     )
 
+    part_name = "subscriber"
+
     def __init__(self, label: str) -> None:
         """Start with nobody; `label` is the operator's name."""
         self.label = label
+        self._lookout = Lookout(self)
         self._upstream: Subscription = ENDED
         self._busy = False
         self._due = False  # something has changed since the members were served
@@ -200,6 +213,7 @@ class Sharing(Generic[T, M]):
         if not self.stopped:
             self.stopped = True
             self._let_go()
+            self._lookout.stop()
             if self._next_turn is not None:
                 self._next_turn.cancel()
                 self._next_turn = None
@@ -232,12 +246,14 @@ class Sharing(Generic[T, M]):
         if not self.finished and not self.stopped:
             self.finished = True
             self.error = checked_error(error)
+            self._lookout.stop()
             self.update()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
         if not self.finished and not self.stopped:
             self.finished = True
+            self._lookout.stop()
             self.update()
 
     # members call these
@@ -247,6 +263,7 @@ class Sharing(Generic[T, M]):
         if member in self.members:
             self._left(member)
             self.members.remove(member)
+            self._lookout.stop()
             if self._next_turn is not None:  # its scope may be closing, and the turn with it
                 self._next_turn.cancel()
                 self._next_turn = None
@@ -282,6 +299,67 @@ class Sharing(Generic[T, M]):
         self._due = True
         if not self._busy and self._next_turn is None:
             self._take_turn()
+
+    # who waits for whom, see `_deadlock`
+
+    @property
+    def describes(self) -> str:
+        """The operator's name."""
+        return self.label
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Subscribers, items kept for the one for whom most are, and how many these may be."""
+        raise NotImplementedError
+
+    @property
+    def stands(self) -> str:
+        """The numbers in words."""
+        live, kept, window = self.numbers
+        return (
+            f"{self.label} has {live} subscribers, keeps {kept} items that one of them has not asked for "
+            f"(window={window}), and reads no further before it does"
+        )
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        return False
+
+    def is_dead(self, deadlock: DemandDeadlock) -> None:
+        """End it all."""
+        self.disconnect(deadlock)
+
+    def waits_to_ask(self) -> Answer:
+        """Tell what must happen before the source is asked for more, or cancelled."""
+        holding_up = self._holding_up()
+        if holding_up is None or not self._rests():
+            return None
+        return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
+
+    def waits_to_cancel(self) -> Answer:
+        """Tell what must happen before the source is cancelled."""
+        return [(CANCEL, member.subscriber) for member in self.members] if self._rests() else None
+
+    def waits_to_serve(self, member: M) -> Answer:
+        """Tell what must happen before a member is sent something."""
+        if member.ended or not self._rests():
+            return None
+        return [(SEND, self._upstream), (ASK, self if self._wants(member) else member.subscriber)]
+
+    def _rests(self) -> bool:
+        """Tell whether the source is being read, and nothing is being done now or in the next turn."""
+        if not self.members or self.joining or self._upstream is ENDED or self._is_over():
+            return False
+        return not self._busy and not self._due and self._next_turn is None
+
+    def _holding_up(self) -> Sequence[M] | None:
+        """Return the members one of which must ask before the source is asked, None if others may come and do so."""
+        return None
+
+    def _wants(self, member: M) -> bool:
+        """Tell whether a member has asked for something it has not got."""
+        raise NotImplementedError
 
     # the subclass writes these
 
@@ -336,6 +414,8 @@ class Sharing(Generic[T, M]):
             self._busy = False
         if not self.stopped:
             self._ask()
+            if self.blocked:
+                self._lookout.begin(self.members[0].scheduler, after_s=LOOK_AGAIN_S)
 
     def _serve(self) -> bool:
         """Send what is kept as far as there is demand, and the end; return False if the turn was over before."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._emission import log_dropped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, take_demand
@@ -142,6 +142,18 @@ class _Partitioning(Routing[T, _Part[T]]):
         demand = min(sum(part.limit for part in self.members), UNBOUNDED)
         fullest = max((len(part.kept) for part in self.members), default=0)
         self._ask_for(demand, self._window - fullest)
+
+    @property
+    def blocked(self) -> bool:
+        return not self._outstanding and self._rests() and self._is_full() and any(part.limit for part in self.members)
+
+    def _is_full(self) -> bool:
+        return any(len(part.kept) >= self._window for part in self.members)
+
+    def _holding_up(self) -> Sequence[_Part[T]]:
+        if self._outstanding or not self._is_full():
+            return self.members
+        return [part for part in self.members if len(part.kept) >= self._window]
 
     def _let_go(self) -> None:
         for part in self.members:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 from rstreams._demand import UNBOUNDED
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way
 from rstreams.operators._stage import Lifted, Stage, require_publisher
 
 T = TypeVar("T")
@@ -90,6 +91,21 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
     def _delivered(self, received: int) -> int:
         return received - self._dropped
 
+    # who waits for whom, see `_deadlock`
+
+    def waits_to_ask(self) -> Answer:
+        return [(ASK, self._downstream), *self._waits_for_other()]
+
+    def waits_to_send(self) -> Answer:
+        return [(SEND, self._upstream), (ASK, self._downstream), *self._waits_for_other()]
+
+    def waits_to_cancel(self) -> Answer:
+        return [(CANCEL, self._downstream), *self._waits_for_other()]
+
+    def _waits_for_other(self) -> list[tuple[Way, object]]:
+        """Its items let those of the source through, its end may be the end."""
+        return [] if self._other.upstream is ENDED else [(SEND, self._other.upstream)]
+
     # the other source calls these
 
     @property
@@ -130,6 +146,12 @@ class _Other(Generic[R]):
         if not self._asked and self.upstream is not ENDED:
             self._asked = True
             self.upstream.request(UNBOUNDED)
+
+    def waits_to_ask(self) -> Answer:
+        return self._stage.waits_to_cancel()  # it has asked for all there is
+
+    def waits_to_cancel(self) -> Answer:
+        return [(SEND, self._stage), *(self._stage.waits_to_cancel() or ())]
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)

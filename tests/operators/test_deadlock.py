@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
@@ -15,6 +15,7 @@ from rstreams import Stream
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import DemandDeadlock
+from rstreams.operators import _lookout
 from rstreams.operators._stage import Lifted, Stage
 from rstreams.operators.concat_map import concat_map
 from rstreams.operators.filter import filter as filter_
@@ -32,7 +33,16 @@ from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 
+T = TypeVar("T")
+
 Inner = Callable[[Publisher[int]], Publisher[Any]]
+
+
+class _Obedient(ManualPublisher[T]):
+    """A source that does nothing unasked: it does not even end."""
+
+    def waits_to_send(self) -> list[tuple[str, object]] | None:
+        return None if self.outstanding else []
 
 
 @pytest.fixture(name="scheduler")
@@ -60,7 +70,7 @@ def _groups(keys: Sequence[int], concurrency: int, prefetch: int, inner: Inner =
 
 
 def test_more_groups_than_flat_map_takes(scheduler: VirtualScheduler) -> None:
-    source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+    source, probe = _Obedient[int](), ProbeSubscriber[int](UNBOUNDED)
     flat_map(group_by(source, lambda x: x, prefetch=2), _total, concurrency=2).subscribe(probe)
     source.next(1, 2, 3, 3)
     assert probe.error is None
@@ -286,7 +296,8 @@ def test_windows_end_one_way_or_the_other(items: int, count: int, skip: int, con
         assert concurrency < -(-count // skip)
 
 
-async def test_over_a_link() -> None:
+async def test_over_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lookout, "LINK_ENDS_S", 0.05)
     async with rstreams.Node() as node:
         node.serve("numbers", Stream.range(1_000))
         listener = await node.listen("127.0.0.1:0")
