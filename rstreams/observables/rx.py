@@ -242,6 +242,10 @@ class _Rx(KeepingStage[T, R]):
         pushed.done()
         self._loop()
 
+    def go_on(self) -> None:
+        """See whether an item can be asked for, now that there is somebody to ask."""
+        self._loop()
+
     def forget(self, feed: _Feed[T, R]) -> None:
         """Note that a run of the source has ended, or that the operator wants no more of it."""
         self._feeds.pop(feed, None)
@@ -266,21 +270,23 @@ class _Rx(KeepingStage[T, R]):
 class _Feed(Generic[T, R]):
     """One run of the source, on its way into the operator."""
 
-    __slots__ = ("_stage", "asked", "observer", "upstream")
+    __slots__ = ("_over", "_stage", "asked", "observer", "upstream")
 
     def __init__(self, stage: _Rx[T, R], observer: abc.ObserverBase[T]) -> None:
         self._stage = stage
         self.observer = observer
         self.upstream: Subscription = ENDED
         self.asked = True  # there is nobody to ask yet
+        self._over = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED:
+        if self.upstream is not ENDED or self._over:
             subscription.cancel()  # 2.5
             return
         self.upstream = subscription
         self.asked = False
+        self._stage.go_on()
 
     def ask(self) -> None:
         self.asked = True
@@ -304,6 +310,7 @@ class _Feed(Generic[T, R]):
         upstream.cancel()
 
     def _end(self) -> None:
+        self._over = True
         self.upstream = ENDED
         self.asked = True
         self._stage.forget(self)

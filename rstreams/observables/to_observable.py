@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 import reactivex
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
+from reactivex.scheduler import CurrentThreadScheduler
 
 from rstreams._demand import UNBOUNDED
 from rstreams._subscription import ENDED
@@ -27,6 +28,9 @@ def to_observable(source: Publisher[T]) -> Observable[T]:
     def subscribe(observer: abc.ObserverBase[T], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         observed = _Observed(observer)
         source.subscribe(observed)
+        # When all that subscribes now is through: before that an observer has nothing to dispose of, and a source that
+        # answers at once would send all it has to a `take` that is long satisfied.
+        CurrentThreadScheduler.singleton().schedule(lambda *_: observed.begin())
         return Disposable(observed.dispose)
 
     return reactivex.create(subscribe)
@@ -41,13 +45,21 @@ class _Observed(Generic[T]):
         self.on_next = observer.on_next
         self._observer = observer
         self._subscription: Subscription = ENDED
+        self._begun = False
+        self._disposed = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._subscription is not ENDED:
+        if self._subscription is not ENDED or self._disposed:
             subscription.cancel()  # 2.5
             return
         self._subscription = subscription
-        subscription.request(UNBOUNDED)
+        if self._begun:
+            subscription.request(UNBOUNDED)
+
+    def begin(self) -> None:
+        """Ask for the items."""
+        self._begun = True
+        self._subscription.request(UNBOUNDED)
 
     def on_error(self, error: BaseException) -> None:
         self._observer.on_error(cast("Exception", error))
@@ -56,4 +68,5 @@ class _Observed(Generic[T]):
         self._observer.on_completed()
 
     def dispose(self) -> None:
+        self._disposed = True
         self._subscription.cancel()

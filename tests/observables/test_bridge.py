@@ -21,7 +21,7 @@ from rstreams.errors import BufferOverflow, ConfigError, DemandError, SpecViolat
 from rstreams.observables import from_observable, rx, to_observable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.observables.rx_operators import table
-from tests.operators.contract import FunctionContract, OperatorContract
+from tests.operators.contract import FunctionContract, OperatorContract, Slow
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "reactivex.md").read_text(encoding="utf-8")
 
@@ -237,6 +237,20 @@ def test_items_from_another_thread_need_a_scope() -> None:
     assert probe.items == []
 
 
+def test_a_source_that_is_there_late_is_asked_for_an_item() -> None:
+    source, probe = Slow[int](), ProbeSubscriber[int](1)
+    rx(source, operators.map(lambda x: x + 1)).subscribe(probe)
+    source.answer().next(1)
+    assert probe.items == [2]
+
+
+def test_a_source_that_is_there_after_a_cancel_is_cancelled() -> None:
+    source, probe = Slow[int](), ProbeSubscriber[int](1)
+    rx(source, operators.map(lambda x: x + 1)).subscribe(probe)
+    probe.cancel()
+    assert source.answer().cancelled
+
+
 # observable out
 
 
@@ -254,6 +268,25 @@ def test_an_observer_that_goes_cancels_the_stream() -> None:
     source = ManualPublisher[int]()
     to_observable(source).subscribe(print).dispose()
     assert source.cancelled
+
+
+def test_no_more_is_drawn_of_a_quick_stream_than_its_observers_take() -> None:
+    drawn, seen = list[int](), list[int]()
+    to_observable(Stream.range(1000).do_on_next(drawn.append)).pipe(operators.take(3)).subscribe(seen.append)
+    assert seen == drawn == [0, 1, 2]
+
+
+def test_an_observer_that_goes_before_its_stream_is_there_cancels_it() -> None:
+    source = Slow[int]()
+    to_observable(source).subscribe(print).dispose()
+    assert source.answer().cancelled
+
+
+def test_a_stream_that_is_there_late_is_asked_for_its_items() -> None:
+    source, seen = Slow[int](), list[int]()
+    to_observable(source).subscribe(seen.append)
+    source.answer().next(1)
+    assert seen == [1]
 
 
 def test_an_observable_through_a_stream_and_back() -> None:
