@@ -122,11 +122,18 @@ class StreamTimeout(RStreamsError):
 class DemandDeadlock(RStreamsError):
     """Two operators of one pipeline wait for each other, and nothing can ever end it.
 
+    It is raised only if that is certain: as long as a timer, a task, a source that may still end by itself, or a later
+    request could end it, the pipeline waits. A link that has sent all it was asked for is given 5 seconds to end.
+
+    It is found in a scope only (every terminal has one, and `open()`, a connection, a node): who is blocked is looked at
+    when all that is going on in the present turn is through, and without a scope nobody can tell when that is. Inside
+    the call that blocks a stage, somebody further up it may be about to ask or to subscribe.
+
     Attributes:
-        blocked: The operator that can go on no more, such as "group_by".
-        waits_for: The operator it waits for, which waits for it, such as "flat_map".
-        live: The streams the first one has open.
-        concurrency: The streams the second one has, which are as many as it takes.
+        blocked: The operator that can go on no more, such as "group_by" or "partition".
+        waits_for: The operator it waits for, which waits for it, such as "flat_map" or "zip".
+        live: The streams the first one has open, or its subscribers.
+        concurrency: The streams the second one reads at a time.
         kept: The items that wait in the first one.
     """
 
