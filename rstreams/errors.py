@@ -125,9 +125,9 @@ class DemandDeadlock(RStreamsError):
     It is raised only if that is certain: as long as a timer, a task, a source that may still end by itself, or a later
     request could end it, the pipeline waits. A link that has sent all it was asked for is given 5 seconds to end.
 
-    It is found in a scope only (every terminal has one, and `open()`, a connection, a node): who is blocked is looked at
-    when all that is going on in the present turn is through, and without a scope nobody can tell when that is. Inside
-    the call that blocks a stage, somebody further up it may be about to ask or to subscribe.
+    It is found in a scope only (every terminal has one, and `open()`, a connection, a node): whether a stage is dead is
+    seen when all that goes on in the present turn is through, and without a scope nobody can tell when that is. Inside
+    the call that blocks a stage, somebody further up in it may be about to ask or to subscribe.
 
     Attributes:
         blocked: The operator that can go on no more, such as "group_by" or "partition".
