@@ -120,6 +120,7 @@ class Part(Generic[T]):
             self._open()
 
     def cancel(self) -> None:
+        self._splitting.require_own_thread()
         if not self.over:
             self._splitting.cancelled(self, self.shut(None))
         self.subscriber = None

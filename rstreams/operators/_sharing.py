@@ -45,6 +45,7 @@ class Member(Generic[T]):
     Attributes:
         subscriber: Who gets the items.
         scheduler: That of the scope it subscribed in, if there is one.
+        thread: The one it subscribed in, and the only one that may call it.
         requested: What it has requested in all.
         limit: What it has requested, and not received yet or in all, as the run counts.
         ended: Whether it has cancelled or got the end.
@@ -54,18 +55,18 @@ class Member(Generic[T]):
         "__weakref__",
         "_emitting",
         "_run",
-        "_thread",
         "ended",
         "limit",
         "requested",
         "scheduler",
         "subscriber",
+        "thread",
     )
 
     def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
         self._run = run
         self._emitting: SharedHold | None = None
-        self._thread = get_ident()
+        self.thread = get_ident()
         self.scheduler: Scheduler | None = current_scheduler.get(None)
         self.subscriber = subscriber
         self.requested = 0
@@ -73,8 +74,8 @@ class Member(Generic[T]):
         self.ended = False
 
     def request(self, n: int) -> None:
-        if get_ident() != self._thread:
-            refuse_thread(f"request({n})", self._thread)
+        if get_ident() != self.thread:
+            refuse_thread(f"request({n})", self.thread)
         if self.ended:
             return
         error = demand_error(n)
@@ -87,8 +88,8 @@ class Member(Generic[T]):
         self._run.update()
 
     def cancel(self) -> None:
-        if get_ident() != self._thread:
-            refuse_thread("cancel()", self._thread)
+        if get_ident() != self.thread:
+            refuse_thread("cancel()", self.thread)
         if not self.ended:
             self.ended = True
             self._run.leave(self)
@@ -293,6 +294,11 @@ class Sharing(Generic[T, M]):
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription of the run."""
         return () if self._upstream is ENDED else (self._upstream,)
+
+    def require_own_thread(self, call: str) -> None:
+        """Refuse a call from another thread than that of the subscribers, who would be called in it."""
+        if self.members and get_ident() != self.members[0].thread:
+            refuse_thread(call, self.members[0].thread)
 
     def update(self) -> None:
         """Serve the members, now or, if that is being done, after the step at hand."""

@@ -129,6 +129,7 @@ class Splitting(Stage[T, P]):
             self._start_up()
 
     def cancel(self) -> None:
+        self.require_own_thread()
         if self._ended:
             return
         self._ended = True
@@ -283,10 +284,10 @@ class Splitting(Stage[T, P]):
         elif self._later is None and (self._undecided or (self._left >= self._ask_at and not self._over)):
             self._later = self._scheduler.call_later(0, self._decide_done)
 
-    def require_own_thread(self, n: int) -> None:
-        """Refuse a request from another thread."""
+    def require_own_thread(self, n: int | None = None) -> None:
+        """Refuse a request from another thread, or without a number a cancel."""
         if get_ident() != self._thread:
-            refuse_thread(f"request({n})", self._thread)
+            refuse_thread("cancel()" if n is None else f"request({n})", self._thread)
 
     def hold_item(self) -> Hold:
         """Claim the item that is on its way straight through."""

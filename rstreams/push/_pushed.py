@@ -98,10 +98,11 @@ class Pushed(Watched, Generic[T]):
         """Send `item`, or keep it for those who have no demand; the answer says whether it was taken.
 
         Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
-            others it is logged, and they go on.
+            others it is logged, and they go on. `SpecViolation` in another thread than theirs.
         Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`: the item
             then goes out when all have got the one before.
         """
+        self._log.require_own_thread("emit()")
         refusal = self._refusal()
         if refusal is not None:
             return refusal
@@ -137,14 +138,15 @@ class Pushed(Watched, Generic[T]):
 
     def complete(self) -> EmitResult:
         """End the stream: each subscriber gets what is kept for it, and then the end."""
-        return self._finish(self._log.on_complete)
+        return self._finish("complete()", self._log.on_complete)
 
     def fail(self, error: BaseException) -> EmitResult:
         """End the stream with `error`."""
         checked = checked_error(error)
-        return self._finish(lambda: self._log.on_error(checked))
+        return self._finish("fail()", lambda: self._log.on_error(checked))
 
-    def _finish(self, end: Callable[[], None]) -> EmitResult:
+    def _finish(self, call: str, end: Callable[[], None]) -> EmitResult:
+        self._log.require_own_thread(call)
         if self._log.finished:
             return EmitResult.TERMINATED
         end()

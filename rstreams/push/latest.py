@@ -61,9 +61,10 @@ class Latest(Watched, Generic[T]):
         """Make `item` the current value.
 
         Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
-            others it is logged, and they go on.
+            others it is logged, and they go on. `SpecViolation` in another thread than theirs.
         Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`.
         """
+        self._run.require_own_thread("emit()")
         if self._run.finished:
             return EmitResult.TERMINATED
         self._run.on_next(item)
@@ -71,6 +72,7 @@ class Latest(Watched, Generic[T]):
 
     def complete(self) -> EmitResult:
         """End the stream, behind the current value."""
+        self._run.require_own_thread("complete()")
         if self._run.finished:
             return EmitResult.TERMINATED
         self._run.on_complete()
@@ -79,6 +81,7 @@ class Latest(Watched, Generic[T]):
     def fail(self, error: BaseException) -> EmitResult:
         """End the stream with `error`, behind the current value."""
         checked = checked_error(error)
+        self._run.require_own_thread("fail()")
         if self._run.finished:
             return EmitResult.TERMINATED
         self._run.on_error(checked)

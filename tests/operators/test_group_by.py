@@ -7,7 +7,7 @@ import pytest
 from rstreams._demand import UNBOUNDED
 from rstreams._runs import Counted, Counts
 from rstreams.abc import Publisher, Subscription
-from rstreams.errors import BufferOverflow, ConfigError, DemandError, RStreamsError
+from rstreams.errors import BufferOverflow, ConfigError, DemandError, RStreamsError, SpecViolation
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.group_by import GroupedPublisher, group_by
 from rstreams.operators.map import map as map_
@@ -495,3 +495,27 @@ def test_a_key_function_that_fails_after_the_cancel_reaches_the_groups_left() ->
     assert probe.error is None
     assert source.outcomes == ["done", "failed"]
     assert source.cancelled
+
+
+def test_a_cancel_from_another_thread_is_refused() -> None:
+    source, probe, reader = ManualPublisher[int](), ProbeSubscriber[Any](UNBOUNDED), ProbeSubscriber[int](UNBOUNDED)
+    probe.on_item = lambda group: group.subscribe(reader)
+    group_by(source, lambda x: x).subscribe(probe)
+    source.next(1)
+    raised: list[SpecViolation] = []
+
+    def elsewhere() -> None:
+        for each in (reader, probe):
+            try:
+                each.cancel()
+            except SpecViolation as error:
+                raised.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+
+    assert [error.rule for error in raised] == ["2.7", "2.7"]
+    source.next(1)
+    assert reader.items == [1, 1]
+    assert not source.cancelled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -236,3 +237,32 @@ def test_no_error_is_an_error(make: Callable[[], Pushing]) -> None:
     pushing.fail(no_error)
 
     assert isinstance(probe.error, SpecViolation)
+
+
+@every
+@pytest.mark.parametrize("call", ["emit", "complete", "fail"])
+def test_a_call_from_another_thread_than_the_subscribers_is_refused(make: Callable[[], Pushing], call: str) -> None:
+    pushing, probe = make(), ProbeSubscriber[int](UNBOUNDED)
+    pushing.subscribe(probe)
+    calls: dict[str, Callable[[], EmitResult]] = {
+        "emit": lambda: pushing.emit(1),
+        "complete": pushing.complete,
+        "fail": lambda: pushing.fail(LookupError()),
+    }
+    raised: list[SpecViolation] = []
+
+    def elsewhere() -> None:
+        try:
+            calls[call]()
+        except SpecViolation as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+
+    assert raised[0].rule == "2.7"
+    assert f"{call}() was called in thread" in str(raised[0])
+    assert probe.signals == ["on_subscribe"]
+    assert pushing.emit(2) is EmitResult.OK  # nothing was changed
+    assert probe.items == [2]
