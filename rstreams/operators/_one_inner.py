@@ -98,6 +98,10 @@ class OneInner(KeepingStage[T, R]):
             if not self._ended:
                 self._inner_failed(error)
             return
+        except BaseException as error:
+            outer.fail(error)
+            self.cancel()
+            raise
         if self._ended:  # the function has cancelled
             outer.release()
             return

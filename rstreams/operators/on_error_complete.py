@@ -53,7 +53,7 @@ class _OnErrorComplete(PassingStage[T]):
             super().on_error(error)
             return
         try:
-            completes = self._predicate is None or self._predicate(error)
+            completes = self._predicate is None or bool(self._predicate(error))
         except Exception as raised:
             super().on_error(raised_during(raised, error))
             return

@@ -1,4 +1,5 @@
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher
 from rstreams.operators.concat_map import concat_map
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail
@@ -50,3 +51,18 @@ def test_a_function_that_returns_no_publisher() -> None:
     probe = ProbeSubscriber[int](1)
     concat_map(of(1), lambda _: None).subscribe(probe)  # type: ignore[arg-type, return-value]
     assert str(probe.error) == "concat_map(function): function must return a Publisher, not None"
+
+
+def test_an_interrupt_of_the_function_passes_and_leaves_no_item_unsettled() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+
+    def interrupt(_item: int) -> Publisher[int]:
+        raise KeyboardInterrupt
+
+    concat_map(source, interrupt).subscribe(probe)
+    with pytest.raises(KeyboardInterrupt):
+        source.next(1)
+
+    assert source.outcomes == ["failed"]
+    assert source.cancelled
+    assert probe.signals == ["on_subscribe"]

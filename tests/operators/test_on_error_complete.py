@@ -56,3 +56,15 @@ def test_what_is_no_exception_passes_through() -> None:
     source.error(error)
 
     assert probe.error is error
+
+
+def test_a_predicates_answer_that_cannot_be_judged_takes_the_place_of_the_error() -> None:
+    class Unclear:
+        def __bool__(self) -> bool:
+            raise ArithmeticError
+
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+    on_error_complete(source, lambda _: Unclear()).subscribe(probe)
+    source.error(ValueError())
+
+    assert isinstance(probe.error, ArithmeticError)

@@ -1,33 +1,34 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Publisher
 from rstreams.operators.switch_map import switch_map
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import FunctionContract
+from tests.operators.contract import ITEMS, FunctionContract
 
 
 class TestSwitchMap(FunctionContract):
     holds_what_it_keeps = False  # the outer item is held whose stream is running
     build = staticmethod(lambda source: switch_map(source, of))
     model = staticmethod(lambda items: items)
+    slowly = staticmethod(lambda items: [items[0], items[-1]])  # the streams between were switched away from
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
     failing = staticmethod(lambda source, function: switch_map(source, lambda _: function()))
 
-    @pytest.mark.parametrize("step", [1, 5])
+    @pytest.mark.parametrize("step", [1, 2, 3])
     def test_items_come_as_requested_and_no_more(self, step: int) -> None:
-        probe = ProbeSubscriber[int](1)
-        switch_map(from_iterable([1, 2, 3]), lambda x: of(x, x * 10)).subscribe(probe)
-        assert probe.items == [1]
+        """The source does not wait: streams that nobody asks for an item are switched away from, but for the last."""
+        probe = ProbeSubscriber[int](step)
 
-        probe.request(step)
-        probe.request(step)
+        switch_map(from_iterable(ITEMS), of).subscribe(probe)
+        assert probe.items == ITEMS[:step]
+        assert not probe.completed
+        probe.request(1)
 
-        assert probe.items == [1, 3, 30]  # the streams of 1 and 2 were switched away from
+        assert probe.items == [*ITEMS[:step], ITEMS[-1]]
         assert probe.completed
-
-    test_requesting_one_more_in_on_next_does_not_recurse = None  # see the test of the demand carried over
 
 
 def test_an_outer_item_switched_away_from_is_done_and_the_unmet_demand_goes_on() -> None:
@@ -87,3 +88,18 @@ def test_an_outer_item_that_waits_for_on_next_is_given_back_on_cancel() -> None:
     assert probe.items == [1]
     assert source.cancelled
     assert source.outcomes[1] == "released"
+
+
+def test_an_interrupt_of_the_function_passes_and_leaves_no_item_unsettled() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+
+    def interrupt(_item: int) -> Publisher[int]:
+        raise KeyboardInterrupt
+
+    switch_map(source, interrupt).subscribe(probe)
+    with pytest.raises(KeyboardInterrupt):
+        source.next(1)
+
+    assert source.outcomes == ["failed"]
+    assert source.cancelled
+    assert probe.signals == ["on_subscribe"]
