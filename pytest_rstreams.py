@@ -8,14 +8,14 @@ asks for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from rstreams.testing import ProbeSubscriber, VirtualScheduler
+    from rstreams.testing import FaultyNetwork, ProbeSubscriber, VirtualScheduler
 
 pytest.register_assert_rewrite("rstreams.testing.verification")
 
@@ -37,6 +37,32 @@ def probe() -> ProbeSubscriber[Any]:
     from rstreams.testing import ProbeSubscriber  # noqa: PLC0415 - see the module's text
 
     return ProbeSubscriber()
+
+
+@pytest.fixture
+async def faulty_network() -> AsyncIterator[Callable[..., Awaitable[FaultyNetwork]]]:
+    """Return an async function that begins a `FaultyNetwork`, which ends with the test; for tests under pytest-trio.
+
+    network = await faulty_network(listener.url)
+    """
+    import trio  # noqa: PLC0415 - see the module's text
+
+    from rstreams.runtime.scope import open_nursery  # noqa: PLC0415 - likewise
+    from rstreams.testing import FaultyNetwork  # noqa: PLC0415 - likewise
+
+    async def run(network: FaultyNetwork, task_status: trio.TaskStatus[FaultyNetwork]) -> None:
+        async with network:
+            task_status.started(network)
+            await trio.sleep_forever()
+
+    async with open_nursery() as nursery:
+
+        async def begin(peer: int | str, *, seed: int = 0) -> FaultyNetwork:
+            network: FaultyNetwork = await nursery.start(run, FaultyNetwork(peer, seed=seed))
+            return network
+
+        yield begin
+        nursery.cancel_scope.cancel()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

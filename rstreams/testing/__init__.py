@@ -1,19 +1,25 @@
-"""For tests of pipelines: probes for either end of a stage, scripts and drawings of what comes, a clock the test moves.
+"""For tests of pipelines: probes, scripts and drawings, a clock the test moves, a network that fails when it says so.
 
 The verification kit is in `rstreams.testing.verification`, because it needs pytest.
 """
 
+from rstreams.testing.faulty_network import FaultTrigger, FaultyConnection, FaultyNetwork
 from rstreams.testing.marbles import MarbleError, cold, expect_marbles, hot
 from rstreams.testing.played_publisher import TestPublisher
 from rstreams.testing.probes import ManualPublisher, Outcome, ProbeSubscriber
+from rstreams.testing.seen_frames import SeenFrame
 from rstreams.testing.stream_verifier import StreamVerifier
 from rstreams.testing.virtual_scheduler import VirtualScheduler
 
 __all__ = [
+    "FaultTrigger",
+    "FaultyConnection",
+    "FaultyNetwork",
     "ManualPublisher",
     "MarbleError",
     "Outcome",
     "ProbeSubscriber",
+    "SeenFrame",
     "StreamVerifier",
     "TestPublisher",
     "VirtualScheduler",

@@ -1,0 +1,367 @@
+"""What can be wrong with a network, and when: the faults of a `FaultyNetwork` and its triggers, without the network."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Self, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+import trio
+
+from rstreams.errors import ConfigError
+from rstreams.testing.seen_frames import PERFORMATIVES, Performative, SeenFrame
+
+OneWay: TypeAlias = Literal["to_peer", "to_client"]
+Direction: TypeAlias = Literal["to_peer", "to_client", "both"]
+Side: TypeAlias = Literal["client", "peer"]
+Cut: TypeAlias = Literal["reset", "hang_up"]
+Place: TypeAlias = Literal["before", "inside", "after"]
+
+HOST: Final = "127.0.0.1"
+
+WAYS: Final[tuple[OneWay, ...]] = get_args(OneWay)
+
+_HOSTS: Final = (HOST, "localhost")
+_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+
+
+@dataclass(slots=True)
+class Conditions:
+    """How bytes travel in one direction."""
+
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    bytes_per_s: float | None = None
+    slice_bytes: int | None = None
+    gap_s: float = 0.0
+    stalled: bool = False
+    blackhole: bool = False
+    corrupt_probability: float = 0.0
+    corrupt_at: int | None = None
+    flip: int = 0xFF
+
+
+class Faults(ABC):
+    """The faults: of all connections of a `FaultyNetwork`, of one connection, or waiting for their trigger.
+
+    Every method returns its object, so that several faults can be written in one line. `direction` is that of the
+    bytes: `to_peer`, `to_client` or `both`.
+
+    Context: Not blocking; tasks of the network's trio run, and before it has begun.
+    """
+
+    # how bytes travel, until it is said otherwise
+
+    def delay(self, delay_s: float, *, jitter_s: float = 0.0, direction: Direction = "both") -> Self:
+        """Have bytes arrive `delay_s` seconds later than they would, give or take up to `jitter_s`, in order.
+
+        Args:
+            delay_s: Seconds; 0 ends the delay.
+            jitter_s: Seconds, at most `delay_s`; drawn for each run of bytes read, from the network's seed.
+            direction: Which bytes.
+
+        Errors: `ConfigError` for what is no such time.
+        """
+        check_seconds("delay_s", delay_s)
+        check_seconds("jitter_s", jitter_s, most=delay_s)
+        return self._set("delay", direction, {"delay_s": delay_s, "jitter_s": jitter_s})
+
+    def bandwidth(self, bytes_per_s: float | None, *, direction: Direction = "both") -> Self:
+        """Let no more than `bytes_per_s` bytes through in a second, for each connection; None lifts the limit.
+
+        Errors: `ConfigError` unless it is more than 0.
+        """
+        if bytes_per_s is not None and not (is_number(bytes_per_s) and 0 < bytes_per_s < math.inf):
+            msg = f"bytes_per_s={bytes_per_s!r}: it must be more than 0 bytes a second, or None for no limit"
+            raise ConfigError(msg)
+        return self._set("bandwidth", direction, {"bytes_per_s": bytes_per_s})
+
+    def slicing(self, slice_bytes: int | None, *, gap_s: float = 0.0, direction: Direction = "both") -> Self:
+        """Have bytes arrive at most `slice_bytes` at a time; None ends it.
+
+        Args:
+            slice_bytes: Bytes written at once.
+            gap_s: Seconds between two slices. Without a gap the other tasks run in between, but a receiver that does
+                not read meanwhile finds several slices at once.
+            direction: Which bytes.
+
+        Errors: `ConfigError` for what is no such number.
+        """
+        if slice_bytes is not None:
+            check_whole("slice_bytes", slice_bytes, least=1)
+        check_seconds("gap_s", gap_s)
+        return self._set("slicing", direction, {"slice_bytes": slice_bytes, "gap_s": gap_s})
+
+    def stall(self, *, direction: Direction = "both") -> Self:
+        """Let nothing through and lose nothing, so that the sender's pipe fills up; `heal` lets it all go on."""
+        return self._set("stall", direction, {"stalled": True})
+
+    def blackhole(self, *, direction: Direction = "both") -> Self:
+        """Swallow what is sent, its end as well, while the connection stays; `heal` brings back nothing of it."""
+        return self._set("blackhole", direction, {"blackhole": True})
+
+    def corrupt(
+        self,
+        *,
+        at_byte: int | None = None,
+        probability: float | None = None,
+        flip: int = 0xFF,
+        direction: Direction = "both",
+    ) -> Self:
+        """Change bytes on their way: the one at an offset, or each with a probability.
+
+        Args:
+            at_byte: How many bytes go by unchanged before the one that is changed: from now on, from the trigger's
+                place, or from the start of a connection that begins later.
+            probability: Of each byte to be changed, from 0 to 1, drawn from the network's seed.
+            flip: The bits that are changed in such a byte, 1 to 255.
+            direction: Which bytes.
+
+        Errors: `ConfigError` for what is no such number, and unless one of the two is given.
+        """
+        check_whole("flip", flip, least=1, most=255)
+        if (at_byte is None) == (probability is None):
+            msg = f"corrupt(at_byte={at_byte!r}, probability={probability!r}): give one of the two, and not both"
+            raise ConfigError(msg)
+        if at_byte is not None:
+            check_whole("at_byte", at_byte, least=0)
+            return self._set("corrupt", direction, {"corrupt_at": at_byte, "flip": flip})
+        if probability is None or not is_number(probability) or not 0 <= probability <= 1:
+            msg = f"probability={probability!r}: it must be from 0 to 1"
+            raise ConfigError(msg)
+        return self._set("corrupt", direction, {"corrupt_probability": float(probability), "flip": flip})
+
+    def heal(self) -> Self:
+        """Have bytes travel as they do in a network where nothing is wrong; what was stalled or delayed goes on."""
+        blank = Conditions()
+        changes: dict[str, object] = {name: getattr(blank, name) for name in Conditions.__slots__}
+        return self._set("heal", "both", changes)
+
+    # what ends a connection
+
+    def reset(self) -> Self:
+        """Break connections on both sides with a TCP reset; what is under way is lost."""
+        return self._cut("reset", "reset", "reset")
+
+    def hang_up(self) -> Self:
+        """Close connections on both sides in the order of TCP; what is under way is lost."""
+        return self._cut("hang_up", "hang_up", "hang_up")
+
+    def half_open(self, *, closed: Side, reset: bool = False) -> Self:
+        """Close connections on one side and leave the other open, which never hears of it.
+
+        Args:
+            closed: The side whose connection is closed. What the other one sends is swallowed.
+            reset: Whether the closed side sees a TCP reset, and not an orderly end.
+
+        Errors: `ConfigError` for another side.
+        """
+        _check_choice("closed", closed, get_args(Side))
+        cut: Cut = "reset" if reset else "hang_up"
+        return self._cut("half_open", cut if closed == "client" else None, cut if closed == "peer" else None)
+
+    # what becomes of them
+
+    @abstractmethod
+    def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
+        """Change the conditions in a direction."""
+
+    @abstractmethod
+    def _cut(self, fault: str, client: Cut | None, peer: Cut | None) -> Self:
+        """End the connection to the client, to the peer, or both."""
+
+
+class FaultTrigger(Faults):
+    """A place in a connection where something is to happen: made by `FaultyNetwork.when` and `FaultyNetwork.after`.
+
+    The faults named on it are done there and then, in the order they were named, to the connection that has come to
+    that place; other connections know nothing of it. Without a fault it only tells when the place is reached.
+
+    Attributes:
+        fired: How many times the place was reached.
+    """
+
+    def __init__(
+        self,
+        *,
+        close: Callable[[float | None], object],
+        forget: Callable[[FaultTrigger], None],
+        direction: Direction,
+        connection: int | None,
+        times: int | None,
+        after_bytes: int | None = None,
+        performative: Performative | None = None,
+        predicate: Callable[[SeenFrame], bool] | None = None,
+        nth: int = 1,
+        at: Place = "before",
+    ) -> None:
+        """Check where it is; `close` closes the network, `forget` is called when nothing more can happen."""
+        check_direction(direction)
+        if connection is not None:
+            check_whole("connection", connection, least=1)
+        if times is not None:
+            check_whole("times", times, least=1)
+        if after_bytes is not None:
+            check_whole("bytes", after_bytes, least=0)
+        if performative is not None:
+            _check_choice("performative", performative, PERFORMATIVES)
+        if predicate is not None and not callable(predicate):
+            msg = f"predicate={predicate!r}: it must be a function of a SeenFrame"
+            raise ConfigError(msg)
+        check_whole("nth", nth, least=1)
+        _check_choice("at", at, get_args(Place))
+        self.fired = 0
+        self._close = close
+        self._forget = forget
+        self._direction = direction
+        self._connection = connection
+        self._times = times
+        self._after_bytes = after_bytes
+        self._performative = performative
+        self._predicate = predicate
+        self._nth = nth
+        self._at = at
+        self._event = trio.Event()
+        self._actions: list[Callable[[Faults], object]] = []
+
+    def __repr__(self) -> str:
+        """Return where it is, and whether it has been there."""
+        if self._after_bytes is not None:
+            place = f"after {self._after_bytes} bytes"
+        else:
+            place = f"{self._at} {self._performative or 'frame'} number {self._nth}"
+        return f"<fault {place}, direction {self._direction}, fired {self.fired} times>"
+
+    def close(self, for_s: float | None = None) -> Self:
+        """Have the network refuse new connections, for `for_s` seconds or until it is reopened.
+
+        Errors: `ConfigError` for what is no such time.
+        """
+        check_closing_time(for_s)
+        self._actions.append(lambda _: self._close(for_s))
+        return self
+
+    async def done(self) -> None:
+        """Wait until the place has been reached, and what is to happen there has happened."""
+        await self._event.wait()
+
+    def cancel(self) -> None:
+        """Let nothing more happen there."""
+        self._times = self.fired
+        self._forget(self)
+
+    @property
+    def waits_for_frames(self) -> bool:
+        """Whether frames must be looked at."""
+        return self._after_bytes is None
+
+    @property
+    def looks_at(self) -> bool:
+        """Whether it wants to see a frame's contents."""
+        return self._predicate is not None
+
+    @property
+    def after_bytes(self) -> int | None:
+        """How many bytes go before it; None if it waits for a frame."""
+        return self._after_bytes
+
+    def concerns(self, connection: int, way: OneWay) -> bool:
+        """Tell whether it waits for something in this direction of this connection."""
+        return self._direction in (way, "both") and self._connection in (None, connection)
+
+    def matches(self, frame: SeenFrame) -> bool:
+        """Tell whether it waits for such a frame."""
+        if self._performative not in (None, frame.performative):
+            return False
+        return self._predicate is None or bool(self._predicate(frame))
+
+    def offset(self, frame: SeenFrame, count: int) -> int | None:
+        """Return how many bytes of the frame go before it, the `count`th that it matches; None if it is not yet."""
+        if count != self._nth:
+            return None
+        return {"before": 0, "inside": frame.size_bytes // 2, "after": frame.size_bytes}[self._at]
+
+    def fire(self, connection: Faults) -> None:
+        """Do the faults to a connection, unless they have been done often enough."""
+        if self._times is not None and self.fired >= self._times:
+            return
+        self.fired += 1
+        if self.fired == self._times:
+            self._forget(self)
+        for action in self._actions:
+            action(connection)
+        self._event.set()
+
+    def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
+        check_direction(direction)
+        self._actions.append(lambda connection: connection._set(fault, direction, changes))  # noqa: SLF001 - its own kind
+        return self
+
+    def _cut(self, fault: str, client: Cut | None, peer: Cut | None) -> Self:
+        self._actions.append(lambda connection: connection._cut(fault, client, peer))  # noqa: SLF001 - its own kind
+        return self
+
+
+# what options may be
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_seconds(name: str, value: float, *, most: float = math.inf) -> None:
+    """Check a length of time."""
+    if not is_number(value) or not 0 <= value <= most or value == math.inf:
+        allowed = "0 seconds or more" if most == math.inf else f"0 to {most:g} seconds, the delay"
+        msg = f"{name}={value!r}: it must be {allowed}"
+        raise ConfigError(msg)
+
+
+def check_closing_time(for_s: float | None) -> None:
+    """Check for how long a network is to be closed."""
+    if for_s is not None and not (is_number(for_s) and 0 < for_s < math.inf):
+        msg = f"for_s={for_s!r}: it must be more than 0 seconds, or None: until it is reopened"
+        raise ConfigError(msg)
+
+
+def check_whole(name: str, value: int, *, least: int, most: int | None = None) -> None:
+    """Check a whole number."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        allowed = f"of {least} or more" if most is None else f"from {least} to {most}"
+        msg = f"{name}={value!r}: it must be a whole number {allowed}"
+        raise ConfigError(msg)
+
+
+def check_direction(direction: str) -> None:
+    """Check a direction."""
+    _check_choice("direction", direction, get_args(Direction))
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        msg = f"{name}={value!r}: it must be {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
+        raise ConfigError(msg)
+
+
+def parse_peer(peer: int | str) -> tuple[str, str, str, int]:
+    """Return scheme, credentials, host and port of a peer."""
+    place = f"{HOST}:{peer}" if isinstance(peer, int) and not isinstance(peer, bool) else peer
+    if isinstance(place, str):
+        try:
+            parts = urlsplit(place if "://" in place else f"amqp://{place}")
+            port = parts.port or (None if parts.port == 0 else _PORTS.get(parts.scheme))
+        except ValueError:
+            port = None
+        else:
+            plain = parts.path in ("", "/") and not parts.query and not parts.fragment
+            if port is not None and parts.scheme in _PORTS and parts.hostname in _HOSTS and plain:
+                credentials, at, _ = parts.netloc.rpartition("@")
+                return parts.scheme, credentials + at, parts.hostname or HOST, port
+    shown = repr(peer) if isinstance(peer, int) else "***" if "@" in str(peer) else repr(peer)
+    msg = f"peer={shown}: it must be a port, host:port or an amqp:// or amqps:// url, of {' or '.join(_HOSTS)}"
+    raise ConfigError(msg)
