@@ -1,3 +1,5 @@
+import pytest
+
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.operators.concat_map import concat_map
