@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
 
 from rstreams._demand import UNBOUNDED
 from rstreams._subscription import ENDED, require_subscription
+from rstreams._times import require_seconds
 from rstreams.abc import Cancellable, Scheduler, Subscription
-from rstreams.errors import ConfigError
 
 
 def require_span(operator: str, span_s: float) -> None:
     """Raise `ConfigError` unless `span_s` is a time, in seconds, that is more than 0."""
-    if isinstance(span_s, bool) or not isinstance(span_s, (int, float)) or not (isfinite(span_s) and span_s > 0):
-        msg = f"{operator}(span_s={span_s!r}): span_s must be a finite number of seconds, more than 0"
-        raise ConfigError(msg)
+    require_seconds(operator, "span_s", span_s)
 
 
 class Span:

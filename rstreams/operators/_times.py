@@ -1,8 +1,12 @@
-"""Times given as options, and one item that waits: shared by the operators and sources that have a clock."""
+"""One item that waits for its time, and for demand: shared by debounce, throttle and sample.
+
+Theory of operation. What is emitted comes from a timer or from `request`, and so the source may send its next signal
+out of the subscriber's `on_next`: the item is kept, the end is noted, and the loop of `_send` takes up both when
+`on_next` is through (1.3).
+"""
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
@@ -10,19 +14,9 @@ from rstreams._holds import SharedHold, share_hold
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED
 from rstreams.abc import Cancellable, Scheduler, Subscriber
-from rstreams.errors import ConfigError
 from rstreams.operators._stage import KeepingStage
 
 T = TypeVar("T")
-
-
-def require_seconds(maker: str, option: str, value: object, *, zero: bool = False) -> None:
-    """Raise `ConfigError` unless `value` is a time, in seconds, that is more than 0 (or 0, if `zero`)."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-    if not number or value < 0 or (value == 0 and not zero):  # type: ignore[operator]
-        allowed = "0 or more" if zero else "more than 0"
-        msg = f"{maker}({option}={value!r}): {option} must be a finite number of seconds, {allowed}"
-        raise ConfigError(msg)
 
 
 class Latest(KeepingStage[T, T]):
@@ -31,7 +25,7 @@ class Latest(KeepingStage[T, T]):
     The operator writes `on_next` and says when the kept item may go out (`_due`); it goes on demand.
     """
 
-    __slots__ = ("_asked", "_demand", "_due", "_kept", "_scheduler", "_timer")
+    __slots__ = ("_asked", "_demand", "_due", "_error", "_kept", "_scheduler", "_timer")
 
     def __init__(self, downstream: Subscriber[T], operator: str) -> None:
         super().__init__(downstream)
@@ -41,17 +35,30 @@ class Latest(KeepingStage[T, T]):
         self._due = False
         self._demand = 0
         self._asked = False
+        self._error: BaseException | None = None  # that came while an item was being emitted
+
+    # the operator writes this, if it needs to
+
+    def _begin(self) -> None:
+        """Begin, with the first request; the source is asked behind it."""
+
+    # and this is the rest
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        self._upstream = ENDED
+        self._error = error
+        self._stop()
+        self._send()
 
     def on_complete(self) -> None:
-        if self._ended:
+        if self._ended or self._upstream is ENDED:
             return
         self._upstream = ENDED
         self._stop()
         self._due = True
-        if self._kept is None:
-            super().on_complete()
-        else:
-            self._send()
+        self._send()
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -61,6 +68,7 @@ class Latest(KeepingStage[T, T]):
             self._send()
         else:
             self._asked = True
+            self._begin()
             self._upstream.request(UNBOUNDED)
 
     def _keep(self, item: T) -> None:
@@ -70,14 +78,22 @@ class Latest(KeepingStage[T, T]):
             before[1].done()
 
     def _send(self) -> None:
-        """Emit the kept item, if it may go out and is wanted."""
-        if self._kept is None or not self._due or not self._demand or self._ended:
+        """Emit the kept item, if it may go out and is wanted; and the end behind it."""
+        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
             return
-        (item, hold), self._kept = self._kept, None
-        self._demand = take_demand(self._demand, 1)
-        self._emit(item, hold)
-        if self._upstream is ENDED and self._kept is None:
-            super().on_complete()
+        while not self._ended:
+            if self._error is not None:
+                super().on_error(self._error)
+            elif self._kept is None:
+                if self._upstream is ENDED:
+                    super().on_complete()
+                return
+            elif not self._due or not self._demand:
+                return
+            else:
+                (item, hold), self._kept = self._kept, None
+                self._demand = take_demand(self._demand, 1)
+                self._emit(item, hold)
 
     def _kept_items(self) -> int:
         return 0 if self._kept is None else 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._subscription import ENDED
+from rstreams._times import require_seconds
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Lifted
-from rstreams.operators._times import Latest, require_seconds
+from rstreams.operators._times import Latest
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ def debounce(source: Publisher[T], quiet_s: float) -> Publisher[T]:
 
     Args:
         source: Where the items come from. When it completes its last item follows at once.
-        quiet_s: How long it must be quiet, in seconds; more than 0.
+        quiet_s: How long it must be quiet, in seconds; more than 0. It begins anew with each item.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
         waits, and gives way to a newer one.

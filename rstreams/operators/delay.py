@@ -9,9 +9,9 @@ from rstreams._demand import SLICE
 from rstreams._holds import SharedHold, share_hold
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED
+from rstreams._times import require_seconds
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
 from rstreams.operators._stage import KeepingStage, Lifted
-from rstreams.operators._times import require_seconds
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
 
 
 class _Delay(KeepingStage[T, T]):
-    __slots__ = ("_busy", "_delay_s", "_kept", "_scheduler", "_timer")
+    __slots__ = ("_busy", "_delay_s", "_error", "_kept", "_scheduler", "_timer")
 
     def __init__(self, downstream: Subscriber[T], delay_s: float) -> None:
         super().__init__(downstream)
@@ -55,6 +55,7 @@ class _Delay(KeepingStage[T, T]):
         self._kept: deque[tuple[float, T, SharedHold]] = deque()
         self._timer: Cancellable | None = None
         self._busy = False  # emitting
+        self._error: BaseException | None = None  # that came while emitting
 
     def on_next(self, item: T) -> None:
         if self._ended or self._upstream is ENDED:
@@ -63,6 +64,14 @@ class _Delay(KeepingStage[T, T]):
         self._kept.append((due, item, share_hold(self._upstream.hold())))
         if self._timer is None and not self._busy:
             self._timer = self._scheduler.call_later(self._delay_s, self._fire)
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        self._upstream = ENDED
+        self._error = error
+        if not self._busy:
+            super().on_error(error)
 
     def on_complete(self) -> None:
         self._upstream = ENDED
@@ -79,7 +88,7 @@ class _Delay(KeepingStage[T, T]):
         now = self._scheduler.now()
         try:
             for _ in range(SLICE):  # a burst leaves the others their turns
-                if not self._kept or self._kept[0][0] > now:
+                if not self._kept or self._kept[0][0] > now or self._error is not None:
                     break
                 _, item, hold = self._kept.popleft()
                 self._emit(item, hold)
@@ -87,7 +96,9 @@ class _Delay(KeepingStage[T, T]):
             self._busy = False
         if self._ended:
             return
-        if self._kept:
+        if self._error is not None:
+            super().on_error(self._error)
+        elif self._kept:
             self._timer = self._scheduler.call_later(max(self._kept[0][0] - now, 0.0), self._fire)
         elif self._upstream is ENDED:
             super().on_complete()

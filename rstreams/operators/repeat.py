@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from rstreams._subscription import ENDED
+from rstreams._demand import SLICE
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._resubscribing import Resubscribing
 from rstreams.operators._stage import Lifted, require_at_least
@@ -28,7 +28,8 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
         subscription waits for the next request.
     Errors: `ConfigError` at the call for a bad option. Errors of `source` pass through and end it.
     Cancels: The current subscription, when cancelled itself.
-    Context: In a scope a source that completes at once, for ever, leaves the others their turns.
+    Context: In a scope a source that completes at once, for ever, leaves the others their turns. Without a scope and
+        without `count` the 1024th completion in a row that comes at once, and without an item, is a `ConfigError`.
     Spec: Reactive Streams 1.1, 1.5, 3.3, 3.17.
 
     Example:
@@ -40,16 +41,22 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
     return Lifted(source, lambda downstream: _Repeat(downstream, source, count))
 
 
+_ENDLESS: Final = (
+    f"repeat: the source completed without an item {SLICE} times in a row, and there is no scope that could go on with "
+    "something else: give a count, or subscribe inside `async with rstreams.Scope()`"
+)
+
+
 class _Repeat(Resubscribing[T]):
     __slots__ = ("_left", "_waiting")
 
     def __init__(self, downstream: Subscriber[T], source: Publisher[T], count: int | None) -> None:
-        super().__init__(downstream, source)
+        super().__init__(downstream, source, endless=_ENDLESS if count is None else None)
         self._left = count
         self._waiting = False  # for a request
 
     def on_complete(self) -> None:
-        if self._ended:
+        if self._ended or self._source_over:
             return
         if self._left is not None:
             self._left -= 1
@@ -60,13 +67,10 @@ class _Repeat(Resubscribing[T]):
             self._again()
         else:
             self._rest()
+            self._waiting = True
 
     def request(self, n: int) -> None:
-        waiting, self._waiting = self._waiting, False
         super().request(n)
-        if waiting and not self._ended:
+        if self._waiting and not self._ended:
+            self._waiting = False
             self._again()
-
-    def _rest(self) -> None:
-        self._upstream = ENDED
-        self._waiting = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from rstreams._demand import SLICE
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._resubscribing import Resubscribing
-from rstreams.operators._stage import Lifted, raised_during, require_at_least
+from rstreams.operators._resubscribing import Resubscribing, worth_it
+from rstreams.operators._stage import Lifted, require_at_least
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def retry(
     Errors: `ConfigError` at the call for a bad option. The error behind the last try passes through, as does what is no
         `Exception`. What `predicate` raises ends the stream, with the source's error as its `__context__`.
     Cancels: The current subscription, when cancelled itself.
-    Context: In a scope a source that fails at once, for ever, leaves the others their turns.
+    Context: In a scope a source that fails at once, for ever, leaves the others their turns. Without a scope and
+        without `count` the 1024th failure in a row that comes at once, and without an item, is a `ConfigError`.
     Spec: Reactive Streams 1.1, 1.4, 3.3, 3.17.
 
     Example:
@@ -48,6 +50,12 @@ def retry(
     return Lifted(source, lambda downstream: _Retry(downstream, source, count, predicate))
 
 
+_ENDLESS: Final = (
+    f"retry: the source failed without an item {SLICE} times in a row, and there is no scope that could go on with "
+    "something else: give a count, or subscribe inside `async with rstreams.Scope()`"
+)
+
+
 class _Retry(Resubscribing[T]):
     __slots__ = ("_left", "_predicate")
 
@@ -58,21 +66,19 @@ class _Retry(Resubscribing[T]):
         count: int | None,
         predicate: Callable[[Exception], object] | None,
     ) -> None:
-        super().__init__(downstream, source)
+        super().__init__(downstream, source, endless=_ENDLESS if count is None else None)
         self._left = count
         self._predicate = predicate
 
     def on_error(self, error: BaseException) -> None:
-        if self._ended or self._left == 0 or not isinstance(error, Exception):
+        if self._ended or self._source_over:
+            return
+        if self._left == 0 or not isinstance(error, Exception):
             super().on_error(error)
             return
-        try:
-            worth_it = self._predicate is None or self._predicate(error)
-        except Exception as raised:
-            super().on_error(raised_during(raised, error))
-            return
-        if not worth_it:
-            super().on_error(error)
+        end = worth_it(self._predicate, self, error)
+        if end is not None:
+            super().on_error(end)
         elif not self._ended:  # the predicate may have cancelled
             if self._left is not None:
                 self._left -= 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
 from typing import TypeVar
 
 from rstreams._scheduler import bound_scheduler
+from rstreams._times import require_from, require_seconds
 from rstreams.abc import Publisher, Scheduler, Subscriber
-from rstreams.errors import ConfigError
-from rstreams.operators._resubscribing import Resubscribing
-from rstreams.operators._stage import Lifted, raised_during, require_at_least
+from rstreams.operators._resubscribing import Resubscribing, worth_it
+from rstreams.operators._stage import Lifted, require_at_least
 
 T = TypeVar("T")
 
@@ -58,27 +57,20 @@ def retry_backoff(
         (['gone'], 7.0)
     """
     require_at_least("retry_backoff", "count", count, 0)
-    _require("first_s", first_s, 0.0, None)
-    _require("max_s", max_s, 0.0, None)
-    _require("factor", factor, 1.0, None)
-    _require("jitter", jitter, 0.0, 1.0)
+    require_seconds("retry_backoff", "first_s", first_s, zero=True)
+    require_seconds("retry_backoff", "max_s", max_s, zero=True)
+    require_from("retry_backoff", "factor", factor, 1.0)
+    require_from("retry_backoff", "jitter", jitter, 0.0, 1.0)
+    growth = float(factor)  # whole numbers would grow without limit
 
     def wait_s(tries: int, chance: float) -> float:
         try:
-            wait = min(first_s * factor**tries, max_s)
+            wait = min(first_s * growth**tries, max_s)
         except OverflowError:
-            wait = max_s
+            wait = max_s if first_s else 0.0
         return min(wait * (1 - jitter + 2 * jitter * chance), max_s)
 
     return Lifted(source, lambda downstream: _RetryBackoff(downstream, source, count, wait_s, predicate))
-
-
-def _require(option: str, value: object, least: float, most: float | None) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-    if not number or value < least or (most is not None and value > most):  # type: ignore[operator]
-        allowed = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
-        msg = f"retry_backoff({option}={value!r}): {option} must be a finite number, {allowed}"
-        raise ConfigError(msg)
 
 
 class _RetryBackoff(Resubscribing[T]):
@@ -100,16 +92,14 @@ class _RetryBackoff(Resubscribing[T]):
         self._tries = 0
 
     def on_error(self, error: BaseException) -> None:
-        if self._ended or self._tries == self._count or not isinstance(error, Exception):
+        if self._ended or self._source_over:
+            return
+        if self._tries == self._count or not isinstance(error, Exception):
             super().on_error(error)
             return
-        try:
-            worth_it = self._predicate is None or self._predicate(error)
-        except Exception as raised:
-            super().on_error(raised_during(raised, error))
-            return
-        if not worth_it:
-            super().on_error(error)
+        end = worth_it(self._predicate, self, error)
+        if end is not None:
+            super().on_error(end)
         elif not self._ended:  # the predicate may have cancelled
             self._tries += 1
             self._again(self._wait_s(self._tries - 1, self._clock.random()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._subscription import ENDED
+from rstreams._times import require_seconds
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Lifted
-from rstreams.operators._times import Latest, require_seconds
+from rstreams.operators._times import Latest
 
 T = TypeVar("T")
 
@@ -21,7 +22,8 @@ def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
 
     Args:
         source: Where the items come from. When it completes its newest item follows at once.
-        period_s: The time between two looks, in seconds; more than 0. It begins with the first request.
+        period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item that
+            comes at the very moment of a look, and finds none kept, waits for the next one.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
         waits, and gives way to a newer one.
@@ -42,27 +44,32 @@ def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
 
 
 class _Sample(Latest[T]):
-    __slots__ = ("_next_at", "_period_s")
+    __slots__ = ("_began", "_period_s")
 
     def __init__(self, downstream: Subscriber[T], period_s: float) -> None:
         super().__init__(downstream, "sample")
         self._period_s = period_s
-        self._next_at = 0.0
+        self._began = 0.0
 
     def on_next(self, item: T) -> None:
-        if not self._ended and self._upstream is not ENDED:
-            self._keep(item)
-            self._due = False
+        if self._ended or self._upstream is ENDED:
+            return
+        self._keep(item)
+        self._due = False
+        if self._timer is None:  # without an item there is nothing to look at
+            self._timer = self._scheduler.call_later(self._left_s(), self._look)
 
-    def request(self, n: int) -> None:
-        if not self._asked and not self._ended and self._upstream is not ENDED:
-            self._next_at = self._scheduler.now() + self._period_s
-            self._timer = self._scheduler.call_later(self._period_s, self._tick)
-        super().request(n)
+    def _begin(self) -> None:
+        self._began = self._scheduler.now()
 
-    def _tick(self) -> None:
+    def _left_s(self) -> float:
+        """Return how long the period that is running still takes: the periods do not drift."""
         now = self._scheduler.now()
-        self._next_at = max(self._next_at + self._period_s, now)
-        self._timer = self._scheduler.call_later(self._next_at - now, self._tick)
+        periods = (now - self._began) // self._period_s + 1
+        left = self._began + periods * self._period_s - now
+        return left if 0 < left <= self._period_s else self._period_s  # what was lost in rounding
+
+    def _look(self) -> None:
+        self._timer = None
         self._due = True
         self._send()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from rstreams._scheduler import bound_scheduler
+from rstreams._times import require_seconds
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import StreamTimeout
 from rstreams.operators._arbiter import Arbiter
 from rstreams.operators._stage import Lifted, require_publisher
-from rstreams.operators._times import require_seconds
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,11 +24,13 @@ def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | 
 
     Args:
         source: Where the items come from.
-        timeout_s: How long an item may take, in seconds; more than 0. Time counts only while there is unmet demand:
-            from the request, or from the item before. A slow subscriber lets no source time out.
+        timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the rest.
         fallback: Goes on in the place of the error; its own items may take as long as they like.
 
-    Demand: Passed up unchanged; what `source` leaves unmet is asked of `fallback`.
+    Demand: Passed up unchanged; what `source` leaves unmet is asked of `fallback`. Time counts only while there is
+        unmet demand: from the request that ends a time without any, or from when the item before has been handled. So a
+        subscriber that does not request lets no source time out, nor does a source that completes late after all that
+        was requested has come (in Reactor time counts from the subscription, and whether or not there is demand).
     Errors: `StreamTimeout`, which names the seconds. `ConfigError` at the call for a bad option, and as `on_error` if
         there is no scheduler; `TypeError` if `fallback` is no publisher. Errors of both streams pass through.
     Cancels: The source, when it takes too long.
@@ -59,8 +61,13 @@ class _Timeout(Arbiter[T]):
 
     def on_next(self, item: T) -> None:
         if not self._timed_out:
+            try:
+                super().on_next(item)
+            except BaseException:
+                self.cancel()  # 2.13: the timer too
+                raise
+            # Not before: while the subscriber is busy the source cannot send.
             self._due = self._scheduler.now() + self._timeout_s
-            super().on_next(item)
 
     def on_error(self, error: BaseException) -> None:
         if not self._timed_out:
@@ -72,9 +79,12 @@ class _Timeout(Arbiter[T]):
             super().on_complete()
 
     def request(self, n: int) -> None:
-        if not self._demand:
+        waited = self._demand
+        if not self._accepts(n):
+            return
+        if not waited:
             self._due = self._scheduler.now() + self._timeout_s
-        super().request(n)
+        self._upstream.request(n)
         if self._demand and not self._ended and not self._timed_out and self._timer is None:
             self._timer = self._scheduler.call_later(self._due - self._scheduler.now(), self._fire)
 
@@ -92,6 +102,8 @@ class _Timeout(Arbiter[T]):
         else:
             self._timed_out = True
             self._upstream.cancel()
+            if self._ended:  # what the cancel has called has cancelled
+                return
             self._switch_to(_Behind(self._fallback, self))
 
     def _stop(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from math import floor
 
-from rstreams._demand import add_demand, demand_error, take_demand
+from rstreams._demand import UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts, Watched
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._threads import get_ident, refuse_thread
+from rstreams._times import require_seconds
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.operators._times import require_seconds
 
 
 def interval(period_s: float, *, initial_delay_s: float | None = None) -> Publisher[int]:
@@ -24,8 +25,10 @@ def interval(period_s: float, *, initial_delay_s: float | None = None) -> Publis
         period_s: The seconds between two ticks; more than 0.
         initial_delay_s: The seconds before the first one; 0 or more, `period_s` by default.
 
-    Demand: The ticks begin with the subscription. One that finds no demand is not made up for: the next request gets
-        the number of the latest tick at once, if there was one since the item before.
+    Demand: The ticks are counted from the subscription on, with demand or without. Ticks that find no demand are
+        dropped but for the latest: the next request gets its number at once, if it came after the item before. So are
+        ticks that could not come in time, because the loop was busy: an item has the number of the tick it is for, and
+        numbers may be missing. No error, and without demand no timer.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler.
     Cancels: A cancel ends the ticks.
     Context: Timed in the scope that subscribes; ticks do not drift.
@@ -62,21 +65,24 @@ class Ticking(Watched):
             return
         ticks = _Ticks(subscriber, scheduler, self._first_s, self._period_s)
         self._begins(ticks)
-        subscriber.on_subscribe(ticks)
+        ticks.start()
 
 
 class _Ticks:
+    """The ticks of one subscriber; one that finds no demand sets no timer, and the next request looks at the clock."""
+
     __slots__ = (
         "__weakref__",
         "_delivered",
         "_demand",
+        "_due",
         "_first_at",
-        "_latest",
         "_number",
         "_period_s",
         "_requested",
         "_scheduler",
         "_subscriber",
+        "_thread",
         "_timer",
         "ended",
     )
@@ -89,14 +95,24 @@ class _Ticks:
         self._first_at = scheduler.now() + first_s
         self._period_s = period_s
         self._number = 0  # of the next tick
-        self._latest: int | None = None  # the tick that found no demand
+        self._due = False  # a tick has found no demand
         self._demand = 0
         self._requested = 0
         self._delivered = 0
+        self._thread = get_ident()
         self.ended = False
         self._timer: Cancellable = scheduler.call_later(first_s, self._tick)
 
+    def start(self) -> None:
+        try:
+            self._subscriber.on_subscribe(self)
+        except BaseException:
+            self.cancel()
+            raise
+
     def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         if self.ended:
             return
         error = demand_error(n)
@@ -106,9 +122,13 @@ class _Ticks:
             return
         self._requested = add_demand(self._requested, n)
         self._demand = add_demand(self._demand, n)
-        self._send()
+        if self._due:
+            self._due = False
+            self._tick()
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         self.ended = True
         self._timer.cancel()
 
@@ -116,24 +136,13 @@ class _Ticks:
         return NO_HOLD
 
     def counts(self) -> Counts:
-        return Counts(self._requested, self._delivered, 0 if self._latest is None else 1)
+        return Counts(self._requested, self._delivered, int(self._due))
 
     def _tick(self) -> None:
-        if self._period_s is None:
-            self._latest = 0
-        else:
-            now = self._scheduler.now()
-            # A tick that comes late by whole periods is the latest of them.
-            self._latest = max(self._number, floor((now - self._first_at) / self._period_s))
-            self._number = self._latest + 1
-            due = self._first_at + self._number * self._period_s
-            self._timer = self._scheduler.call_later(max(due - now, 0.0), self._tick)
-        self._send()
-
-    def _send(self) -> None:
-        if self._latest is None or not self._demand:
+        if not self._demand:
+            self._due = True
             return
-        number, self._latest = self._latest, None
+        number = 0 if self._period_s is None else self._latest(self._period_s)
         self._demand = take_demand(self._demand, 1)
         self._delivered += 1
         try:
@@ -144,3 +153,14 @@ class _Ticks:
         if self._period_s is None and not self.ended:
             self.ended = True
             self._subscriber.on_complete()
+
+    def _latest(self, period_s: float) -> int:
+        """Return the number of the latest tick, and set the timer for the one after."""
+        now = self._scheduler.now()
+        number = max(self._number, floor(min((now - self._first_at) / period_s, UNBOUNDED)))
+        if self._first_at + (number + 1) * period_s <= now:  # what was lost in rounding
+            number += 1
+        self._number = number + 1
+        left = self._first_at + self._number * period_s - now
+        self._timer = self._scheduler.call_later(max(left, 0.0), self._tick)
+        return number

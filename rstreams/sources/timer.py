@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rstreams._times import require_seconds
 from rstreams.abc import Publisher
-from rstreams.operators._times import require_seconds
 from rstreams.sources.interval import Ticking
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rstreams._demand import UNBOUNDED
 from rstreams._scheduler import current_scheduler
+from rstreams.abc import Subscriber
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from tests.operators.steps import Numbers, Step
@@ -49,7 +50,7 @@ def test_a_source_that_answers_at_once(
     """What was requested is there, up to what there is; it is what the model says; and it ends once."""
     expected = _model(items, pipeline)
     probe = ProbeSubscriber[int]()
-    _build(from_iterable(_lazily(items) if lazy else items), pipeline).subscribe(probe)
+    _build(from_iterable(Lazily(items) if lazy else items), pipeline).subscribe(probe)
     scheduler.run()
 
     for requested in accumulate(requests):
@@ -64,35 +65,56 @@ def test_a_source_that_answers_at_once(
     assert probe.signals == ["on_subscribe", *["on_next"] * len(expected), "on_complete"]
 
 
-def _lazily(items: list[int]) -> Iterator[int]:
-    yield from items
+class Lazily:
+    """Items that come out of a new generator each time: a pipeline may subscribe more than once."""
+
+    def __init__(self, items: list[int]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self._items
+
+
+class Replaying(ManualPublisher[int]):
+    """A source played by the test that has all its items again for whoever subscribes anew."""
+
+    def __init__(self, items: Sequence[int]) -> None:
+        super().__init__()
+        self._items = items
+        self.left: list[int] = []
+        self.is_over = False
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        self.left = list(self._items)
+        self.is_over = False
+        super().subscribe(subscriber)
 
 
 class Run:
     """A pipeline between a source and a subscriber that are both played by the test."""
 
     def __init__(self, scheduler: VirtualScheduler, items: Sequence[int], pipeline: Sequence[Step]) -> None:
-        self.source, self.probe = ManualPublisher[int](), ProbeSubscriber[int](hold=True)
+        self.source, self.probe = Replaying(items), ProbeSubscriber[int](hold=True)
         self.requested = 0
         self._scheduler = scheduler
-        self._left = list(items)
-        self._ended = False
         _build(self.source, pipeline).subscribe(self.probe)
         scheduler.run()
 
     @property
     def open(self) -> bool:
-        return self.source.subscriptions > 0 and not self.source.cancelled and not self._ended
+        return self.source.subscriptions > 0 and not self.source.cancelled and not self.source.is_over
 
     def send(self, most: int) -> None:
-        """Send items as far as they are wanted, and complete behind the last."""
-        while most and self._left and self.open and self.source.outstanding:
-            self.source.next(self._left.pop(0))
-            self._scheduler.run()
-            most -= 1
-        if self.open and not self._left:
-            self._ended = True
-            self.source.complete()
+        """Send items as far as they are wanted, and complete behind the last; so each time it is subscribed to."""
+        while self.open:
+            if not self.source.left:
+                self.source.is_over = True
+                self.source.complete()
+            elif most and self.source.outstanding:
+                most -= 1
+                self.source.next(self.source.left.pop(0))
+            else:
+                return
             self._scheduler.run()
 
     def request(self, n: int) -> None:
@@ -103,7 +125,7 @@ class Run:
 
     def fail(self) -> None:
         if self.open:
-            self._ended = True
+            self.source.is_over = True
             self.source.error(RuntimeError("at the end"))
             self._scheduler.run()
 
@@ -138,7 +160,7 @@ def test_a_source_that_answers_when_it_likes(
         assert len(run.probe.items) <= run.requested
         assert run.probe.items == expected[: len(run.probe.items)]
     run.request(UNBOUNDED)
-    run.send(len(items))
+    run.send(UNBOUNDED)
 
     assert run.probe.items == expected
     assert run.probe.signals == ["on_subscribe", *["on_next"] * len(expected), "on_complete"]
@@ -167,7 +189,7 @@ def test_every_item_has_an_outcome_in_the_end(
 
     if end == "complete":
         run.request(UNBOUNDED)
-        run.send(len(items))
+        run.send(UNBOUNDED)
     elif end == "fail":
         run.fail()
     run.cancel()

@@ -13,6 +13,7 @@ from rstreams.operators.on_error_complete import on_error_complete
 from rstreams.operators.on_error_map import on_error_map
 from rstreams.operators.on_error_return import on_error_return
 from rstreams.operators.repeat import repeat
+from rstreams.operators.retry import retry
 from rstreams.sources.fail import fail
 from tests.operators.steps import Numbers, Step
 
@@ -32,6 +33,9 @@ STEPS: list[st.SearchStrategy[Step]] = [
             Step("on_error_complete", lambda s: on_error_complete(_then_fails(s)), list),
             Step("on_error_return", lambda s: on_error_return(_then_fails(s), 4), lambda xs: [*xs, 4]),
             Step("repeat(1)", lambda s: repeat(s, 1), list),
+            Step("repeat(2)", lambda s: repeat(s, 2), lambda xs: [*xs, *xs]),
+            Step("retry(1)", lambda s: retry(s, 1), list),
+            Step("retry(1), failing", lambda s: on_error_complete(retry(_then_fails(s), 1)), lambda xs: [*xs, *xs]),
         ]
     )
 ]
