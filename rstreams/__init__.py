@@ -2,19 +2,27 @@
 
 from rstreams.errors import RStreamsError
 from rstreams.message import Message
-from rstreams.net.client import Connection, PublishResult, connect
+from rstreams.net.client import connect
+from rstreams.net.connection import Connection, PublishResult
+from rstreams.net.failures import DeadLetters
+from rstreams.net.sender import Receipt, Sender
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
+from rstreams.protocol.delivery import Delivery
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
 
 __all__ = [
     "Connection",
+    "DeadLetters",
+    "Delivery",
     "Message",
     "Node",
     "PublishResult",
     "RStreamsError",
+    "Receipt",
     "Scope",
+    "Sender",
     "Stream",
     "Valve",
     "connect",

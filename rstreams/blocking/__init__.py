@@ -23,7 +23,7 @@ from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.blocking._methods import BlockingMethods
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
-from rstreams.net.client import PublishResult, SettlementName
+from rstreams.net.connection import Connection, PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Explanation, GroupedStream, Stream
@@ -58,7 +58,7 @@ def connect(url: str, **options: Any) -> Iterator[BlockingConnection]:  # noqa: 
 class BlockingConnection:
     """An open connection, for threads; made by `connect`."""
 
-    def __init__(self, portal: Portal, connection: network.Connection) -> None:
+    def __init__(self, portal: Portal, connection: Connection) -> None:
         self._portal = portal
         self._connection = connection
 

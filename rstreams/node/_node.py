@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import uuid
 from collections.abc import Mapping
 from types import TracebackType
@@ -13,11 +14,31 @@ import trio
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import encode_item
-from rstreams.net._names import check_container_id, check_users
-from rstreams.net._options import check_idle_timeout, check_max_frame
+from rstreams.net._names import CertificateUsers, check_certificate_users, check_container_id, check_users
+from rstreams.net._options import (
+    DEFAULT_IDLE_TIMEOUT_S,
+    DEFAULT_MAX_FRAME_BYTES,
+    DEFAULT_MAX_LINKS,
+    DEFAULT_MAX_MESSAGE_BYTES,
+    DEFAULT_MAX_SESSIONS,
+    check_count,
+    check_idle_timeout,
+    check_max_frame,
+    check_max_message,
+)
 from rstreams.net._proton import LinkDriver
-from rstreams.net.client import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW
-from rstreams.net.listener import ConnectionOptions, Listener, open_listener
+from rstreams.net.connection import DEFAULT_WINDOW
+from rstreams.net.listener import (
+    DEFAULT_HANDSHAKE_TIMEOUT_S,
+    DEFAULT_MAX_CONNECTIONS,
+    DEFAULT_MAX_HANDSHAKE_BYTES,
+    DEFAULT_MAX_HANDSHAKES,
+    ConnectionOptions,
+    Listener,
+    ListeningOptions,
+    open_listener,
+)
+from rstreams.net.security import Admission
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.served import Served
@@ -43,9 +64,15 @@ class Node:
     Its addresses are added by `serve`, `queue` and `multicast`, before or while it listens.
 
     Args:
-        users: Passwords by user name, for SASL PLAIN; None lets every client in.
+        users: Passwords by user name, for SASL PLAIN.
+        certificate_users: Who the owner of a verified client certificate is, for SASL EXTERNAL: a mapping of user names
+            by certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
+            returns the user, or None for nobody. If this and `users` are None, every client is let in.
         idle_timeout_s: Seconds of silence after which a client counts as dead.
         max_frame_bytes: The largest frame taken; larger messages come in several.
+        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
+        max_links: The most links of one connection.
+        max_sessions: The most sessions of one connection.
         expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
         container_id: The node's name for its peers; a random one by default.
 
@@ -58,8 +85,12 @@ class Node:
         self,
         *,
         users: Mapping[str, str] | None = None,
+        certificate_users: CertificateUsers | None = None,
         idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
+        max_links: int = DEFAULT_MAX_LINKS,
+        max_sessions: int = DEFAULT_MAX_SESSIONS,
         expose_errors: bool = False,
         container_id: str | None = None,
     ) -> None:
@@ -68,9 +99,12 @@ class Node:
         check_container_id(container_id)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
-            users=check_users(users),
+            admission=Admission(check_users(users), check_certificate_users(certificate_users)),
             idle_timeout_s=idle_timeout_s,
             max_frame_bytes=max_frame_bytes,
+            max_message_bytes=check_max_message(max_message_bytes),
+            max_links=check_count("max_links", max_links, "links"),
+            max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
         )
         self._expose_errors = expose_errors
         self._addresses: dict[str, Address] = {}
@@ -145,16 +179,46 @@ class Node:
         self._add(multicast)
         return multicast
 
-    async def listen(self, place: str) -> Listener:
+    async def listen(
+        self,
+        place: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        allow_plain_over_tcp: bool = False,
+        max_connections: int = DEFAULT_MAX_CONNECTIONS,
+        max_handshakes: int = DEFAULT_MAX_HANDSHAKES,
+        handshake_timeout_s: float = DEFAULT_HANDSHAKE_TIMEOUT_S,
+        max_handshake_bytes: int = DEFAULT_MAX_HANDSHAKE_BYTES,
+    ) -> Listener:
         """Listen at `host:port` until the node's block ends; port 0 lets the system choose.
 
-        Errors: `ConfigError` for a malformed place; `TransportError` if it cannot be listened at, as when the port is
-            in use; `RuntimeError` outside the block.
+        Args:
+            place: Where; by custom port 5672, and 5671 with TLS.
+            tls: The context, such as `rstreams.tls.server_context` makes; the listener then speaks TLS and nothing
+                else. Client certificates are asked for if the context says so.
+            allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
+                they always may.
+            max_connections: The most open connections; a further client is told so and closed.
+            max_handshakes: The most clients that have not opened theirs yet; for a further one the oldest makes room.
+            handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
+            max_handshake_bytes: What a client may send for TLS and SASL together, in bytes.
+
+        Errors: `ConfigError` for a malformed place or an option that cannot be, such as users and no TLS for a place
+            that other machines can reach; `TransportError` if it cannot be listened at, as when the port is in use;
+            `RuntimeError` outside the block.
         """
         if not self._open:
             msg = "a Node listens inside its block: async with Node() as node: await node.listen(...)"
             raise RuntimeError(msg)
-        listener = await open_listener(place)
+        options = ListeningOptions(
+            tls=tls,
+            allow_plain_over_tcp=allow_plain_over_tcp,
+            max_connections=max_connections,
+            max_handshakes=max_handshakes,
+            handshake_timeout_s=handshake_timeout_s,
+            max_handshake_bytes=max_handshake_bytes,
+        )
+        listener = await open_listener(place, options, self._options.admission)
         self._listeners.append(listener)
         self._scope.nursery.start_soon(listener.run, self._options, self._on_attach)
         return listener

@@ -10,7 +10,8 @@ import trio
 
 import rstreams
 from rstreams import Node
-from rstreams.net.client import Connection
+from rstreams.net._pump import Pump
+from rstreams.net.connection import Connection
 
 
 @asynccontextmanager
@@ -19,6 +20,13 @@ async def connected(**options: Any) -> AsyncIterator[tuple[Node, Connection]]:  
         listener = await node.listen("127.0.0.1:0")
         async with rstreams.connect(listener.url) as connection:
             yield node, connection
+
+
+def pump_of(connection: Connection) -> Pump:
+    """Return what moves a connection that does not return when it is lost."""
+    pump = connection._links.carrier
+    assert isinstance(pump, Pump)
+    return pump
 
 
 async def until(happened: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from rstreams.errors import (
 )
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.net.over_tcp import connected, until
+from tests.net.over_tcp import connected, pump_of, until
 
 # streams
 
@@ -151,10 +151,10 @@ async def test_two_hundred_links_share_at_most_32_sessions() -> None:
             connection.stream(f"stream {number}").subscribe(probes[number])
         await until(lambda: all(probe.completed for probe in probes))
         assert [probe.items for probe in probes] == [[number] for number in range(200)]
-        assert len(connection._pump.engine._sessions) == 32
-        await until(lambda: not connection._pump.engine.links)
+        assert len(pump_of(connection).engine._sessions) == 32
+        await until(lambda: not pump_of(connection).engine.links)
         assert await connection.stream("stream 7").to_list() == [7]
-        assert len(connection._pump.engine._sessions) == 32
+        assert len(pump_of(connection).engine._sessions) == 32
 
 
 # holds
@@ -315,7 +315,7 @@ async def test_a_cancelled_publish_cancels_its_source_and_leaves_the_connection_
         assert source.cancelled
         await until(lambda: not queue.statistics().producers)
         assert await connection.publish("work", Stream.of(2)) == rstreams.PublishResult(1)
-        await until(lambda: not connection._pump.engine.links)
+        await until(lambda: not pump_of(connection).engine.links)
 
 
 async def test_a_publish_cancelled_before_the_peer_has_answered() -> None:
@@ -324,7 +324,7 @@ async def test_a_publish_cancelled_before_the_peer_has_answered() -> None:
         queue = node.queue("work")
         with trio.move_on_after(0):
             await connection.publish("work", source)
-        await until(lambda: not connection._pump.engine.links)
+        await until(lambda: not pump_of(connection).engine.links)
         assert source.subscriptions == 0
         assert queue.statistics().producers == 0
 
@@ -338,7 +338,7 @@ async def test_a_cancelled_open_cancels_its_subscription() -> None:
                 await until(lambda: node.statistics().served["never"].subscribers)
                 scope.cancel()
         await until(lambda: node.statistics().served["never"].cancelled)
-        await until(lambda: not connection._pump.engine.links)
+        await until(lambda: not pump_of(connection).engine.links)
 
 
 @pytest.mark.parametrize("items", [[1, 2], None, 5, object])

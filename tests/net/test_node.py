@@ -18,7 +18,8 @@ from rstreams import Node, Stream
 from rstreams.errors import ConfigError, TransportError
 from rstreams.message import encode_item
 from rstreams.net._pump import Pump
-from rstreams.net.client import Connection
+from rstreams.net.connection import Connection
+from rstreams.net.links import Links
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import until
@@ -418,7 +419,7 @@ async def quiet(node_idle_s: float, client_idle_s: float) -> AsyncIterator[tuple
         scope.nursery.start_soon(client.run)
         scope.nursery.start_soon(server.run)
         await client.opened.wait()
-        yield node, Connection(client, "client"), server
+        yield node, Connection(Links(client, "client")), server
         await client.close()
 
 

@@ -14,7 +14,7 @@ from rstreams.errors import (
     RemoteProtocolError,
     SessionEnded,
 )
-from rstreams.net.client import Connection
+from rstreams.net.connection import Connection
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.peers import ReceivingPeer, SendingPeer, until
 from tests.net.wire import (

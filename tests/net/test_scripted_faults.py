@@ -21,7 +21,8 @@ from rstreams.errors import (
     RStreamsError,
 )
 from rstreams.net._pump import Pump
-from rstreams.net.client import Connection
+from rstreams.net.connection import Connection
+from rstreams.net.links import Links
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.engines import Alone
 from tests.net.wire import (
@@ -83,7 +84,7 @@ async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
         await theirs.send_all(OPENING)
         await pump.opened.wait()
         ours.send_stream.send_all_hook = full
-        Connection(pump, "test").stream("a").subscribe(probe)
+        Connection(Links(pump, "test")).stream("a").subscribe(probe)
         started = trio.current_time()
         await pump._ended.wait()
         assert trio.current_time() - started == pytest.approx(8.0)
@@ -104,7 +105,7 @@ async def test_what_is_attached_when_the_connection_is_cut_hears_of_it() -> None
         async with pumped(ours) as (pump, _):
             await theirs.send_all(OPENING)
             await pump.opened.wait()
-            connection = Connection(pump, "test")
+            connection = Connection(Links(pump, "test"))
             connection.stream("a").subscribe(probe)
             nursery.start_soon(publish, connection)
         await finished.wait()
@@ -125,7 +126,7 @@ async def test_what_is_attached_while_a_cut_connection_tells_its_links_hears_of_
     async with pumped(ours) as (pump, _):
         await theirs.send_all(OPENING)
         await pump.opened.wait()
-        connection = Connection(pump, "test")
+        connection = Connection(Links(pump, "test"))
         connection.stream("a").subscribe(first)
         await trio.sleep(1)
     assert isinstance(first.error, ConnectionLost)
@@ -195,7 +196,7 @@ async def run_against(*said: bytes) -> tuple[Pump, ProbeSubscriber[bytes]]:
     probe = ProbeSubscriber[bytes](5)
     with trio.fail_after(60):
         async with pumped(ours) as (pump, _):
-            Connection(pump, "test").stream("a").subscribe(probe)
+            Connection(Links(pump, "test")).stream("a").subscribe(probe)
             for each in said:
                 await theirs.send_all(each)
                 await trio.sleep(0.1)  # until the client has said what this was waiting for

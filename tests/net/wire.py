@@ -29,8 +29,9 @@ from rstreams._codec.encode import (
     encode_uint,
 )
 from rstreams.net._pump import Pump
-from rstreams.net.client import Connection
 from rstreams.net.client import _refuse_attach as refuse_attach
+from rstreams.net.connection import Connection
+from rstreams.net.links import Links
 from rstreams.runtime.scope import Scope
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -333,7 +334,7 @@ async def scripted(script: Script, *, idle_timeout_s: float = 30.0) -> AsyncIter
         await pump.opened.wait()
         if pump.error is not None:
             raise pump.error
-        yield Connection(pump, "test")
+        yield Connection(Links(pump, "test"))
         await pump.close()
         with trio.fail_after(60):
             await ended.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from rstreams.errors import ConnectionLost, LinkDetached
 from rstreams.node import STATISTICS
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
+from tests.net.over_tcp import pump_of, until
 
 
 @asynccontextmanager
@@ -23,13 +24,6 @@ async def listening() -> AsyncIterator[tuple[Node, str]]:
     async with Node() as node:
         listener = await node.listen("127.0.0.1:0")
         yield node, listener.url
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until the node's counters say so."""
-    with trio.fail_after(10):
-        while not condition():
-            await trio.lowlevel.checkpoint()
 
 
 def numbers(count: int, first: int = 0) -> Stream[Any]:
@@ -63,7 +57,7 @@ async def test_what_a_lost_consumer_had_goes_to_another_in_order_with_its_delive
                 async with lost.stream("work", window=3).open(window=3) as items:
                     assert await anext(items) == 0
                     await until(lambda: queue.statistics().unsettled == 3)
-                    await trio.aclose_forcefully(lost._pump._stream)
+                    await trio.aclose_forcefully(pump_of(lost)._stream)
                     async for _ in items:
                         pass  # what had come before
         await until(lambda: queue.statistics().unsettled == 0)

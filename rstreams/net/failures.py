@@ -1,0 +1,161 @@
+"""What becomes of an item whose processing failed: the strategies of `Connection.stream(on_failure=...)`."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, get_args
+
+from rstreams._demand import add_demand
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import ConfigError, RemoteProtocolError, RStreamsError
+from rstreams.message import decode_message, encode_item
+from rstreams.net._names import check_name
+from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, outcome_of, reject
+
+FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
+
+FAILURE_TEXT: Final = "x-opt-rstreams-failure"
+"""The annotation of a dead letter that says why it is one."""
+
+FAILURE_ADDRESS: Final = "x-opt-rstreams-failed-at"
+"""The annotation of a dead letter that says where it came from."""
+
+MAX_TEXT: Final = 1024
+"""The most characters of an error's text that go along with a dead letter."""
+
+logger = logging.getLogger("rstreams.net")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The failure strategy that sends the message on to another address, and accepts it when it has arrived there.
+
+    The dead letter is the message with two more annotations: "x-opt-rstreams-failure", the error's type and text, and
+    "x-opt-rstreams-failed-at", the address it came from. If it cannot be sent there, the message is given back as
+    failed.
+
+    Attributes:
+        address: The peer's name for where dead letters go.
+
+    Errors: `ConfigError` for an address that cannot be.
+    """
+
+    address: str
+
+    def __post_init__(self) -> None:
+        check_name("DeadLetters.address", self.address, "an address")
+
+
+_STRATEGIES: Final[Mapping[str, FailureStrategy]] = {
+    "fail": END,
+    "modify": FailureStrategy(outcome_of),
+    "release": FailureStrategy(lambda _error: RELEASED),
+    "reject": FailureStrategy(reject),
+    "accept": FailureStrategy(lambda _error: ACCEPTED),
+}
+
+
+def strategy_for(
+    on_failure: FailureName | DeadLetters, address: str, dead_letters: Callable[[str], DeadLetterQueue]
+) -> FailureStrategy:
+    """Return the strategy that the option `on_failure` of a stream from `address` stands for.
+
+    Errors: `ConfigError` for what is none.
+    """
+    if isinstance(on_failure, DeadLetters):
+        place = on_failure.address
+
+        def forward(payload: bytes, error: BaseException, hold: Hold) -> None:
+            dead_letters(place).put(dead_letter(payload, error, address), hold)
+
+        return FailureStrategy(outcome_of, forward=forward)
+    strategy = _STRATEGIES.get(on_failure) if isinstance(on_failure, str) else None
+    if strategy is None:
+        allowed = ", ".join(repr(name) for name in get_args(FailureName))
+        msg = f"on_failure={on_failure!r:.80}: it must be {allowed} or DeadLetters(address)"
+        raise ConfigError(msg)
+    return strategy
+
+
+def dead_letter(payload: bytes, error: BaseException, address: str) -> bytes:
+    """Return the message that tells of its own failure; what is no message goes as it is."""
+    try:
+        message = decode_message(payload)
+    except RemoteProtocolError:
+        return payload
+    text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+    return encode_item(
+        replace(message, annotations={**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address})
+    )
+
+
+class DeadLetterQueue:
+    """Dead letters on their way to one address: a publisher whose items are the messages put in.
+
+    It keeps no more than the windows of the streams whose failures it takes: each message is unsettled there until it
+    has arrived here.
+
+    Args:
+        attach: Attaches a link for this publisher; it is called when there is a message and no link.
+
+    Context: Any task of the connection's trio run; no call blocks.
+    """
+
+    def __init__(self, attach: Callable[[DeadLetterQueue], object]) -> None:
+        self._attach = attach
+        self._subscriber: Subscriber[bytes] | None = None
+        self._attached = False
+        self._demand = 0
+        self._waiting: deque[tuple[bytes, Hold]] = deque()
+        self._current: Hold = NO_HOLD
+
+    def put(self, encoded: bytes, hold: Hold) -> None:
+        """Send a message; `hold` is let go with its outcome."""
+        self._waiting.append((encoded, hold))
+        if self._attached:
+            self._send()
+        else:
+            self._attached = True
+            self._attach(self)
+
+    def on_finished(self, error: BaseException | None) -> None:
+        """The link has ended: what waits fails, and the next message attaches another."""
+        self._attached = False
+        self._subscriber = None
+        waiting, self._waiting = self._waiting, deque()
+        reason = error or RStreamsError("the peer ended the link for dead letters")
+        if waiting:
+            logger.warning("%d dead letters could not be sent: %s", len(waiting), reason)
+        for _, hold in waiting:
+            hold.fail(reason)
+
+    # as the publisher of its link
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Send what waits to `subscriber`, the one link there is at a time."""
+        self._subscriber = subscriber
+        self._demand = 0
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        """Count the link's credit, and send."""
+        self._demand = add_demand(self._demand, n)
+        self._send()
+
+    def cancel(self) -> None:
+        """The link takes no more; `on_finished` follows."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return the hold of the failed item: the link's outcome is its own."""
+        return self._current
+
+    def _send(self) -> None:
+        while self._demand and self._waiting and self._subscriber is not None:
+            self._demand -= 1
+            encoded, self._current = self._waiting.popleft()
+            self._subscriber.on_next(encoded)

@@ -1,0 +1,140 @@
+"""The links of a connection: attached for those who subscribe and send, from where the connection lives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError
+from rstreams.net.carrier import Carrier
+from rstreams.net.failures import DeadLetterQueue
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+
+
+class Sending:
+    """A link that sends, and how it ended.
+
+    Attributes:
+        end: The link's own end.
+        finished: Set when the link has ended.
+        error: Why, if it was not to end so.
+    """
+
+    end: LinkSubscriber[Any]
+
+    def __init__(self, on_finished: Callable[[BaseException | None], None] | None) -> None:
+        self.finished = trio.Event()
+        self.error: BaseException | None = None
+        self._on_finished = on_finished
+
+    def finish(self, error: BaseException | None) -> None:
+        """Tell who waits."""
+        self.error = error
+        self.finished.set()
+        if self._on_finished is not None:
+            self._on_finished(error)
+
+
+class Links:
+    """Attaches links to a peer.
+
+    Context: The trio run that made it: `elsewhere` is the error for any other.
+    """
+
+    def __init__(self, carrier: Carrier, container_id: str) -> None:
+        """Attach links over `carrier`, under names that begin with `container_id`."""
+        self.carrier = carrier
+        self._container_id = container_id
+        self._numbers = itertools.count(1)
+        self._run = trio.lowlevel.current_trio_token()
+        self._dead_letters: dict[str, DeadLetterQueue] = {}
+
+    @property
+    def peer(self) -> str:
+        """Where they lead, for messages."""
+        return self.carrier.peer
+
+    def elsewhere(self, call: str) -> ConfigError | None:
+        """Return the error for a call from another thread or trio run than the connection's, if this is one."""
+        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._run:
+            return None
+        text = "it was called in another thread or trio run than its connection's, and signals cannot cross from one to"
+        return ConfigError(f"{call} of the connection to {self.peer}: {text} another")
+
+    def receive(self, end: LinkSubscription[Any], frame: Attach) -> None:
+        """Attach a link for a subscription."""
+        self.carrier.attach(end, frame)
+
+    def send(
+        self,
+        call: str,
+        address: str,
+        items: Publisher[Any],
+        *,
+        encode: Callable[[Any], bytes],
+        settlement: Settlement,
+        fail_on_refusal: bool,
+        expose_errors: bool = False,
+        capabilities: tuple[str, ...] = (),
+        on_finished: Callable[[BaseException | None], None] | None = None,
+    ) -> Sending:
+        """Attach a link that sends what `items` publishes.
+
+        Args:
+            call: What the user called, for messages.
+            address: The peer's name for the target.
+            items: What to send.
+            encode: Makes an encoded message of an item.
+            settlement: How deliveries are settled.
+            fail_on_refusal: Whether an item that is not accepted ends it.
+            expose_errors: Whether the text of local exceptions goes to the peer.
+            capabilities: What the target must be able to do.
+            on_finished: Called when the link has ended, with the error or None.
+
+        Errors: `ConfigError` in another thread or trio run than the connection's.
+        """
+        error = self.elsewhere(call)
+        if error is not None:
+            raise error
+        sending = Sending(on_finished)
+        sending.end = LinkSubscriber(
+            items,
+            encode=encode,
+            settlement=settlement,
+            settle_before_detach=True,
+            fail_on_refusal=fail_on_refusal,
+            expose_errors=expose_errors,
+            on_finished=sending.finish,
+            resends=self.carrier.returns,
+        )
+        frame = Attach(self.new_name(), Role.SENDER, "", address, settlement, capabilities=capabilities)
+        self.carrier.attach(sending.end, frame)
+        return sending
+
+    def new_name(self) -> str:
+        """Return a name for a new link, unique on this connection."""
+        return f"{self._container_id}/{next(self._numbers)}"
+
+    def dead_letters_to(self, address: str) -> DeadLetterQueue:
+        """Return the one queue of dead letters to `address`."""
+        queue = self._dead_letters.get(address)
+        if queue is None:
+            queue = self._dead_letters[address] = DeadLetterQueue(self._attach_dead_letters(address))
+        return queue
+
+    def _attach_dead_letters(self, address: str) -> Callable[[DeadLetterQueue], object]:
+        return lambda letters: self.send(
+            f"DeadLetters({address!r})",
+            address,
+            letters,
+            encode=bytes,
+            settlement=Settlement.AT_LEAST_ONCE,
+            fail_on_refusal=False,
+            on_finished=letters.on_finished,
+        )

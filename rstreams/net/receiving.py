@@ -1,0 +1,102 @@
+"""Streams from a peer: the publisher whose every subscription attaches a link."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypedDict, TypeVar
+
+from rstreams._runs import Watched
+from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Subscriber
+from rstreams.net.failures import DeadLetters, FailureName
+from rstreams.net.links import Links
+from rstreams.protocol.delivery import END, Delivery, FailureStrategy
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rstreams.net")
+
+
+class StreamOptions(TypedDict, total=False):
+    """The options that all streams from a peer have; see `Connection.stream`."""
+
+    window: int
+    on_failure: FailureName | DeadLetters
+    filters: Mapping[str, Any] | None
+    capabilities: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivingOptions(Generic[T]):
+    """What `Connection.stream` was asked for, checked.
+
+    Attributes:
+        address: The peer's name for the source.
+        window: The most items granted, buffered and unsettled together, of one subscription.
+        settlement: How deliveries are settled.
+        decode: Makes an item of an encoded message.
+        manual: Whether items come in a `Delivery`, whose outcome the user decides.
+        on_failure: What becomes of an item that cannot be decoded, or whose processing failed.
+        filters: What of the source is wanted, by the filter's name.
+        capabilities: What the source must be able to do.
+    """
+
+    address: str
+    window: int
+    settlement: Settlement
+    decode: Callable[[bytes], T]
+    manual: bool = False
+    on_failure: FailureStrategy = END
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+
+
+class LinkPublisher(Watched, Generic[T]):
+    """The publisher behind `Connection.stream`: each subscription attaches a link."""
+
+    def __init__(self, links: Links, options: ReceivingOptions[T]) -> None:
+        """Publish what comes from `options.address`."""
+        super().__init__()
+        self._links = links
+        self._options = options
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Attach a link for `subscriber`; see `Connection.stream`."""
+        require_subscriber(subscriber)
+        links, options = self._links, self._options
+        error = links.elsewhere(f"stream({options.address!r})")
+        if error is not None:
+            subscribe_failed(subscriber, error)
+            return
+
+        def decode_delivery(payload: bytes) -> Delivery[Any]:
+            return Delivery(options.decode(payload), end.hold())
+
+        decode: Callable[[bytes], Any] = decode_delivery if options.manual else options.decode
+        end = LinkSubscription(
+            subscriber,
+            decode=decode,
+            window=options.window,
+            on_raised=self._raised,
+            on_failure=options.on_failure,
+            label=f"link {options.address!r}",
+        )
+        self._begins(end)
+        frame = Attach(
+            links.new_name(),
+            Role.RECEIVER,
+            options.address,
+            "",
+            options.settlement,
+            filters=options.filters,
+            capabilities=options.capabilities,
+        )
+        links.receive(end, frame)
+
+    def _raised(self, error: BaseException) -> None:
+        text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
+        logger.error(text, self._options.address, exc_info=error)
