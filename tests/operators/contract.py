@@ -38,12 +38,32 @@ class Slow(Generic[T]):
         return self.played
 
 
+class Quick(ManualPublisher[int]):
+    """A source that answers inside `request`, with all it was asked for, and completes right behind its last item."""
+
+    def __init__(self, items: Sequence[int]) -> None:
+        super().__init__(self._answer)
+        self._items = items
+        self._answering = False
+
+    def _answer(self, _n: int) -> None:
+        if self._answering:
+            return
+        self._answering = True
+        while self.outstanding and len(self.outcomes) < len(self._items) and not self.cancelled:
+            self.next(self._items[len(self.outcomes)])
+        self._answering = False
+        if len(self.outcomes) == len(self._items) and not self.cancelled:
+            self.complete()
+
+
 class OperatorContract:
     """The common tests, for an operator with one source.
 
     Attributes:
         build: Applies the operator to a source of whole numbers.
         model: What comes out, for what went in before the source completed.
+        slowly: What comes out where the source does not wait and one at a time is asked for; None is as `model` says.
         requests: For a first request downstream, the requests that reach the source.
         forwards_holds: Whether an item's outcome can depend on what becomes of the items emitted.
         holds_what_it_keeps: Whether it has a hold on each item that `explain` tells is buffered, and on no other.
@@ -51,6 +71,7 @@ class OperatorContract:
 
     build: ClassVar[Callable[[Publisher[int]], Publisher[Any]]]
     model: ClassVar[Callable[[Sequence[int]], Sequence[Any]]]
+    slowly: ClassVar[Callable[[Sequence[int]], Sequence[Any]] | None] = None
     requests: ClassVar[tuple[tuple[int, list[int]], ...]]
     forwards_holds: ClassVar[bool] = True
     holds_what_it_keeps: ClassVar[bool] = True
@@ -127,7 +148,7 @@ class OperatorContract:
     def test_items_come_as_requested_and_no_more(self, step: int) -> None:
         probe = ProbeSubscriber[Any]()
         type(self).build(from_iterable(ITEMS)).subscribe(probe)
-        expected = list(type(self).model(ITEMS))
+        expected = self._read_slowly()
 
         for requested in range(step, len(expected) + step + 1, step):
             probe.request(step)
@@ -165,6 +186,51 @@ class OperatorContract:
         assert probe.items == list(type(self).model(many))
         assert probe.completed
         assert max(depths) - min(depths) < 20
+
+    # a slow and a quick side
+
+    def test_a_slow_source_and_a_quick_subscriber(self) -> None:
+        slow, probe = Slow[int](), ProbeSubscriber[Any](UNBOUNDED)
+        type(self).build(slow).subscribe(probe)
+        self.settle()
+        assert probe.signals in ([], ["on_subscribe"])
+        expected = list(type(self).model(ITEMS))
+
+        source = slow.answer()
+        self.settle()
+        for item in ITEMS:
+            if source.cancelled:
+                break
+            source.next(item)
+            self.settle()
+            assert probe.items == expected[: len(probe.items)]
+        if not source.cancelled:
+            source.complete()
+            self.settle()
+
+        assert probe.items == expected
+        assert probe.signals == ["on_subscribe", *["on_next"] * len(expected), "on_complete"]
+
+    def test_a_quick_source_and_a_slow_subscriber(self) -> None:
+        source, probe = Quick(ITEMS), ProbeSubscriber[Any]()
+        type(self).build(source).subscribe(probe)
+        self.settle()
+        assert source.requests == []
+        expected = self._read_slowly()
+
+        for requested in range(1, len(expected) + 1):
+            probe.request(1)
+            self.settle()
+            assert probe.items == expected[:requested]
+        probe.request(1)
+        self.settle()
+
+        assert probe.items == expected
+        assert probe.completed
+        assert None not in source.outcomes
+
+    def _read_slowly(self) -> list[Any]:
+        return list((type(self).slowly or type(self).model)(ITEMS))
 
     # errors
 

@@ -58,6 +58,53 @@ class NonEmptyFoldingContract(FoldingContract):
         assert probe.items == type(self).model(ITEMS)
 
 
+class FoundContract(OperatorContract):
+    """The tests of an operator that emits one of the items, or fails if it is not there."""
+
+    @pytest.mark.parametrize("items", [[1], [1, 2], [3, 1], ITEMS])
+    def test_emits_what_the_model_says(self, items: list[int]) -> None:
+        super().test_emits_what_the_model_says(items)
+
+    def test_an_empty_source_needs_no_demand_to_end(self) -> None:
+        source, probe = self.subscribe(0)
+        source.complete()
+        assert isinstance(probe.error, NoItem)
+        assert probe.signals == ["on_subscribe", "on_error"]
+
+
+class FoundFirstContract(FoundContract):
+    """Those that are through with the first item."""
+
+    def test_an_error_of_the_source_midway(self) -> None:
+        """What happens behind the item comes too late."""
+        source, probe = self.subscribe()
+        self.feed(source, ITEMS[:1])
+
+        source.error(ValueError("midway"))
+
+        assert probe.signals == ["on_subscribe", "on_next", "on_complete"]
+        assert source.cancelled
+        assert source.outcomes == ["done"]
+
+
+class FoundLastContract(FoundContract):
+    """Those whose item waits for the end."""
+
+    holds_what_it_keeps = False  # what is kept is kept by the stage before, and explain tells it there
+
+    def test_cancel_midway(self) -> None:
+        """Nothing comes before the end."""
+        source, probe = self.subscribe()
+        self.feed(source, ITEMS[:2])
+
+        probe.cancel()
+        self.play(source, ITEMS)
+
+        assert probe.signals == ["on_subscribe"]
+        assert source.cancelled
+        assert sorted(map(str, source.outcomes)) == ["done", "released"]
+
+
 class AckContract:
     """Those that can hold every item until the result has been handled."""
 

@@ -5,6 +5,13 @@ from rstreams.errors import ConfigError, NoItem
 from rstreams.operators.element_at import element_at
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.folding_contract import FoundFirstContract
+
+
+class TestElementAt(FoundFirstContract):
+    build = staticmethod(lambda source: element_at(source, 0))
+    model = staticmethod(lambda items: items[:1])
+    requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))
 
 
 def test_as_many_items_as_it_takes_are_asked_for() -> None:

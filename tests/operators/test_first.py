@@ -5,6 +5,21 @@ from rstreams.errors import NoItem
 from rstreams.operators.first import first
 from rstreams.sources.empty import empty
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import FunctionContract
+from tests.operators.folding_contract import FoundFirstContract
+
+
+class TestFirst(FoundFirstContract):
+    build = staticmethod(first)
+    model = staticmethod(lambda items: items[:1])
+    requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))
+
+
+class TestFirstThatPasses(FoundFirstContract, FunctionContract):
+    build = staticmethod(lambda source: first(source, lambda x: x < 3))
+    model = staticmethod(lambda items: [x for x in items if x < 3][:1])
+    requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))
+    failing = staticmethod(lambda source, function: first(source, lambda _: function()))
 
 
 def test_one_item_is_asked_for_and_the_source_cancelled() -> None:

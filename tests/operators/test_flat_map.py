@@ -21,12 +21,9 @@ class TestFlatMap(FunctionContract):
     holds_what_it_keeps = False  # the outer items are held whose streams are running
     build = staticmethod(lambda source: flat_map(source, lambda x: of(x, -x)))
     model = staticmethod(lambda items: [y for x in items for y in (x, -x)])
+    slowly = staticmethod(lambda items: [*items, *(-x for x in items)])  # then the inner streams take turns
     requests = ((1, [16]), (5, [16]), (UNBOUNDED, [16]))
     failing = staticmethod(lambda source, function: flat_map(source, lambda _: function()))
-
-    # With demand for some of them only, the inner streams take turns: see the tests below.
-    test_items_come_as_requested_and_no_more = None
-    test_requesting_one_more_in_on_next_does_not_recurse = None
 
 
 class TestFlatMapToOne(FunctionContract):

@@ -3,6 +3,21 @@ from rstreams.errors import NoItem
 from rstreams.operators.last import last
 from rstreams.sources.empty import empty
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import FunctionContract
+from tests.operators.folding_contract import FoundLastContract
+
+
+class TestLast(FoundLastContract):
+    build = staticmethod(last)
+    model = staticmethod(lambda items: items[-1:])
+    requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
+
+
+class TestLastThatPasses(FoundLastContract, FunctionContract):
+    build = staticmethod(lambda source: last(source, lambda x: x < 3))
+    model = staticmethod(lambda items: [x for x in items if x < 3][-1:])
+    requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
+    failing = staticmethod(lambda source, function: last(source, lambda _: function()))
 
 
 def test_the_last_item_waits_for_the_end_and_for_demand() -> None:

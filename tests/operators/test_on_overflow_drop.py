@@ -10,6 +10,7 @@ from tests.operators.contract import ITEMS, OperatorContract
 class TestOnOverflowDrop(OperatorContract):
     build = staticmethod(on_overflow_drop)
     model = staticmethod(lambda items: items)
+    slowly = staticmethod(lambda items: items[:1])
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
 
     @pytest.mark.parametrize("step", [1, 2, 3])

@@ -5,7 +5,7 @@ from rstreams.errors import BufferOverflow
 from rstreams.operators.on_overflow_error import on_overflow_error
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import ITEMS, OperatorContract
+from tests.operators.contract import ITEMS, OperatorContract, Quick
 
 
 class TestOnOverflowError(OperatorContract):
@@ -22,6 +22,15 @@ class TestOnOverflowError(OperatorContract):
 
         assert probe.items == ITEMS[:step]
         assert isinstance(probe.error, BufferOverflow)
+
+    def test_a_quick_source_and_a_slow_subscriber(self) -> None:
+        source, probe = Quick(ITEMS), ProbeSubscriber[int](1)
+
+        on_overflow_error(source).subscribe(probe)
+
+        assert probe.items == ITEMS[:1]
+        assert isinstance(probe.error, BufferOverflow)
+        assert source.outcomes == ["done", "released"]
 
 
 def test_the_item_nobody_asked_for_is_given_back_and_the_source_cancelled() -> None:

@@ -12,6 +12,7 @@ from tests.operators.contract import ITEMS, OperatorContract
 class TestOnOverflowLatest(OperatorContract):
     build = staticmethod(on_overflow_latest)
     model = staticmethod(lambda items: items)
+    slowly = staticmethod(lambda items: [items[0], items[-1]])
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
 
     @pytest.mark.parametrize("step", [1, 2, 3])

@@ -16,6 +16,7 @@ class TestOnOverflowReduce(OperatorContract):
     holds_what_it_keeps = False  # what waits is one item, whatever was folded into it
     build = staticmethod(lambda source: on_overflow_reduce(source, operator.add))
     model = staticmethod(lambda items: items)
+    slowly = staticmethod(lambda items: [items[0], sum(items[1:])])
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
 
     @pytest.mark.parametrize("step", [1, 2, 3])

@@ -1,5 +1,6 @@
 import pytest
 
+from rstreams._demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.concat import concat
 from rstreams.operators.sequence_equal import sequence_equal
@@ -9,6 +10,25 @@ from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.contract import ITEMS, OperatorContract
+
+
+class TestSequenceEqual(OperatorContract):
+    build = staticmethod(lambda source: sequence_equal(source, from_iterable(ITEMS)))
+    model = staticmethod(lambda items: [list(items) == ITEMS])
+    requests = ((1, [32]), (5, [32]), (UNBOUNDED, [32]))
+    forwards_holds = False
+
+    def test_an_error_of_the_source_needs_no_demand(self) -> None:
+        """It does: an error is compared like an item, in its place, and nothing is before the first request."""
+        source, probe = self.subscribe(0)
+        error = ValueError("first")
+        source.error(error)
+        assert probe.signals == ["on_subscribe"]
+
+        probe.request(1)
+
+        assert probe.error is error
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,18 @@
 from rstreams._demand import UNBOUNDED
 from rstreams.errors import ConfigError, NoItem, TooManyItems
+from rstreams.operators.filter import filter as filter_
 from rstreams.operators.single import single
 from rstreams.sources.empty import empty
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.folding_contract import FoundLastContract
+
+
+class TestSingle(FoundLastContract):
+    """Of a stream of several only the first is let through to it, that there is one."""
+
+    build = staticmethod(lambda source: single(filter_(source, lambda x: x == 1)))
+    model = staticmethod(lambda _items: [1])
+    requests = ((1, [2]), (5, [2]), (UNBOUNDED, [2]))
 
 
 def _subscribed(request: int = 1) -> tuple[ManualPublisher[int], ProbeSubscriber[int]]:
