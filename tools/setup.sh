@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=$PWD/.venv
 stamps=$venv/setup
-state=$(cat pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh | sha256sum)" $PWD"
+depends=(pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh hatch_build.py rstreams/net/_proton/_loops.c)
+state=$(cat "${depends[@]}" | sha256sum)" $PWD"
 
 say() { echo "setup: $*" >&2; }
 die() { say "$@"; exit 1; }

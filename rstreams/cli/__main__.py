@@ -10,6 +10,7 @@ from typing import Final
 from rstreams import RStreamsError, __version__
 from rstreams.cli import node
 from rstreams.errors import ConfigError
+from rstreams.net._proton import LOOPS
 
 COMMANDS: Final = (node,)
 """The modules of the subcommands: each has `add_to(commands)`, which sets `run` to what the command does."""
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Reactive Streams whose signals are AMQP 1.0 link frames.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"rstreams {__version__}")
+    parser.add_argument("--version", action="version", version=f"rstreams {__version__} (network loops in {LOOPS})")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

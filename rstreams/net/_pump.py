@@ -205,7 +205,7 @@ class Pump:
             driver.bind(link)
             link.send(frame)
 
-    async def _send(self, output: bytes) -> None:
+    async def _send(self, output: memoryview) -> None:
         try:
             await self._stream.send_all(output)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:

@@ -10,11 +10,12 @@ import rstreams
 from rstreams.cli import node
 from rstreams.cli.__main__ import main
 from rstreams.errors import ConfigError, ConnectFailed
+from rstreams.net._proton import LOOPS
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"rstreams {rstreams.__version__}\n"
+    assert capsys.readouterr().out == f"rstreams {rstreams.__version__} (network loops in {LOOPS})\n"
 
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,4 +70,4 @@ def test_it_runs_as_a_module() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "rstreams.cli", "--version"], capture_output=True, text=True, check=False
     )
-    assert (ended.returncode, ended.stdout) == (0, f"rstreams {rstreams.__version__}\n")
+    assert (ended.returncode, ended.stdout) == (0, f"rstreams {rstreams.__version__} (network loops in {LOOPS})\n")

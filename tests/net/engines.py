@@ -50,7 +50,7 @@ class Side:
     def output(self) -> bytes:
         """Do what there is to do, and return what is to be said."""
         self.engine.dispatch(RUN, math.inf)
-        return self.engine.output()
+        return bytes(self.engine.output())
 
     def on_open(self) -> None:
         self.opened = True

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 from collections.abc import Callable
 from email.parser import Parser
@@ -18,12 +19,21 @@ PROJECTS = {"rstreams": ROOT, "rstreams_spark": ROOT / "adapters" / "spark"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command away from the checkout and return what it printed."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+EXTENSION = "rstreams/net/_proton/_loops.abi3.so"
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """Run a command away from the checkout and return what it printed on stdout."""
+    return ran(*command, cwd=cwd, **variables).stdout
+
+
+def ran(*command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command away from the checkout, with more variables in its environment."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV", "RSTREAMS"))}
+    environ |= variables
     done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return done
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +56,7 @@ def python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     # On the path and not scanned for .pth files, so the editable installs of this checkout stay out of sight.
     purelib = run(binaries / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
     (Path(purelib.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    return lambda program, *arguments: run(binaries / program, *arguments, cwd=folder)
+    return lambda program, *arguments, **variables: run(binaries / program, *arguments, cwd=folder, **variables)
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -56,13 +66,49 @@ def names_in(wheel: Path) -> set[str]:
 def modules_of(source: Path, *packages: str) -> set[str]:
     """The files of the packages, named as a wheel names them."""
     found = {path for package in packages for path in (source / package).rglob("*") if path.is_file()}
-    return {str(path.relative_to(source)) for path in found if "__pycache__" not in path.parts}
+    built = {".c", ".pyc", ".so"}  # what is built, and what from
+    return {str(path.relative_to(source)) for path in found if path.suffix not in built}
 
 
 def test_the_core_wheel_holds_the_package_its_pytest_plugin_and_nothing_else(wheels: dict[str, Path]) -> None:
     names = names_in(wheels["rstreams"])
-    assert names == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py"}
+    assert names == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py", EXTENSION}
     assert "rstreams/py.typed" in names
+
+
+def test_the_core_wheel_is_for_this_platform_and_any_later_python(wheels: dict[str, Path]) -> None:
+    python, abi, platform = wheels["rstreams"].stem.split("-")[2:]
+    assert (python, abi) == ("cp311", "abi3")
+    assert platform == sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def test_the_source_distribution_holds_what_the_extension_is_built_from(wheels: dict[str, Path]) -> None:
+    (source,) = wheels["rstreams"].parent.glob("rstreams-*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"hatch_build.py", "rstreams/net/_proton/_loops.c"} <= names
+    assert not [name for name in names if name.endswith(".so")]
+
+
+@pytest.mark.parametrize("variables", [{"RSTREAMS_PURE": "1"}, {"CC": "no-such-compiler"}, {"CC": "false"}])
+def test_without_a_compiler_or_when_asked_for_the_wheel_is_a_pure_one(
+    wheels: dict[str, Path], tmp_path: Path, variables: dict[str, str]
+) -> None:
+    (source,) = wheels["rstreams"].parent.glob("rstreams-*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (project,) = tmp_path.iterdir()
+    build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "dist", project)
+    said = ran(*build, cwd=tmp_path, **variables)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert names_in(wheel) == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py"}
+    assert len([line for line in (said.stdout + said.stderr).splitlines() if "without its C extension" in line]) == 1
+
+
+def test_installed_the_loops_run_in_c_or_in_python_if_that_is_asked_for(python: Callable[..., str]) -> None:
+    assert "C" in python("rstreams", "--version").split("network loops in ")[1]
+    assert "Python" in python("rstreams", "--version", RSTREAMS_PURE="1").split("network loops in ")[1]
 
 
 def test_the_adapter_wheel_holds_its_two_packages_and_nothing_else(wheels: dict[str, Path]) -> None:

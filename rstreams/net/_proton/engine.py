@@ -14,11 +14,12 @@ from time import perf_counter
 from typing import Final, Protocol
 
 import cproton
-from cproton_ffi import ffi, lib
+from cproton_ffi import lib
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
-from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver, Pointer
+from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
+from rstreams.net._proton.loops import Pointer, choose_loops
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.refusal import refuse
@@ -83,6 +84,7 @@ class Engine:
             max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
             on_wake: Called when a link has something to do.
         """
+        self.loops = choose_loops()
         self._events = events
         self._on_wake = on_wake
         self._collector = lib.pn_collector()
@@ -107,7 +109,8 @@ class Engine:
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
         self._ended: list[LinkDriver] = []
         self._ended_sessions: list[Pointer] = []
-        self._buffer = ffi.new("char[]", BUFFER_BYTES)
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._output = memoryview(self._buffer)
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
 
@@ -163,41 +166,24 @@ class Engine:
 
     # bytes and time
 
-    def feed(self, data: bytes | bytearray) -> None:
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
             lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
-        view, at = ffi.from_buffer(data), 0
-        while at < len(data):
-            capacity = lib.pn_transport_capacity(self._transport)
-            if capacity <= 0:
-                return  # the engine takes no more: it has failed, or the peer closed
-            taken = lib.pn_transport_push(self._transport, view + at, min(capacity, len(data) - at))
-            if taken <= 0:
-                return
-            at += taken
+        self.loops.feed(self._transport, data)
 
-    def output(self) -> bytes:
-        """Return what is to go to the peer, at most `BUFFER_BYTES`; empty if there is nothing."""
-        transport, parts, total = self._transport, [], 0
-        if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(transport)) == lib.PN_SASL_OK:
+    def output(self) -> memoryview:
+        """Return what is to go to the peer, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
-        while total < BUFFER_BYTES:
-            pending = lib.pn_transport_pending(transport)
-            if pending <= 0:
-                break
-            size = min(pending, BUFFER_BYTES)
-            lib.pn_transport_peek(transport, self._buffer, size)
-            lib.pn_transport_pop(transport, size)
-            parts.append(ffi.unpack(self._buffer, size))
-            total += size
+        size = self.loops.output(self._transport, self._buffer)
         self._free_ended()
         if self._waiting:
             self._dirty.update(dict.fromkeys(self._waiting))
             self._waiting.clear()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._output[:size]
 
     @property
     def has_events(self) -> bool:
@@ -287,26 +273,21 @@ class Engine:
         return bool(self._noted or self._dirty)
 
     def _note_events(self) -> None:
-        collector, peek, pop, kind_of = self._collector, lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type
-        delivery_event, flow_event, drivers = lib.PN_DELIVERY, lib.PN_LINK_FLOW, self._drivers
-        event_link, noted = lib.pn_event_link, self._noted
-        while event := peek(collector):
-            kind = kind_of(event)
-            if kind == delivery_event:
-                driver = drivers.get(event_link(event))
+        collector, drivers, noted = self._collector, self._drivers, self._noted
+        while True:
+            for link, deliveries, flow in self.loops.note_events(collector):
+                driver = drivers.get(link)
                 if driver is not None:
                     noted[driver] = None
-                    driver.outcomes_noted += 1
-            elif kind == flow_event:
-                driver = drivers.get(event_link(event))
-                if driver is not None:
-                    noted[driver] = None
-                    driver.flow_noted = True
-            else:
-                handle = _HANDLERS.get(kind)
-                if handle is not None:
-                    handle(self, event)
-            pop(collector)
+                    driver.outcomes_noted += deliveries
+                    driver.flow_noted = driver.flow_noted or flow
+            event = lib.pn_collector_peek(collector)
+            if not event:
+                return
+            handle = _HANDLERS.get(lib.pn_event_type(event))
+            if handle is not None:
+                handle(self, event)
+            lib.pn_collector_pop(collector)
 
     def _on_connection_open(self, _event: Pointer) -> None:
         self._events.on_open()

@@ -1,24 +1,24 @@
 """The driver that carries one protocol link on the engine.
 
-A pointer into the engine is used as what it is: the link's is the key of its driver, a delivery's is the receiver's
-handle for it. A delivery's pointer is dead once it is settled, and no delivery is settled after its link has ended.
+A link's pointer into the engine is the key of its driver, and a delivery, named as the loops name it, is the receiver's
+handle for it. A delivery is dead once it is settled, and no delivery is settled after its link has ended.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from collections.abc import Hashable
-from itertools import groupby
+from collections.abc import Hashable, Sequence
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from cproton_ffi import ffi, lib
+from cproton_ffi import lib
 
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, write_map
+from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -35,8 +35,6 @@ from rstreams.protocol.states import State
 if TYPE_CHECKING:
     from rstreams.net._proton.engine import Engine
 
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
-
 BUFFER_BYTES: Final = 512 * 1024
 """What may wait in a session before its senders hold back, and the most that goes out at once."""
 
@@ -49,7 +47,6 @@ _OUTCOME_CODES: Final = {
     "released": lib.PN_RELEASED,
     "modified": lib.PN_MODIFIED,
 }
-_put_tag: Final = struct.Struct(">I").pack_into
 
 
 class LinkDriver:
@@ -68,16 +65,10 @@ class LinkDriver:
         self.flow_noted = False
         self._engine = engine
         self._session = lib.pn_link_session(pointer)
-        # As a sender: the deliveries not settled yet, in the order they were sent.
-        self._sent: deque[tuple[Hashable, Pointer]] = deque()
+        self._loops = engine.loops
+        # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
+        self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
         self.outcomes_noted = 0
-        self._tag_bytes = ffi.new("char[]", 4)
-        self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
-        # As a receiver: where a message is copied to on its way from the engine.
-        self._too_large = False  # the message at hand is larger than allowed
-        # The buffer never has room for more than a message of the largest size allowed, so what is larger does not fit.
-        self._buffer_bytes = min(4096, engine.max_message_bytes + 1 if engine.max_message_bytes else 4096)
-        self._buffer = ffi.new("char[]", self._buffer_bytes)
 
     # Driver
 
@@ -180,7 +171,7 @@ class LinkDriver:
                 self.receive(frame)
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
-            if self._too_large or (current and not more and self._is_too_large(lib.pn_delivery_pending(current))):
+            if current and self._is_too_large(lib.pn_delivery_pending(current)):
                 more = self._refuse_message(current)
         if self.flow_noted and not more:
             self.flow_noted = False
@@ -209,30 +200,17 @@ class LinkDriver:
         lib.pn_link_flow(pointer, frame.credit - lib.pn_link_credit(pointer))
 
     def _send_transfer(self, frame: Transfer) -> None:
-        pointer, tag, tag_bytes, note = self.pointer, self._tag, self._tag_bytes, self._sent.append
-        new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
-        raw_tag = ffi.buffer(tag_bytes)
-        settled = frame.settled
-        for number, payload in zip(frame.deliveries, frame.payloads, strict=True):
-            _put_tag(raw_tag, 0, number & 0xFFFFFFFF)  # type: ignore[operator]
-            delivery = new(pointer, tag)
-            send(pointer, payload, len(payload))
-            advance(pointer)
-            if settled:
-                settle(delivery)
-            else:
-                note((number, delivery))
+        sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
+        if not frame.settled:
+            self._sent.append((frame.deliveries, sent))
 
     def _send_disposition(self, frame: Disposition) -> None:
-        update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
         outcome = frame.outcome
-        code = _OUTCOME_CODES[outcome.kind]
-        plain = outcome is ACCEPTED or outcome.kind == "released"
-        for delivery in frame.deliveries:
-            if not plain:
-                _write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
-            update(delivery, code)
-            settle(delivery)
+        if outcome is not ACCEPTED and outcome.kind != "released":
+            for delivery in frame.deliveries:
+                local = lib.pn_delivery_local(as_delivery(delivery))
+                _write_outcome(local, outcome, self._engine.peer_frame_bytes)
+        self._loops.settle(frame.deliveries, _OUTCOME_CODES[outcome.kind])
 
     def _send_detach(self, frame: Detach) -> None:
         pointer = self.pointer
@@ -248,63 +226,16 @@ class LinkDriver:
     # receiving
 
     def _read(self, most: int) -> Transfer | None:
-        """Take up to `most` whole deliveries, all settled or all not, from the engine."""
-        pointer, unpack, buffer, room = self.pointer, ffi.unpack, self._buffer, self._buffer_bytes
-        current, partial, settled = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_settled
-        recv, advance = lib.pn_link_recv, lib.pn_link_advance
-        deliveries: list[Pointer] = []
-        payloads: list[bytes] = []
-        run_settled = False
-        while len(payloads) < most:
-            delivery = current(pointer)
-            if not delivery or partial(delivery):
-                break
-            if settled(delivery) is not run_settled:
-                if payloads:
-                    break
-                run_settled = not run_settled
-            size = recv(pointer, buffer, room)
-            if 0 <= size < room:
-                payloads.append(unpack(buffer, size))
-            elif lib.pn_delivery_aborted(delivery):
-                lib.pn_delivery_settle(delivery)  # advances, too
-                continue
-            else:
-                if self._is_too_large(size + lib.pn_delivery_pending(delivery)):
-                    self._too_large = True
-                    break
-                payloads.append(self._read_rest(size))
-                buffer, room = self._buffer, self._buffer_bytes
-            if run_settled:
-                lib.pn_delivery_settle(delivery)  # advances, too
-            else:
-                advance(pointer)
-            deliveries.append(delivery)
-        if not payloads:
-            return None
-        return Transfer(deliveries, payloads, run_settled)
-
-    def _read_rest(self, size: int) -> bytes:
-        """Return a message that was empty, or filled the buffer; let the buffer grow to its size."""
-        if size < 0:
-            return b""
-        parts = [ffi.unpack(self._buffer, size)]
-        while (more := lib.pn_delivery_pending(lib.pn_link_current(self.pointer))) > 0:
-            if more > self._buffer_bytes:
-                self._buffer_bytes = more
-                self._buffer = ffi.new("char[]", more)
-            size = lib.pn_link_recv(self.pointer, self._buffer, more)
-            if size <= 0:
-                break
-            parts.append(ffi.unpack(self._buffer, size))
-        return b"".join(parts)
+        """Take up to `most` whole deliveries, all settled or all not, from the engine, and none that is too large."""
+        limit = self._engine.max_message_bytes
+        deliveries, payloads, settled = self._loops.read(self.pointer, most, limit)
+        return Transfer(deliveries, payloads, settled) if payloads else None
 
     def _is_too_large(self, size: int) -> bool:
         return 0 < self._engine.max_message_bytes < size
 
     def _refuse_message(self, delivery: Pointer) -> bool:
         """End the link because of a message that is too large, whole or not; the engine keeps none of it (2.7.3)."""
-        self._too_large = False
         lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
         link = self.link
         if link is not None and not self._ended:
@@ -322,38 +253,48 @@ class LinkDriver:
         that did not find as many outcomes as were noted.
         """
         sent, noted, self.outcomes_noted = self._sent, self.outcomes_noted, 0
-        state_of, settle = lib.pn_delivery_remote_state, lib.pn_delivery_settle
-        accepted: list[Hashable] = []
-        while sent and state_of(sent[0][1]) == _ACCEPTED:
-            tag, delivery = sent.popleft()
-            settle(delivery)
-            accepted.append(tag)
+        accepted: list[Sequence[Hashable]] = []
+        while sent:
+            tags, deliveries = sent[0]
+            count = self._loops.settle_accepted(deliveries)
+            if count:
+                accepted.append(tags[:count])
+                noted -= count
+            if count < len(tags):
+                sent[0] = (tags[count:], deliveries[count:])
+                break
+            del sent[0]
         if accepted:
-            self.receive(Disposition(accepted, ACCEPTED))
-        if len(accepted) < noted:
+            run = accepted[0] if len(accepted) == 1 else list(chain.from_iterable(accepted))
+            self.receive(Disposition(run, ACCEPTED))
+        if noted > 0:
             self._hand_over_scattered()
 
     def _hand_over_scattered(self) -> None:
         decided: list[tuple[Hashable, Outcome]] = []
-        left: deque[tuple[Hashable, Pointer]] = deque()
-        for tag, delivery in self._sent:
-            state = lib.pn_delivery_remote_state(delivery)
-            if state in _TERMINAL or lib.pn_delivery_settled(delivery):
-                decided.append((tag, _read_outcome(delivery, state)))
-                lib.pn_delivery_settle(delivery)
-            else:
-                left.append((tag, delivery))
+        left: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
+        for tags, deliveries in self._sent:
+            start = 0
+            for at, delivery in enumerate(map(as_delivery, deliveries)):
+                state = lib.pn_delivery_remote_state(delivery)
+                if state in _TERMINAL or lib.pn_delivery_settled(delivery):
+                    decided.append((tags[at], _read_outcome(delivery, state)))
+                    lib.pn_delivery_settle(delivery)
+                    if start < at:
+                        left.append((tags[start:at], deliveries[start:at]))
+                    start = at + 1
+            if start < len(tags):
+                left.append((tags[start:], deliveries[start:]))
         self._sent = left
         for outcome, run in groupby(decided, itemgetter(1)):
             self.receive(Disposition([tag for tag, _ in run], outcome))
 
 
-_ACCEPTED: Final = lib.PN_ACCEPTED
 _TERMINAL: Final = frozenset(_OUTCOME_CODES.values())
 
 
 def _read_outcome(delivery: Pointer, state: int) -> Outcome:
-    if state == _ACCEPTED:
+    if state == lib.PN_ACCEPTED:
         return ACCEPTED
     disposition = lib.pn_delivery_remote(delivery)
     if state == lib.PN_REJECTED:

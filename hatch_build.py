@@ -1,0 +1,85 @@
+"""Builds the optional C extension of the network: with hatchling, or in place with `python hatch_build.py`.
+
+Without a compiler, without Python's headers, or with `RSTREAMS_PURE=1` set, the wheel is a pure one that does all
+in Python, more slowly; a build never fails for the extension's sake.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = "rstreams/net/_proton"
+SOURCE = f"{FOLDER}/_loops.c"
+EXTENSION = f"{FOLDER}/_loops.abi3.so"
+ABI = "cp311-abi3"
+"""The C source uses the limited API of 3.11 alone: one wheel for this and every later CPython."""
+
+
+class LoopsHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own parameter means nothing here
+    """Adds the extension to a wheel, and the platform to its tag."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the extension: beside its source for an editable install, else for the wheel alone."""
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        if version == "editable":
+            self._tell(build(root, root / EXTENSION))
+            return
+        self._folder = tempfile.TemporaryDirectory()
+        built = Path(self._folder.name) / Path(EXTENSION).name
+        failure = build(root, built)
+        self._tell(failure)
+        if failure is None:
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["pure_python"] = False
+            build_data["tag"] = f"{ABI}-{platform}"
+            build_data["force_include"][str(built)] = EXTENSION
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
+        """Remove what was built on the way."""
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
+
+    def _tell(self, failure: str | None) -> None:
+        if failure is not None:
+            self.app.display_warning(f"rstreams: without its C extension, so slower on the network: {failure}")
+
+
+def build(root: Path, to: Path) -> str | None:
+    """Compile the extension to `to`; return why there is none, if so."""
+    if os.environ.get("RSTREAMS_PURE") == "1":
+        return "RSTREAMS_PURE=1 is set"
+    if sys.implementation.name != "cpython" or os.name != "posix" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "it is for CPython with the GIL on POSIX systems"
+    link = shlex.split(sysconfig.get_config_var("LDSHARED") or "cc -shared")
+    compiler = os.environ.get("CC")
+    if compiler:
+        link[:1] = shlex.split(compiler)
+    options = ["-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", f"-I{sysconfig.get_path('include')}"]
+    partial = to.with_suffix(".partial")  # a process that has the one before open keeps it
+    command = [*link, *options, str(root / SOURCE), "-o", str(partial), *shlex.split(os.environ.get("CFLAGS", ""))]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    except OSError as error:
+        return str(error)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"{command[0]} ended with {done.returncode}"]
+        return next((line for line in lines if "error" in line), lines[-1])
+    partial.replace(to)
+    return None
+
+
+if __name__ == "__main__":
+    here = Path(__file__).parent
+    problem = build(here, here / EXTENSION)
+    sys.exit(problem and f"no C extension: {problem}")

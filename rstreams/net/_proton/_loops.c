@@ -1,0 +1,444 @@
+/* The loops over the engine that run once a message, many messages a call.
+
+   Optional: `loops.py` has the same functions in Python and takes those where this module was not built. It links to
+   nothing of the engine: `bind` gives it the addresses of the engine's own functions, as the loaded cproton_ffi has them.
+
+   The caller holds the GIL and owns the connection; nothing here calls back into Python. A link, a delivery or a
+   collector is an int, its address: only the engine's own pointers may come in, and only alive. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ------------------------------------------------------------------------------------------------------- the engine */
+
+/* As python-qpid-proton 0.40 declares them in cproton.h, with every pointer untyped. */
+typedef struct {
+    size_t size;
+    const char *start;
+} bytes_t;
+
+static struct {
+    void *(*collector_peek)(void *collector);
+    bool (*collector_pop)(void *collector);
+    int (*event_type)(void *event);
+    void *(*event_link)(void *event);
+    void *(*delivery)(void *link, bytes_t tag);
+    bool (*delivery_aborted)(void *delivery);
+    bool (*delivery_partial)(void *delivery);
+    size_t (*delivery_pending)(void *delivery);
+    uint64_t (*delivery_remote_state)(void *delivery);
+    void (*delivery_settle)(void *delivery);
+    bool (*delivery_settled)(void *delivery);
+    void (*delivery_update)(void *delivery, uint64_t state);
+    bool (*link_advance)(void *link);
+    void *(*link_current)(void *link);
+    ptrdiff_t (*link_recv)(void *link, char *bytes, size_t size);
+    ptrdiff_t (*link_send)(void *link, const char *bytes, size_t size);
+    ptrdiff_t (*transport_capacity)(void *transport);
+    ptrdiff_t (*transport_peek)(void *transport, char *to, size_t size);
+    ptrdiff_t (*transport_pending)(void *transport);
+    void (*transport_pop)(void *transport, size_t size);
+    ptrdiff_t (*transport_push)(void *transport, const char *from, size_t size);
+} pn;
+
+/* Their names, in the order of the table above. */
+static const char *const NAMES[] = {
+    "pn_collector_peek",
+    "pn_collector_pop",
+    "pn_event_type",
+    "pn_event_link",
+    "pn_delivery",
+    "pn_delivery_aborted",
+    "pn_delivery_partial",
+    "pn_delivery_pending",
+    "pn_delivery_remote_state",
+    "pn_delivery_settle",
+    "pn_delivery_settled",
+    "pn_delivery_update",
+    "pn_link_advance",
+    "pn_link_current",
+    "pn_link_recv",
+    "pn_link_send",
+    "pn_transport_capacity",
+    "pn_transport_peek",
+    "pn_transport_pending",
+    "pn_transport_pop",
+    "pn_transport_push",
+};
+
+enum { FUNCTIONS = sizeof(NAMES) / sizeof(NAMES[0]) };
+_Static_assert(sizeof(pn) == FUNCTIONS * sizeof(void (*)(void)), "a name for each function");
+
+static uint64_t accepted;
+static int delivery_event, flow_event;
+static bool bound;
+
+static int take_address(PyObject *object, void *to)
+{
+    void *address = PyLong_AsVoidPtr(object);
+    if (address == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "a null pointer");
+        return 0;
+    }
+    *(void **)to = address;
+    return 1;
+}
+
+PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event): take the engine's functions, in the order "
+                       "of NAMES, and its numbers for an outcome and two kinds of events; before all else.");
+
+static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *addresses;
+    unsigned long long outcome;
+    int delivery, flow;
+    if (!PyArg_ParseTuple(args, "O!Kii:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow))
+        return NULL;
+    if (PyTuple_Size(addresses) != FUNCTIONS)
+        return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)FUNCTIONS);
+    void *table[FUNCTIONS];
+    for (Py_ssize_t i = 0; i < FUNCTIONS; i++)
+        if (!take_address(PyTuple_GetItem(addresses, i), &table[i]))
+            return NULL;
+    memcpy(&pn, table, sizeof(pn));
+    accepted = outcome;
+    delivery_event = delivery;
+    flow_event = flow;
+    bound = true;
+    Py_RETURN_NONE;
+}
+
+static bool is_bound(void)
+{
+    if (!bound)
+        PyErr_SetString(PyExc_RuntimeError, "bind comes first");
+    return bound;
+}
+
+/* -------------------------------------------------------------------------------------------------------- receiving */
+
+static int append(PyObject *list, PyObject *owned)
+{
+    if (owned == NULL)
+        return -1;
+    int failed = PyList_Append(list, owned);
+    Py_DECREF(owned);
+    return failed;
+}
+
+/* Return the message of the current delivery, which has come whole; it stays where it is if there is no memory. */
+static PyObject *read_message(void *link, size_t size)
+{
+    PyObject *message = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (message != NULL && size > 0 && pn.link_recv(link, PyBytes_AsString(message), size) != (ptrdiff_t)size) {
+        Py_DECREF(message);
+        PyErr_SetString(PyExc_SystemError, "the engine gave less of a message than it had");
+        return NULL;
+    }
+    return message;
+}
+
+PyDoc_STRVAR(read_doc, "read(link, most, most_bytes): take up to `most` whole deliveries, all settled or all not, and none "
+                       "larger than `most_bytes`, unless that is 0: (deliveries, messages, settled).");
+
+static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *link, *delivery;
+    Py_ssize_t most, most_bytes, count = 0;
+    if (!PyArg_ParseTuple(args, "O&nn:read", take_address, &link, &most, &most_bytes) || !is_bound())
+        return NULL;
+    size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
+    bool settled = false;
+    PyObject *deliveries = PyList_New(0), *messages = PyList_New(0);
+    if (deliveries == NULL || messages == NULL)
+        goto failed;
+    while (count < most && (delivery = pn.link_current(link)) != NULL && !pn.delivery_partial(delivery)) {
+        if (pn.delivery_settled(delivery) != settled) {
+            if (count > 0)
+                break;
+            settled = !settled;
+        }
+        if (pn.delivery_aborted(delivery)) {
+            pn.delivery_settle(delivery); /* advances, too */
+            continue;
+        }
+        size_t size = pn.delivery_pending(delivery);
+        if (size > limit)
+            break;
+        PyObject *message = read_message(link, size);
+        if (message == NULL && count > 0 && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+            PyErr_Clear(); /* what came before it is handed over first */
+            break;
+        }
+        if (append(messages, message) < 0 || append(deliveries, PyLong_FromVoidPtr(delivery)) < 0)
+            goto failed;
+        if (settled)
+            pn.delivery_settle(delivery); /* advances, too */
+        else
+            pn.link_advance(link);
+        count++;
+    }
+    return Py_BuildValue("NNO", deliveries, messages, settled ? Py_True : Py_False);
+failed:
+    Py_XDECREF(deliveries);
+    Py_XDECREF(messages);
+    return NULL;
+}
+
+PyDoc_STRVAR(settle_doc, "settle(deliveries, state): give each delivery of a list the outcome `state`, and settle it.");
+
+static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *deliveries;
+    unsigned long long state;
+    if (!PyArg_ParseTuple(args, "O!K:settle", &PyList_Type, &deliveries, &state) || !is_bound())
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyList_Size(deliveries); i++) {
+        void *delivery;
+        if (!take_address(PyList_GetItem(deliveries, i), &delivery))
+            return NULL;
+        pn.delivery_update(delivery, state);
+        pn.delivery_settle(delivery);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- sending */
+
+static bool send_one(void *link, PyObject *number, PyObject *message, bool settled, void **sent)
+{
+    char *start;
+    Py_ssize_t size;
+    unsigned long tag = PyLong_AsUnsignedLongMask(number);
+    if (tag == (unsigned long)-1 && PyErr_Occurred())
+        return false;
+    if (PyBytes_AsStringAndSize(message, &start, &size) < 0)
+        return false;
+    const char raw_tag[4] = {(char)(tag >> 24), (char)(tag >> 16), (char)(tag >> 8), (char)tag};
+    void *delivery = pn.delivery(link, (bytes_t){sizeof(raw_tag), raw_tag}); /* copies the tag */
+    if (delivery == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    pn.link_send(link, start, (size_t)size);
+    pn.link_advance(link);
+    if (settled)
+        pn.delivery_settle(delivery);
+    *sent = delivery;
+    return true;
+}
+
+PyDoc_STRVAR(send_doc, "send(link, numbers, messages, settled): send messages, tagged with the low 32 bits of their "
+                       "numbers; return the deliveries' addresses, as bytes.");
+
+static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *link;
+    PyObject *numbers, *messages, *sent = NULL, *number = NULL, *message = NULL;
+    int settled;
+    if (!PyArg_ParseTuple(args, "O&OO!p:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled) ||
+        !is_bound())
+        return NULL;
+    Py_ssize_t count = PyList_Size(messages), numbered = PyObject_Size(numbers);
+    if (numbered >= 0 && numbered != count)
+        PyErr_SetString(PyExc_ValueError, "as many numbers as messages are needed");
+    if (numbered != count)
+        return NULL;
+    PyObject *each = PyObject_GetIter(numbers);
+    if (each == NULL || (sent = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(void *))) == NULL)
+        goto failed;
+    void **to = (void **)PyBytes_AsString(sent); /* aligned: behind the head of a bytes object */
+    for (Py_ssize_t i = 0; i < count; i++) {
+        number = PyIter_Next(each);
+        message = PyList_GetItem(messages, i); /* borrowed */
+        if (number == NULL && !PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "there are fewer numbers than their size says");
+        if (number == NULL || message == NULL || !send_one(link, number, message, settled, &to[i]))
+            goto failed;
+        Py_CLEAR(number);
+    }
+    Py_DECREF(each);
+    return sent;
+failed:
+    Py_XDECREF(number);
+    Py_XDECREF(each);
+    Py_XDECREF(sent);
+    return NULL;
+}
+
+PyDoc_STRVAR(settle_accepted_doc, "settle_accepted(deliveries): settle, from the first on, what the peer has accepted; "
+                                  "return how many. Takes what `send` returned, or a part of it from a view.");
+
+static PyObject *settle_accepted(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer view;
+    if (!PyArg_ParseTuple(args, "y*:settle_accepted", &view))
+        return NULL;
+    if (!is_bound()) {
+        PyBuffer_Release(&view);
+        return NULL;
+    }
+    Py_ssize_t count = view.len / (Py_ssize_t)sizeof(void *), settled = 0;
+    void *const *deliveries = view.buf;
+    while (settled < count && pn.delivery_remote_state(deliveries[settled]) == accepted)
+        pn.delivery_settle(deliveries[settled++]);
+    PyBuffer_Release(&view);
+    return PyLong_FromSsize_t(settled);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- events */
+
+static int note(PyObject *noted, void *link, Py_ssize_t deliveries, bool flow)
+{
+    if (link == NULL || (deliveries == 0 && !flow))
+        return 0;
+    return append(noted, Py_BuildValue("NnO", PyLong_FromVoidPtr(link), deliveries, flow ? Py_True : Py_False));
+}
+
+PyDoc_STRVAR(note_events_doc, "note_events(collector): take events of deliveries and flow up to the first of another "
+                              "kind, and tell them: a list of (link, deliveries, flow), one for a run of a link's.");
+
+static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *collector, *event, *link = NULL;
+    Py_ssize_t deliveries = 0;
+    bool flow = false;
+    if (!PyArg_ParseTuple(args, "O&:note_events", take_address, &collector) || !is_bound())
+        return NULL;
+    PyObject *noted = PyList_New(0);
+    if (noted == NULL)
+        return NULL;
+    while ((event = pn.collector_peek(collector)) != NULL) {
+        int kind = pn.event_type(event);
+        if (kind != delivery_event && kind != flow_event)
+            break;
+        void *where = pn.event_link(event);
+        if (where != link) {
+            if (note(noted, link, deliveries, flow) < 0)
+                goto failed;
+            link = where;
+            deliveries = 0;
+            flow = false;
+        }
+        if (kind == delivery_event)
+            deliveries++;
+        else
+            flow = true;
+        pn.collector_pop(collector);
+    }
+    if (note(noted, link, deliveries, flow) < 0)
+        goto failed;
+    return noted;
+failed:
+    Py_DECREF(noted);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ bytes */
+
+PyDoc_STRVAR(feed_doc, "feed(transport, data): give the engine what came from the peer, as far as it takes it.");
+
+static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *transport;
+    Py_buffer data;
+    if (!PyArg_ParseTuple(args, "O&y*:feed", take_address, &transport, &data))
+        return NULL;
+    if (!is_bound()) {
+        PyBuffer_Release(&data);
+        return NULL;
+    }
+    const char *from = data.buf;
+    size_t left = (size_t)data.len;
+    while (left > 0) {
+        ptrdiff_t size = pn.transport_capacity(transport);
+        if (size <= 0)
+            break;
+        if ((size_t)size > left)
+            size = (ptrdiff_t)left;
+        size = pn.transport_push(transport, from, (size_t)size);
+        if (size <= 0)
+            break;
+        from += size;
+        left -= (size_t)size;
+    }
+    PyBuffer_Release(&data);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(output_doc, "output(transport, buffer): take from the engine what is for the peer, as far as there is room; "
+                         "return how many bytes.");
+
+static PyObject *output(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    void *transport;
+    Py_buffer buffer;
+    if (!PyArg_ParseTuple(args, "O&w*:output", take_address, &transport, &buffer))
+        return NULL;
+    if (!is_bound()) {
+        PyBuffer_Release(&buffer);
+        return NULL;
+    }
+    size_t room = (size_t)buffer.len, total = 0;
+    ptrdiff_t size;
+    while (total < room && (size = pn.transport_pending(transport)) > 0) {
+        if ((size_t)size > room - total)
+            size = (ptrdiff_t)(room - total);
+        pn.transport_peek(transport, (char *)buffer.buf + total, (size_t)size);
+        pn.transport_pop(transport, (size_t)size);
+        total += (size_t)size;
+    }
+    PyBuffer_Release(&buffer);
+    return PyLong_FromSize_t(total);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- module */
+
+static PyMethodDef methods[] = {
+    {"bind", bind, METH_VARARGS, bind_doc},
+    {"feed", feed, METH_VARARGS, feed_doc},
+    {"note_events", note_events, METH_VARARGS, note_events_doc},
+    {"output", output, METH_VARARGS, output_doc},
+    {"read", read_run, METH_VARARGS, read_doc},
+    {"send", send_run, METH_VARARGS, send_doc},
+    {"settle", settle, METH_VARARGS, settle_doc},
+    {"settle_accepted", settle_accepted, METH_VARARGS, settle_accepted_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_names(PyObject *module)
+{
+    PyObject *names = PyTuple_New(FUNCTIONS);
+    for (Py_ssize_t i = 0; names != NULL && i < FUNCTIONS; i++) {
+        PyObject *name = PyUnicode_FromString(NAMES[i]);
+        if (name == NULL || PyTuple_SetItem(names, i, name) < 0)
+            Py_CLEAR(names);
+    }
+    int failed = names == NULL ? -1 : PyModule_AddObjectRef(module, "NAMES", names);
+    Py_XDECREF(names);
+    return failed;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_names},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "rstreams.net._proton._loops",
+    .m_doc = "The loops over the engine in C: see loops.py.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__loops(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,279 @@
+"""The loops over the engine that run once a message, many messages a call: in C where that was built, else in Python.
+
+Both take the engine's own pointers as cffi has them for what is one a link; what is one a message, a delivery, they
+name in their own way, which `as_delivery` turns into a pointer. `RSTREAMS_PURE=1` in the environment chooses Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeAlias
+
+from cproton_ffi import ffi, lib
+
+Pointer: TypeAlias = Any  # a cffi pointer into the engine
+Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
+
+_log: Final = logging.getLogger("rstreams.net")
+_put_tag: Final = struct.Struct(">I").pack_into
+
+
+class Loops(Protocol):
+    """What is done once a message.
+
+    Attributes:
+        language: "C" or "Python".
+    """
+
+    language: str
+
+    def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
+        """Take events of deliveries and flow, up to the first of another kind.
+
+        Returns:
+            Links with how many deliveries of each have news, and whether its flow has; a link may come repeatedly.
+        """
+        ...
+
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+        """Take whole deliveries, all settled or all not.
+
+        Args:
+            link: Whose.
+            most: How many at most.
+            most_bytes: The largest message to take, 0 for no limit: a larger one stays, and all that is behind it.
+
+        Returns:
+            The deliveries, their messages, and whether they are settled.
+        """
+        ...
+
+    def send(
+        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+    ) -> Sequence[Delivery]:
+        """Send messages tagged with the low 32 bits of their numbers; return the deliveries unless settled."""
+        ...
+
+    def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
+        """Give each delivery the outcome `state`, and settle it."""
+        ...
+
+    def settle_accepted(self, deliveries: Sequence[Delivery]) -> int:
+        """Settle what the peer has accepted, from the first of what `send` returned, or of a slice; return how many."""
+        ...
+
+    def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+        """Give the engine what came from the peer, as far as it takes it: not when it has failed."""
+        ...
+
+    def output(self, transport: Pointer, buffer: bytearray) -> int:
+        """Take from the engine what is for the peer, as far as there is room; return how many bytes."""
+        ...
+
+
+def as_delivery(delivery: Delivery) -> Pointer:
+    """Return the engine's pointer for a delivery."""
+    return ffi.cast("pn_delivery_t *", delivery)
+
+
+class PythonLoops:
+    """The loops in Python, for one connection: a delivery is its pointer."""
+
+    language = "Python"
+
+    def __init__(self) -> None:
+        """Make room for one message and one tag."""
+        # Another thread may run while the engine copies, so no two connections share these.
+        self._room = 16 * 1024
+        self._buffer = ffi.new("char[]", self._room)
+        self._tag_bytes = ffi.new("char[]", 4)
+        self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
+
+    def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
+        """See `Loops`."""
+        peek, pop, kind_of, link_of = lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type, lib.pn_event_link
+        delivery_event, flow_event = lib.PN_DELIVERY, lib.PN_LINK_FLOW
+        deliveries: dict[Pointer, int] = {}
+        flows: set[Pointer] = set()
+        while event := peek(collector):
+            kind = kind_of(event)
+            if kind == delivery_event:
+                link = link_of(event)
+                deliveries[link] = deliveries.get(link, 0) + 1
+            elif kind == flow_event:
+                link = link_of(event)
+                deliveries.setdefault(link, 0)
+                flows.add(link)
+            else:
+                break
+            pop(collector)
+        return [(link, count, link in flows) for link, count in deliveries.items()]
+
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+        """See `Loops`."""
+        current, partial, settled_of = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_settled
+        pending, aborted, settle = lib.pn_delivery_pending, lib.pn_delivery_aborted, lib.pn_delivery_settle
+        recv, advance = lib.pn_link_recv, lib.pn_link_advance
+        unpack, buffer, room = ffi.unpack, self._buffer, self._room
+        limit = most_bytes or sys.maxsize
+        deliveries: list[Delivery] = []
+        messages: list[bytes] = []
+        settled = False
+        while len(messages) < most:
+            delivery = current(link)
+            if not delivery or partial(delivery):
+                break
+            if settled_of(delivery) is not settled:
+                if messages:
+                    break
+                settled = not settled
+            size = pending(delivery)
+            if size > limit and not aborted(delivery):
+                break
+            into = buffer if size <= room else _uncleared("char[]", size)
+            if size and recv(link, into, size) == size:
+                messages.append(unpack(into, size))
+            elif aborted(delivery):
+                settle(delivery)  # advances, too
+                continue
+            else:
+                messages.append(b"")
+            if settled:
+                settle(delivery)  # advances, too
+            else:
+                advance(link)
+            deliveries.append(delivery)
+        return deliveries, messages, settled
+
+    def send(
+        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+    ) -> Sequence[Delivery]:
+        """See `Loops`."""
+        new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
+        tag, raw_tag = self._tag, ffi.buffer(self._tag_bytes)
+        sent: list[Delivery] = []
+        for number, message in zip(numbers, messages, strict=True):
+            _put_tag(raw_tag, 0, number & 0xFFFFFFFF)
+            delivery = new(link, tag)
+            send(link, message, len(message))
+            advance(link)
+            if settled:
+                settle(delivery)
+            else:
+                sent.append(delivery)
+        return sent
+
+    def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
+        """See `Loops`."""
+        update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
+        for delivery in deliveries:
+            update(delivery, state)
+            settle(delivery)
+
+    def settle_accepted(self, deliveries: Sequence[Delivery]) -> int:
+        """See `Loops`."""
+        state_of, settle, accepted = lib.pn_delivery_remote_state, lib.pn_delivery_settle, lib.PN_ACCEPTED
+        for at, delivery in enumerate(deliveries):
+            if state_of(delivery) != accepted:
+                return at
+            settle(delivery)
+        return len(deliveries)
+
+    def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+        """See `Loops`."""
+        view, at = ffi.from_buffer(data), 0
+        while at < len(data):
+            capacity = lib.pn_transport_capacity(transport)
+            if capacity <= 0:
+                return
+            taken = lib.pn_transport_push(transport, view + at, min(capacity, len(data) - at))
+            if taken <= 0:
+                return
+            at += taken
+
+    def output(self, transport: Pointer, buffer: bytearray) -> int:
+        """See `Loops`."""
+        view, total = ffi.from_buffer(buffer), 0
+        while total < len(buffer) and (pending := lib.pn_transport_pending(transport)) > 0:
+            size = min(pending, len(buffer) - total)
+            lib.pn_transport_peek(transport, view + total, size)
+            lib.pn_transport_pop(transport, size)
+            total += size
+        return total
+
+
+_uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
+
+
+class CompiledLoops:
+    """The loops in C: a delivery is its address."""
+
+    language = "C"
+
+    def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
+        """See `Loops`."""
+        noted = _compiled.note_events(_address(collector))
+        return [(ffi.cast("pn_link_t *", link), deliveries, flow) for link, deliveries, flow in noted]
+
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+        """See `Loops`."""
+        return _compiled.read(_address(link), most, most_bytes)  # type: ignore[no-any-return]
+
+    def send(
+        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+    ) -> Sequence[Delivery]:
+        """See `Loops`."""
+        sent = _compiled.send(_address(link), numbers, messages, settled)
+        return memoryview(sent).cast("P")
+
+    def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
+        """See `Loops`."""
+        _compiled.settle(deliveries, state)
+
+    def settle_accepted(self, deliveries: Sequence[Delivery]) -> int:
+        """See `Loops`."""
+        return int(_compiled.settle_accepted(deliveries))
+
+    def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+        """See `Loops`."""
+        _compiled.feed(_address(transport), data)
+
+    def output(self, transport: Pointer, buffer: bytearray) -> int:
+        """See `Loops`."""
+        return int(_compiled.output(_address(transport), buffer))
+
+
+def _address(pointer: Pointer) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+def _load() -> Any:  # noqa: ANN401 - a module without types
+    """Return the compiled module, bound to the engine; None if there is none or Python is asked for."""
+    if os.environ.get("RSTREAMS_PURE") == "1":
+        return None
+    try:
+        compiled = import_module("rstreams.net._proton._loops")
+        addresses = tuple(_address(ffi.addressof(lib, name)) for name in compiled.NAMES)
+    except (ImportError, AttributeError):  # not built, or built for another engine
+        return None
+    compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW)
+    return compiled
+
+
+_compiled: Final = _load()
+
+
+def choose_loops() -> Loops:
+    """Return the loops for one connection: those in C, if there are."""
+    return PythonLoops() if _compiled is None else CompiledLoops()
+
+
+LOOPS: Final = choose_loops().language
+"""The language the loops of this process are written in."""
+
+_log.debug("the loops over the engine run in %s", LOOPS)

@@ -1,0 +1,36 @@
+"""The loops over the engine are written twice, in C and in Python: what is at stake in them is tested over both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rstreams.net._proton import engine, loops
+
+BOTH_WAYS = {
+    "test_differential",
+    "test_engine_limits",
+    "test_hostile_peers",
+    "test_loops",
+    "test_random_frames",
+    "test_scripted_ends",
+    "test_scripted_faults",
+    "test_scripted_peer",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
+        metafunc.fixturenames.append("language")
+        metafunc.parametrize("language", ["C", "Python"], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def language(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Have every engine made here use the loops written in one language."""
+    if request.param == "C" and loops._compiled is None:
+        pytest.skip("the loops in C are not built, or RSTREAMS_PURE=1 is set")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "choose_loops", loops.CompiledLoops if request.param == "C" else loops.PythonLoops)
+        yield request.param

@@ -1,0 +1,68 @@
+"""The module in C: it takes nothing it does not know, and is there to be passed over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from cproton_ffi import lib
+
+from rstreams.net._proton import loops
+from tests.net.engines import Engines
+
+pytestmark = pytest.mark.skipif(
+    loops._compiled is None, reason="the loops in C are not built, or RSTREAMS_PURE=1 is set"
+)
+
+FUNCTIONS = 0 if loops._compiled is None else len(loops._compiled.NAMES)
+
+
+@pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])
+def test_what_is_no_pointer_is_refused(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        loops._compiled.read(*arguments)
+
+
+def test_a_delivery_that_is_no_pointer_is_refused() -> None:
+    for wrong in ([0], ["delivery"], (1,), None):
+        with pytest.raises((TypeError, ValueError)):
+            loops._compiled.settle(wrong, lib.PN_ACCEPTED)
+
+
+@pytest.mark.parametrize("addresses", [(), (1,) * 20, (0,) * FUNCTIONS, ("pn_link_recv",) * FUNCTIONS, [1] * FUNCTIONS])
+def test_a_table_that_does_not_fit_is_refused_and_the_old_one_stays(addresses: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        loops._compiled.bind(addresses, 1, 2, 3)
+    Engines().free()
+
+
+def test_nothing_runs_before_the_functions_are_known() -> None:
+    program = f"""
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("_loops", {loops._compiled.__file__!r})
+module = module_from_spec(spec)
+spec.loader.exec_module(module)
+for call in (
+    lambda: module.read(1, 1, 0), lambda: module.send(1, [], [], False), lambda: module.settle([1], 1),
+    lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
+    lambda: module.feed(1, b"x"), lambda: module.output(1, bytearray(1)),
+):
+    try:
+        call()
+    except RuntimeError as error:
+        assert str(error) == "bind comes first"
+    else:
+        raise AssertionError(call)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=50)
+
+
+def test_the_environment_can_ask_for_python() -> None:
+    environ = {**os.environ, "RSTREAMS_PURE": "1"}
+    program = "from rstreams.net._proton import loops; print(loops.choose_loops().language)"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environ, check=True, capture_output=True, text=True, timeout=50)
+    assert done.stdout == "Python\n"
