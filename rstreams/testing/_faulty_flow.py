@@ -26,7 +26,7 @@ from typing import Final, Protocol
 import trio
 
 from rstreams.runtime.scope import open_nursery
-from rstreams.testing._faults import Conditions, FaultTrigger, OneWay
+from rstreams.testing.faults import Conditions, FaultTrigger, OneWay
 from rstreams.testing.seen_frames import SEEN_BYTES, SeenFrame, is_amqp, read_frame
 
 BUFFER_BYTES: Final = 256 * 1024
@@ -272,24 +272,24 @@ class Flow:
 
     async def _write(self, piece: bytes) -> int:
         """Send bytes, and return how many of them have left; nothing else runs between that and what follows."""
-        while True:
+        sent = 0
+        while not sent:
             try:
                 sent = os.write(self._sink.socket.fileno(), piece)
-                break
             except BlockingIOError:
                 with trio.CancelScope() as self._sending:
                     await trio.lowlevel.wait_writable(self._sink.socket)
                 if self._sending.cancelled_caught:
                     return 0  # the conditions have changed, or a trigger has come
-            except (OSError, trio.ClosedResourceError):
+            except OSError:
                 if not self._sink_gone:
                     self._sink_gone = True
                     self._connection.broken(self._way)
                 return 0
-        flipped = [at for at in self._flips if at < self.position + sent]
-        for at in flipped:
-            del self._flips[at]
-        self._connection.passed(self._way, passed=sent, corrupted=len(flipped))
+        end = self.position + sent
+        flipped = sum(self.position <= at < end for at in self._flips)
+        self._flips = {at: flip for at, flip in self._flips.items() if at >= end}
+        self._connection.passed(self._way, passed=sent, corrupted=flipped)
         return sent
 
     def _pass_end(self, run: _Run) -> None:

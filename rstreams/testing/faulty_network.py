@@ -27,7 +27,8 @@ import trio
 
 from rstreams.errors import ConfigError
 from rstreams.runtime.scope import open_nursery
-from rstreams.testing._faults import (
+from rstreams.testing._faulty_flow import Flow
+from rstreams.testing.faults import (
     HOST,
     WAYS,
     Conditions,
@@ -41,7 +42,6 @@ from rstreams.testing._faults import (
     check_direction,
     parse_peer,
 )
-from rstreams.testing._faulty_flow import Flow
 from rstreams.testing.seen_frames import Performative, SeenFrame
 
 __all__ = ["FaultTrigger", "FaultyConnection", "FaultyNetwork"]

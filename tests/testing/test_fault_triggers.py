@@ -65,6 +65,20 @@ async def test_a_trigger_may_fire_in_every_connection_or_in_one() -> None:
         assert (always.fired, second.fired) == (2, 1)
 
 
+async def test_faults_that_end_a_connection_end_the_one_where_the_trigger_fires() -> None:
+    async with peer_and_network() as (peer, network), await dial(network) as first, await dial(network) as second:
+        trigger = network.after(bytes=1, direction="to_peer").half_open(closed="peer")
+        streams = [await peer.stream(1), await peer.stream(2)]
+        await second.send_all(b"x")
+        await trigger.done()
+        await first.send_all(b"yy")
+        await first.send_eof()
+        assert sorted([await rest(stream) for stream in streams]) == [(b"x", "end"), (b"yy", "end")]
+        assert repr(trigger) == "<fault after 1 bytes, direction to_peer, fired 1 times>"
+        assert repr(network.when("open")) == "<fault before open number 1, direction both, fired 0 times>"
+        assert repr(network.live[0]).startswith("<connection 1 of <faulty network 127.0.0.1:")
+
+
 async def test_a_cancelled_trigger_does_nothing() -> None:
     async with joined() as (network, client, peer):
         network.after(bytes=1).reset().cancel()

@@ -47,6 +47,16 @@ async def test_a_reset_of_one_end_reaches_the_other(who: str) -> None:
         await until(lambda: not network.live)
 
 
+async def test_who_goes_on_sending_to_a_peer_that_is_gone_is_reset() -> None:
+    async with joined() as (network, client, peer):
+        await peer.aclose()
+        assert await rest(client) == (b"", "end")
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await client.send_all(b"is anybody there?")
+        await until(lambda: not network.live)
+
+
 async def test_nobody_behind_the_network_is_a_reset() -> None:
     with trio.socket.socket() as unused:
         await unused.bind(("127.0.0.1", 0))
@@ -246,6 +256,17 @@ async def test_a_byte_is_corrupted_at_its_offset() -> None:
         await client.send_all(b"ab")
         assert await exactly(peer, 2) == b"Ab"
         assert network.bytes_corrupted == 2
+
+
+async def test_a_byte_that_was_swallowed_is_not_corrupted() -> None:
+    async with joined() as (network, client, peer):
+        network.corrupt(at_byte=1).blackhole()
+        await client.send_all(b"abc")
+        await until(lambda: network.bytes_swallowed == 3)
+        network.live[0]._flows["to_peer"].change({"blackhole": False})
+        await client.send_all(b"abc")
+        assert await exactly(peer, 3) == b"abc"
+        assert network.bytes_corrupted == 0
 
 
 async def test_bytes_are_corrupted_by_chance_wherever_they_are_cut() -> None:

@@ -14,6 +14,8 @@ import trio
 from rstreams.errors import ConfigError
 from rstreams.testing.seen_frames import PERFORMATIVES, Performative, SeenFrame
 
+__all__ = ["FaultTrigger", "Faults"]
+
 OneWay: TypeAlias = Literal["to_peer", "to_client"]
 Direction: TypeAlias = Literal["to_peer", "to_client", "both"]
 Side: TypeAlias = Literal["client", "peer"]
