@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from rstreams.errors import ConfigError
+from rstreams.tls import ClientCertificate
 
 MAX_NAME_BYTES: Final = 4096
 """The longest address or container id: an attach must fit into one frame of the peer."""
@@ -55,6 +56,31 @@ def check_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
             msg = f"users: the name and the password of user {user!r:.80} have more than {MAX_CREDENTIALS_BYTES} bytes"
             raise ConfigError(msg)
     return dict(users)
+
+
+CertificateUsers: TypeAlias = "Mapping[str, str] | Callable[[ClientCertificate], str | None]"
+"""Who the owner of a certificate is: users by subject, or a function of the certificate; None lets nobody in."""
+
+
+def check_certificate_users(certificate_users: CertificateUsers | None) -> CertificateUsers | None:
+    """Return what says who a certificate's owner is, a mapping as a copy.
+
+    Errors: `ConfigError` unless it is None, a function, or a mapping of user names by certificate subject.
+    """
+    if certificate_users is None or (callable(certificate_users) and not isinstance(certificate_users, Mapping)):
+        return certificate_users
+    if not isinstance(certificate_users, Mapping):
+        kind = type(certificate_users).__name__
+        msg = f"certificate_users must be a mapping of user names by certificate subject, or a function, not {kind}"
+        raise ConfigError(msg)
+    for subject, user in certificate_users.items():
+        if not isinstance(subject, str) or "=" not in subject:
+            msg = f"certificate_users: {subject!r} is no subject of a certificate, such as 'CN=alice,O=Example'"
+            raise ConfigError(msg)
+        if not user or not _can_be_sent(user):
+            msg = f"certificate_users: the user of {subject!r} must be a name, not {user!r}"
+            raise ConfigError(msg)
+    return dict(certificate_users)
 
 
 def _can_be_sent(text: object) -> bool:

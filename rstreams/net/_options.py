@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 from rstreams.errors import ConfigError
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
+
+DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
+DEFAULT_MAX_FRAME_BYTES: Final = 64 * 1024
+DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_MAX_LINKS: Final = 1024
+DEFAULT_MAX_SESSIONS: Final = 256
 
 MIN_FRAME_BYTES: Final = 512
 """What every peer must take (2.7.1)."""
@@ -28,8 +35,16 @@ def check_connect_timeout(connect_timeout_s: float) -> None:
 
     Errors: `ConfigError` unless it is more than 0 seconds.
     """
-    if not _is_number(connect_timeout_s) or not connect_timeout_s > 0:
-        msg = f"connect_timeout_s={connect_timeout_s!r}: it must be more than 0 seconds"
+    check_time("connect_timeout_s", connect_timeout_s)
+
+
+def check_time(option: str, seconds: float) -> None:
+    """Check a time limit.
+
+    Errors: `ConfigError` unless it is more than 0 seconds.
+    """
+    if not _is_number(seconds) or not seconds > 0:
+        msg = f"{option}={seconds!r}: it must be more than 0 seconds"
         raise ConfigError(msg)
 
 
@@ -41,6 +56,41 @@ def check_max_frame(max_frame_bytes: int) -> None:
     whole = isinstance(max_frame_bytes, int) and not isinstance(max_frame_bytes, bool)
     if not whole or not MIN_FRAME_BYTES <= max_frame_bytes <= 2**32 - 1:
         msg = f"max_frame_bytes={max_frame_bytes!r}: frames must be allowed {MIN_FRAME_BYTES} to {2**32 - 1} bytes"
+        raise ConfigError(msg)
+
+
+def check_max_message(max_message_bytes: int | None) -> int:
+    """Return the size of the largest message, 0 for None: any size.
+
+    Errors: `ConfigError` unless it is None or a whole number of 1 to 2^63-1 bytes.
+    """
+    if max_message_bytes is None:
+        return 0
+    return check_count("max_message_bytes", max_message_bytes, "bytes", most=2**63 - 1)
+
+
+def check_count(option: str, value: int, what: str, *, most: int = 2**31 - 1) -> int:
+    """Return a limit.
+
+    Errors: `ConfigError` unless it is a whole number from 1 to `most`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        msg = f"{option}={value!r}: it must be a whole number of 1 to {most} {what}"
+        raise ConfigError(msg)
+    return value
+
+
+def check_tls(tls: ssl.SSLContext | None, *, server: bool) -> None:
+    """Check a TLS context.
+
+    Errors: `ConfigError` unless it is None or a context for this side.
+    """
+    wanted = "rstreams.tls.server_context(...)" if server else "rstreams.tls.client_context(...)"
+    if tls is not None and not isinstance(tls, ssl.SSLContext):
+        msg = f"tls={tls!r}: it must be None or an ssl.SSLContext, such as {wanted} makes"
+        raise ConfigError(msg)
+    if tls is not None and tls.protocol is (ssl.PROTOCOL_TLS_CLIENT if server else ssl.PROTOCOL_TLS_SERVER):
+        msg = f"tls={tls!r}: the context is made for the other side of a connection; use {wanted}"
         raise ConfigError(msg)
 
 

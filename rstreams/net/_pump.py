@@ -51,6 +51,9 @@ SLICE_S: Final = 0.005
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
 
+GOODBYE_TIMEOUT_S: Final = 1.0
+"""How long the end of the stream itself may take after that, in seconds."""
+
 
 class LinkEnd(Endpoint, Protocol):
     """An end of a link that makes its link when it gets a driver: `LinkSubscription`, `LinkSubscriber`."""
@@ -61,7 +64,7 @@ class LinkEnd(Endpoint, Protocol):
 
 
 class Pump:
-    """One AMQP connection over one byte stream.
+    """One AMQP connection over one byte stream: a `Carrier` that does not return once it is lost.
 
     Context: `run` is the owner task; every other method is called from tasks of the same trio run.
 
@@ -71,6 +74,8 @@ class Pump:
         error: Why it ended; None while it lives, and when it was closed from this side.
         engine: The connection in the engine.
     """
+
+    returns: Final = False
 
     def __init__(
         self,
@@ -138,6 +143,9 @@ class Pump:
                     nursery.start_soon(self._receive)
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
+                if self.error is None:
+                    with trio.move_on_after(GOODBYE_TIMEOUT_S):
+                        await self._stream.aclose()  # TLS has a goodbye of its own
         finally:
             end = self._end
             self._over = True  # before links hear of it: what they attach now comes too late
@@ -165,6 +173,10 @@ class Pump:
                 await self._ended.wait()
         finally:
             self._owner.cancel()
+
+    def cut(self) -> None:
+        """End the connection at once: the peer sees it break."""
+        self._owner.cancel()
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -9,27 +10,45 @@ from urllib.parse import unquote, urlsplit
 from rstreams.errors import ConfigError
 
 DEFAULT_PORT: Final = 5672
+DEFAULT_TLS_PORT: Final = 5671
 
+_PORT_OF: Final = {"amqp": DEFAULT_PORT, "amqps": DEFAULT_TLS_PORT}
 _PORTS: Final = "a number from 1 to 65535"
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAddress:
-    """A peer's host and port, and the credentials to show it; the password is in no repr."""
+    """A peer's host and port, whether it speaks TLS, and the credentials to show it; the password is in no repr."""
 
     host: str
     port: int = DEFAULT_PORT
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    tls: bool = False
 
     def __str__(self) -> str:
         """Return host and port, as in a url."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """The url, without credentials."""
+        return f"{'amqps' if self.tls else 'amqp'}://{self}"
+
+
+def is_loopback(host: str) -> bool | None:
+    """Tell whether an address leads to this machine alone; None for a name, which has to be looked up."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
 
 def parse_url(url: str) -> PeerAddress:
-    """Return what an `amqp://[user:password@]host[:port]` url says.
+    """Return what an `amqp://[user:password@]host[:port]` url says; `amqps` is AMQP over TLS.
 
     Errors: `ConfigError` that says what is wrong with it, without its password.
     """
@@ -41,8 +60,8 @@ def parse_url(url: str) -> PeerAddress:
         port = parts.port
     except ValueError:  # its text may show a part of the password
         raise _bad_url(url, f"its host or port cannot be; a port is {_PORTS}") from None
-    if parts.scheme != "amqp":
-        raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp'")
+    if parts.scheme not in _PORT_OF:
+        raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp', or 'amqps' for TLS")
     if not parts.hostname:
         raise _bad_url(url, "it names no host")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
@@ -57,7 +76,8 @@ def parse_url(url: str) -> PeerAddress:
     password = unquote(parts.password) if parts.password is not None else None
     if "\0" in f"{user}{password}":
         raise _bad_url(url, "there is a NUL character in its user or password")
-    return PeerAddress(parts.hostname, DEFAULT_PORT if port is None else port, user, password)
+    scheme = parts.scheme
+    return PeerAddress(parts.hostname, _PORT_OF[scheme] if port is None else port, user, password, scheme == "amqps")
 
 
 def parse_place(place: str) -> PeerAddress:
@@ -90,4 +110,4 @@ def _bad_url(url: str, why: str) -> ConfigError:
         scheme, slashes, _ = before.partition("//")
         known = slashes and scheme.endswith(":") and ":" not in scheme[:-1]  # else it may be a part of the password
         url = f"{scheme}//***@{after}" if known else f"***@{after}"
-    return ConfigError(f"url={url!r}: {why} (amqp://[user:password@]host[:port])")
+    return ConfigError(f"url={url!r}: {why} (amqp[s]://[user:password@]host[:port])")

@@ -17,7 +17,7 @@ from rstreams import Node
 from rstreams._codec import Described, decode_value
 from rstreams._codec.encode import NULL, encode_sized, encode_string, encode_symbol
 from rstreams.errors import AuthenticationFailed, RemoteProtocolError, RStreamsError
-from rstreams.net.security import MAX_SASL_FRAME_BYTES, authenticate
+from rstreams.net.security import MAX_SASL_FRAME_BYTES, Admission, authenticate
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, described, frame, open_frame
 
 USERS = {"alice": "sesame", "bob": "", "jürgen": "über"}
@@ -47,7 +47,7 @@ async def talk(users: Mapping[str, str] | None, *said: bytes) -> tuple[Any, list
     async def serve() -> None:
         nonlocal result
         try:
-            result = await authenticate(server, users)
+            result = await authenticate(server, Admission(users))
         except RStreamsError as error:
             result = error
         await server.send_eof()

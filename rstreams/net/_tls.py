@@ -1,0 +1,147 @@
+"""TLS on a connection's way: `trio.SSLStream`, and its errors in words that say what to do.
+
+The engine knows nothing of it. In TLS 1.3 a client that the server refuses hears so only when it reads for the first
+time, long after its own handshake: so the stream remembers what it was told.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+import trio
+
+from rstreams.errors import AuthenticationFailed, Condition, ConnectFailed, RemoteProtocolError, TransportError
+from rstreams.net.address import PeerAddress
+from rstreams.tls import ClientCertificate
+
+# What OpenSSL calls it when certificates are refused (`man verify`).
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21})
+_OTHER_NAME: Final = frozenset({62, 63, 64})
+
+# Alerts (RFC 8446 section 6.2) by which a peer refuses a certificate, or says that there is none.
+_ALERTS_ON_CERTIFICATES: Final = (
+    "CERTIFICATE",  # bad, expired, revoked, unknown, required, unsupported
+    "UNKNOWN_CA",
+    "ACCESS_DENIED",
+    "DECRYPT_ERROR",
+)
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH")
+
+
+class TlsStream(trio.abc.Stream):
+    """A stream over TLS that remembers how TLS failed."""
+
+    def __init__(self, stream: trio.SSLStream[trio.abc.Stream]) -> None:
+        self._stream = stream
+        self._failure: ssl.SSLError | None = None
+
+    def refusal(self, address: PeerAddress) -> TransportError | None:
+        """Return what the peer's alert means, if TLS failed."""
+        return None if self._failure is None else _client_error(address, self._failure)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send; see `trio.abc.SendStream`."""
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait for room; see `trio.abc.SendStream`."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Receive; see `trio.abc.ReceiveStream`."""
+        try:
+            return await self._stream.receive_some(max_bytes)
+        except trio.BrokenResourceError as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                self._failure = error.__cause__
+            raise
+
+    async def aclose(self) -> None:
+        """Tell the peer that nothing more comes (RFC 8446 section 6.1), and close."""
+        await self._stream.aclose()
+
+
+async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.SSLContext) -> TlsStream:
+    """Do the handshake as the client.
+
+    Errors: `ConnectFailed` if the peer speaks no TLS or its certificate is not to be trusted; `AuthenticationFailed` if
+        it wants another certificate from this side.
+    """
+    tls = trio.SSLStream(stream, context, server_hostname=address.host, https_compatible=True)
+    try:
+        await tls.do_handshake()
+    except trio.BrokenResourceError as error:
+        raise _client_error(address, error.__cause__) from error
+    return TlsStream(tls)
+
+
+async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[TlsStream, ClientCertificate | None]:
+    """Do the handshake as the server; return also the client's certificate, if it has shown one that was verified.
+
+    Errors: `RemoteProtocolError` if the client speaks no TLS; `AuthenticationFailed` if its certificate is refused.
+    """
+    tls = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+    try:
+        await tls.do_handshake()
+    except trio.BrokenResourceError as error:
+        raise _server_error(error.__cause__) from error
+    found = tls.getpeercert()
+    return TlsStream(tls), ClientCertificate.from_peer(found) if found else None
+
+
+def _client_error(address: PeerAddress, cause: BaseException | None) -> TransportError:
+    """Return what a failure of TLS means to a client."""
+    reason = _reason(cause)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return ConnectFailed(f"the certificate of {address} is not to be trusted: {_why_not(address, cause)}")
+    if any(each in reason for each in _NO_TLS):
+        return ConnectFailed(f"{address} does not speak TLS: plain AMQP is amqp://, and TLS has a port of its own")
+    if "ALERT" in reason:
+        text = f"({reason.lower().replace('_', ' ')})"
+        if any(each in reason for each in _ALERTS_ON_CERTIFICATES):
+            return AuthenticationFailed(
+                f"{address} refused this side's certificate, or wants one {text}: "
+                "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
+            )
+        return ConnectFailed(f"{address} refused TLS as this side speaks it {text}")
+    if reason:
+        return ConnectFailed(f"TLS with {address} failed ({reason.lower().replace('_', ' ')})")
+    return ConnectFailed(f"{address} hung up during the TLS handshake; plain AMQP is amqp://")
+
+
+def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
+    code, told = error.verify_code, error.verify_message.rstrip(".")
+    if code == _EXPIRED:
+        return "it has expired; its owner has to renew it"
+    if code == _NOT_YET_VALID:
+        return "it is not valid yet; is the clock right?"
+    if code in _OTHER_NAME:
+        return f"it is for another host than {address.host!r} ({told}); connect by a name that stands in it"
+    if code in _NOT_TRUSTED:
+        ca = "tls=rstreams.tls.client_context(ca_file=...)"
+        return f"no authority that is trusted here has signed it ({told}); name the one that has with {ca}"
+    return told
+
+
+def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteProtocolError:
+    """Return what a failure of TLS means to a server."""
+    reason = _reason(cause)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(f"its certificate was refused: {cause.verify_message.rstrip('.')}")
+    if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
+        return AuthenticationFailed("it has shown no client certificate, and this listener wants one")
+    if "ALERT" in reason:
+        text = f"it refused this side's certificate, or TLS as this side speaks it ({reason.lower().replace('_', ' ')})"
+    elif any(each in reason for each in _NO_TLS):
+        text = "it does not speak TLS, and this listener nothing else: amqps://"
+    elif reason:
+        text = f"the TLS handshake failed ({reason.lower().replace('_', ' ')})"
+    else:
+        text = "it hung up during the TLS handshake"
+    return RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
+
+
+def _reason(cause: BaseException | None) -> str:
+    return (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
