@@ -202,8 +202,13 @@ class Sharing(Generic[T, M]):
         self.joining += 1
         try:
             member.subscriber.on_subscribe(member)
+        except BaseException:
+            member.ended = True  # 2.13
+            raise
         finally:
             self.joining -= 1
+            if member.ended and self.connected and not self.finished:  # the others may have left meanwhile
+                self._see_if_deserted()
         if not member.ended:
             self._place(member)
             self.members.append(member)
@@ -268,9 +273,13 @@ class Sharing(Generic[T, M]):
             if self._next_turn is not None:  # its scope may be closing, and the turn with it
                 self._next_turn.cancel()
                 self._next_turn = None
-            if not self.members and self.on_deserted is not None:
-                self.on_deserted()
+            self._see_if_deserted()
             self.update()
+
+    def _see_if_deserted(self) -> None:
+        """Call `on_deserted` if nobody is there, and nobody is just coming."""
+        if not self.members and not self.joining and self.on_deserted is not None:
+            self.on_deserted()
 
     def refuse(self, member: M, error: BaseException) -> None:
         """Deal with what a member's subscriber raised; called while that is being handled."""

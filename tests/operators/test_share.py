@@ -422,3 +422,26 @@ def test_it_can_stand_in_the_midst_of_a_pipeline() -> None:
 def test_a_window_that_cannot_be(window: int) -> None:
     with pytest.raises(ConfigError, match=r"share\(window=.*\): window must be 1 or more items"):
         share(range_(3), window=window)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_the_last_one_leaves_while_another_one_is_coming(stays: bool) -> None:  # noqa: FBT001 - a parameter
+    source, first = ManualPublisher[int](), ProbeSubscriber[int](1)
+    shared = share(source)
+    shared.subscribe(first)
+
+    class Follows(ProbeSubscriber[int]):
+        def on_subscribe(self, subscription: Subscription) -> None:
+            super().on_subscribe(subscription)
+            first.cancel()
+            if not stays:
+                subscription.cancel()
+
+    probe = Follows(2)
+    shared.subscribe(probe)
+
+    assert source.cancelled is not stays
+    assert source.subscriptions == 1
+    if stays:
+        source.next(1)
+        assert probe.items == [1]
