@@ -24,8 +24,10 @@ def distinct(source: Publisher[T], key: Callable[[T], object] | None = None) -> 
         key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
             item itself, by default. Keys must be hashable.
 
-    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done. Every key
-        is remembered for the length of the stream, without limit; items are not kept.
+    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one. Every key is remembered
+        for the length of the stream, without limit.
+    Holds: None: an item is passed on at once, for the subscriber to hold, or dropped, and then it is done. What is kept
+        are keys, from which nothing is ever emitted; so there is nothing that an `ack` could wait for.
     Errors: What `key` raises, and a key that is not hashable (`TypeError`), ends the stream; the item counts as failed.
     Cancels: The source, when that happens.
     Spec: Reactive Streams 1.1, 2.13, 3.3.
