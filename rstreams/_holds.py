@@ -8,9 +8,10 @@ holds what it emitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rstreams.abc import Hold
+if TYPE_CHECKING:
+    from rstreams.abc import Hold
 
 
 class SharedHold:

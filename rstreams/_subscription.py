@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 from rstreams._holds import NO_HOLD
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import SpecViolation
 
 R = TypeVar("R")
@@ -37,11 +38,26 @@ def require_subscriber(subscriber: object) -> None:
         raise TypeError(msg)
 
 
-def require_subscription(subscription: object) -> None:
-    """Raise `TypeError` for a subscription that is None (2.13)."""
+def require_subscription(subscription: Subscription | None) -> None:
+    """Raise `TypeError` for a subscription that is None (2.13), or lacks a method."""
     if subscription is None:
         msg = "on_subscribe() takes a Subscription, not None (Reactive Streams rule 2.13)"
         raise TypeError(msg)
+    for method in _unwritten(type(subscription)):
+        if method not in getattr(subscription, "__dict__", ()):
+            how = ": return rstreams.abc.NO_HOLD if its items need no acknowledgement" if method == "hold" else ""
+            msg = f"on_subscribe() takes a Subscription, but {subscription!r} has no method {method}(){how}"
+            raise TypeError(msg)
+
+
+@lru_cache(maxsize=256)
+def _unwritten(kind: object) -> tuple[str, ...]:
+    """Return the methods a kind of subscription lacks, or has only from the protocol, which does nothing in them."""
+    return tuple(
+        method
+        for method in ("request", "cancel", "hold")
+        if getattr(kind, method, None) in (None, getattr(Subscription, method))
+    )
 
 
 def checked_error(error: BaseException | None) -> BaseException:

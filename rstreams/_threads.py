@@ -1,7 +1,7 @@
 """The thread a subscription belongs to: the one it was made in, and the only one that may call it.
 
 Signals are plain calls without locks, so a call from another thread could run in the middle of any other. It is refused
-before it has changed anything; other threads go through `rstreams.blocking` or a portal.
+before it has changed anything; other threads cross by `trio.from_thread.run_sync`, `rstreams.blocking` or a portal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def refuse_thread(call: str, owner: int) -> None:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     msg = (
         f"{call} was called in thread {threading.current_thread().name!r}, but the subscription belongs to thread "
-        f"{names.get(owner, owner)!r}: call it there, by a portal such as rstreams.blocking has"
+        f"{names.get(owner, owner)!r}: call it there, for instance by `trio.from_thread.run_sync`, "
+        "or use rstreams.blocking"
     )
     rule = "2.7"
     raise SpecViolation(rule, msg)

@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
+from rstreams._holds import NO_HOLD
+
 __all__ = [
+    "NO_HOLD",
     "Cancellable",
     "Event",
     "Hold",
@@ -57,7 +60,11 @@ class Hold(Protocol):
 
 @runtime_checkable
 class Subscription(Protocol):
-    """The link between one publisher and one subscriber: demand goes up through it."""
+    """The link between one publisher and one subscriber: demand goes up through it.
+
+    All three methods are needed, `hold` too: a subscription without is refused when it reaches a stage. One whose
+    items need no acknowledgement answers `hold` with `rstreams.abc.NO_HOLD`.
+    """
 
     def request(self, n: int) -> None:
         """Ask for `n` more items; demand adds up and saturates at 2^63-1, which means unbounded.
@@ -80,7 +87,7 @@ class Subscription(Protocol):
         """Take a hold on the item being delivered; only valid inside the subscriber's `on_next`.
 
         A stage that keeps an item past the return of `on_next` takes a hold and releases it when it is through
-        with the item. A source whose items need no acknowledgement answers with a hold that does nothing.
+        with the item. A source whose items need no acknowledgement returns `NO_HOLD`, which does nothing.
         """
         ...
 

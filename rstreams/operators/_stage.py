@@ -26,6 +26,7 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import CO_COROUTINE, iscoroutinefunction
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
@@ -300,11 +301,45 @@ class Joined(Watched, Generic[R]):
             self._begins(stage)
 
 
-def require_at_least(operator: str, option: str, value: object, least: int) -> None:
-    """Raise `ConfigError` unless `value` is a number of items, `least` or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        msg = f"{operator}({option}={value!r}): {option} must be {least} or more items"
+def require_at_least(operator: str, option: str, value: object, least: int, unit: str = " items") -> None:
+    """Raise `ConfigError` unless `value` is a whole number, `least` or more; `unit` is "" if it counts no items."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = f"{operator}({option}={value!r}): {option} must be a whole number, {least} or more{unit}"
         raise ConfigError(msg)
+    if value < least:
+        msg = f"{operator}({option}={value!r}): {option} must be {least} or more{unit}"
+        raise ConfigError(msg)
+
+
+def require_callable(operator: str, option: str, function: object) -> None:
+    """Raise `TypeError` unless `function` can be called."""
+    if not callable(function):
+        msg = f"{operator}({option}): {option} must be a function, not {function!r}"
+        raise TypeError(msg)
+
+
+def require_plain(operator: str, option: str, function: object, instead: str) -> None:
+    """Raise `TypeError` for what cannot be called, and for an async function, which nobody would await.
+
+    Args:
+        operator: The operator's name.
+        option: What it calls the function.
+        function: What the user gave.
+        instead: What to do with an async function: the end of the text.
+    """
+    require_callable(operator, option, function)
+    if is_async(function):
+        msg = f"{operator}({option}): nobody would await {option}, but {function!r} is async: {instead}"
+        raise TypeError(msg)
+
+
+def is_async(function: object) -> bool:
+    """Tell whether calling `function` returns a coroutine."""
+    code = getattr(function, "__code__", None)
+    if code is not None:  # a function or a method, as most are
+        return bool(code.co_flags & CO_COROUTINE)
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
+    return iscoroutinefunction(function) or iscoroutinefunction(call)
 
 
 def require_publisher(what_must_be: str, value: Publisher[R]) -> Publisher[R]:

@@ -9,6 +9,7 @@ from rstreams._demand import demand_error
 from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts, Watched
 from rstreams._subscription import require_subscriber
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 
 
@@ -31,7 +32,7 @@ class ItemlessPublisher(Watched):
 
 
 class _Itemless:
-    __slots__ = ("__weakref__", "_requested", "_subscriber", "ended")
+    __slots__ = ("__weakref__", "_requested", "_subscriber", "_thread", "ended")
 
     label = "never"  # the others end before anyone could look
 
@@ -39,6 +40,7 @@ class _Itemless:
         self._subscriber = subscriber
         self._requested = 0
         self.ended = False
+        self._thread = get_ident()
 
     def end(self) -> bool:
         """End the subscription, and tell whether it had not ended before."""
@@ -46,6 +48,8 @@ class _Itemless:
         return not ended
 
     def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
         error = demand_error(n)
         if error is None:
             self._requested += n
@@ -53,6 +57,8 @@ class _Itemless:
             self._subscriber.on_error(error)  # 3.9
 
     def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
         self.ended = True
 
     def counts(self) -> Counts:

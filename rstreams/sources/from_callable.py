@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
-from rstreams.abc import Publisher
-from rstreams.operators.map import map as map_
-from rstreams.operators.map_async import map_async
+from rstreams._scheduler import bound_scheduler, current_scheduler
+from rstreams._subscription import ENDED
+from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
+from rstreams.operators._stage import Lifted, Stage, require_callable
 from rstreams.sources.of import of
 
 T = TypeVar("T")
@@ -25,13 +26,14 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
         --7|
 
     Args:
-        function: Takes nothing. A plain function must not block; an async function is awaited in a task of its own.
+        function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited, that
+            is awaited in a task of its own.
 
     Demand: The first request calls it.
-    Errors: What `function` raises ends the stream with that very exception. A plain function that returns a coroutine
-        is a `TypeError`; an async one without a scheduler a `ConfigError`.
+    Errors: What `function` raises ends the stream with that very exception; something to await without a scheduler is
+        a `ConfigError`. `TypeError` at the call if `function` cannot be called.
     Cancels: An async function, when cancelled itself.
-    Context: A plain function runs inside the call of `request`.
+    Context: `function` is called inside the call of `request`.
     Spec: Reactive Streams 1.1, 1.5.
 
     Example:
@@ -43,16 +45,75 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
         >>> await Stream.from_callable(answer).to_list()
         [42]
     """
-    if inspect.iscoroutinefunction(function):
-        call = cast("Callable[[], Awaitable[Any]]", function)
-        return map_async(of(None), lambda _: call())
-    return map_(of(None), lambda _: _result(function))
+    require_callable("from_callable", "function", function)
+    return Lifted(of(None), lambda downstream: _Called(downstream, function, current_scheduler.get(None)))
 
 
-def _result(function: Callable[[], Any]) -> Any:  # noqa: ANN401 - as the function has it
-    result = function()
-    if inspect.iscoroutine(result):
-        result.close()
-        msg = "from_callable(function): function returned a coroutine; define it with `async def` to have it awaited"
-        raise TypeError(msg)
-    return result
+class _Called(Stage[None, T]):
+    """Calls the function when the one item comes, and awaits what it returns if it can be awaited."""
+
+    __slots__ = ("_awaited", "_function", "_scheduler", "_task", "_waits")
+
+    def __init__(
+        self, downstream: Subscriber[T], function: Callable[[], Awaitable[T] | T], scheduler: Scheduler | None
+    ) -> None:
+        super().__init__(downstream)
+        self._function = function
+        self._scheduler = scheduler
+        self._awaited: Awaitable[T] | None = None
+        self._task: Cancellable = ENDED
+        self._waits = False
+
+    def on_next(self, _: None) -> None:
+        if self._ended:
+            return
+        try:
+            made = self._function()
+            if isinstance(made, Awaitable):
+                self._awaited = made
+                if self._ended:  # the function has cancelled
+                    self._let_go()
+                    return
+                scheduler = self._scheduler or bound_scheduler("from_callable")
+                self._waits = True
+                self._task = scheduler.start(self._wait)
+                return
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if not self._ended:
+            self._downstream.on_next(made)
+
+    def on_complete(self) -> None:
+        if not self._waits:
+            super().on_complete()
+
+    async def _wait(self) -> None:
+        awaited, self._awaited = self._awaited, None
+        if awaited is None:
+            return  # cancelled before it began
+        try:
+            result = await awaited
+        except Exception as error:
+            self._fail(error)
+            return
+        except BaseException:  # the scope ends, and with it the subscription
+            self.cancel()
+            raise
+        self._waits = False
+        if not self._ended:
+            try:
+                self._downstream.on_next(result)
+            except BaseException:
+                self.cancel()  # 2.13: a subscriber that raises counts as having cancelled
+                raise
+        super().on_complete()
+
+    def _delivered(self, received: int) -> int:
+        return received - self._waits
+
+    def _let_go(self) -> None:
+        awaited, self._awaited = self._awaited, None
+        if inspect.iscoroutine(awaited):
+            awaited.close()  # it never began: Python would warn of it
+        self._task.cancel()

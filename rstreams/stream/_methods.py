@@ -100,7 +100,8 @@ class StreamMethods(Generic[T_co]):
         """Call `function` for each subscriber when it requests, emit what it returns, and complete.
 
         Args:
-            function: Takes nothing. A plain function must not block; an async function is awaited in a task of its own.
+            function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited, that
+                is awaited in a task of its own.
 
         Demand, holds, errors: `rstreams.sources.from_callable`.
         """
@@ -464,7 +465,7 @@ class StreamMethods(Generic[T_co]):
         """Emit an item of this stream when `quiet_s` seconds have passed without another; others are left out.
 
         Args:
-            quiet_s: How long it must be quiet, in seconds; more than 0.
+            quiet_s: How long it must be quiet, in seconds; more than 0. It begins anew with each item.
 
         Demand, holds, errors: `rstreams.operators.debounce`.
         """
@@ -1080,7 +1081,8 @@ class StreamMethods(Generic[T_co]):
         """Emit the newest item of this stream every `period_s` seconds, if there is a new one.
 
         Args:
-            period_s: The time between two looks, in seconds; more than 0. It begins with the first request.
+            period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item that
+                comes at the very moment of a look, and finds none kept, waits for the next one.
 
         Demand, holds, errors: `rstreams.operators.sample`.
         """
@@ -1250,7 +1252,8 @@ class StreamMethods(Generic[T_co]):
         """Emit an item of this stream, then leave out what comes in the `period_s` seconds after it.
 
         Args:
-            period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes.
+            period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes that
+                is let through; one that comes just when it ends is let through again.
 
         Demand, holds, errors: `rstreams.operators.throttle`.
         """
@@ -1267,8 +1270,7 @@ class StreamMethods(Generic[T_co]):
         """Emit the items of this stream; fail if a requested one does not come within `timeout_s` seconds.
 
         Args:
-            timeout_s: How long an item may take, in seconds; more than 0. Time counts only while there is unmet demand:
-                from the request, or from the item before. A slow subscriber lets no source time out.
+            timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the rest.
             fallback: Goes on in the place of the error; its own items may take as long as they like.
 
         Demand, holds, errors: `rstreams.operators.timeout`.

@@ -1,8 +1,10 @@
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from rstreams import Stream
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, DemandError
@@ -143,8 +145,67 @@ def test_an_async_function_needs_a_scheduler() -> None:
     assert isinstance(probe.error, ConfigError)
 
 
-def test_a_coroutine_that_a_plain_function_returns_is_an_error() -> None:
+def test_without_a_scheduler_a_coroutine_that_a_plain_function_returns_is_closed() -> None:
     probe = ProbeSubscriber[Any](1)
     from_callable(lambda: Answer().waiting()).subscribe(probe)
-    assert isinstance(probe.error, TypeError)
-    assert "define it with `async def`" in str(probe.error)
+    assert isinstance(probe.error, ConfigError)  # and Python warns of no coroutine that was never awaited
+
+
+def plainly(answer: Answer) -> Awaitable[int]:
+    return answer.waiting()
+
+
+def test_any_awaitable_that_a_plain_function_returns_is_awaited() -> None:
+    class Later:
+        def __await__(self) -> Generator[Any, None, int]:
+            return Answer().waiting().__await__()
+
+    answer, probes = Answer(), [ProbeSubscriber[int](1) for _ in range(3)]
+    with VirtualScheduler() as scheduler:
+        from_callable(lambda: plainly(answer)).subscribe(probes[0])
+        from_callable(partial(answer.waiting)).subscribe(probes[1])
+        from_callable(Later).subscribe(probes[2])
+        scheduler.run()
+    assert [probe.items for probe in probes] == [[1], [2], [1]]
+    assert all(probe.completed for probe in probes)
+
+
+def test_what_is_not_awaited_yet_is_closed_by_a_cancel() -> None:
+    answer, probe = Answer(), ProbeSubscriber[int]()
+    with VirtualScheduler() as scheduler:
+        from_callable(lambda: plainly(answer)).subscribe(probe)
+        probe.request(1)
+        probe.cancel()
+        scheduler.run()
+        assert scheduler.running == 0
+    assert answer.calls == 0
+    assert probe.signals == ["on_subscribe"]
+
+
+def test_a_function_that_cancels_is_not_awaited() -> None:
+    answer, probe = Answer(), ProbeSubscriber[int]()
+
+    def cancelling() -> Awaitable[int]:
+        probe.cancel()
+        return answer.waiting()
+
+    with VirtualScheduler() as scheduler:
+        from_callable(cancelling).subscribe(probe)
+        probe.request(1)
+        scheduler.run()
+    assert answer.calls == 0
+    assert probe.signals == ["on_subscribe"]
+
+
+async def test_a_subscriber_that_raises_ends_the_scope() -> None:
+    def refuse(_: int) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await Stream.from_callable(lambda: Answer().waiting()).for_each(refuse)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match=r"^from_callable\(function\): function must be a function, not 5$"):
+        from_callable(wrong)

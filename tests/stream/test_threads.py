@@ -47,6 +47,28 @@ def _in_another_thread(function: Callable[[], object]) -> BaseException | None:
     return raised[0] if raised else None
 
 
+ITEMLESS: dict[str, Callable[[], Stream[int]]] = {
+    "never": Stream.never,
+    "a named never": lambda: Stream.never().name("nothing"),
+    "a map over never": lambda: Stream.never().map(lambda x: x),
+    "log": lambda: Stream.never().log(),
+    "take_until": lambda: Stream.never().take_until(Stream.never()),
+}
+
+
+@pytest.mark.parametrize("make", ITEMLESS.values(), ids=ITEMLESS.keys())
+@pytest.mark.parametrize("call", ["request", "cancel"])
+def test_a_call_from_another_thread_where_nothing_ever_comes(make: Callable[[], Stream[int]], call: str) -> None:
+    probe = ProbeSubscriber[int]()
+    make().subscribe(probe)
+    error = _in_another_thread(probe.cancel if call == "cancel" else lambda: probe.request(1))
+    assert isinstance(error, SpecViolation)
+    assert error.rule == "2.7"
+    assert "trio.from_thread.run_sync" in str(error)
+    probe.request(-1)  # still alive
+    assert probe.error is not None
+
+
 @pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS.keys())
 def test_a_request_from_another_thread(make: Callable[[], Stream[int]]) -> None:
     probe = ProbeSubscriber[int](2)

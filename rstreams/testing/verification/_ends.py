@@ -69,6 +69,11 @@ class Recorder(Generic[T]):
         assert self.subscription is not None
         self.subscription.cancel()
 
+    def hold(self) -> Hold:
+        """Take a hold on the item that is being received."""
+        assert self.subscription is not None
+        return self.subscription.hold()
+
     def on_subscribe(self, subscription: Subscription) -> None:
         """Receive the subscription; a second one is cancelled."""
         if subscription is None:

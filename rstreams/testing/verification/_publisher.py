@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams.abc import Publisher
+from rstreams.abc import Hold, Publisher
 from rstreams.errors import DemandError
 from rstreams.testing.verification._ends import Recorder
 from rstreams.testing.verification._rules import UNTESTED, Rule, Verification, rule
 
 T = TypeVar("T")
+
+_NO_HOLD = "the subscription needs a method hold(), which returns a Hold, such as rstreams.abc.NO_HOLD"
 
 
 class PublisherVerification(Verification, Generic[T]):
@@ -160,6 +162,20 @@ class PublisherVerification(Verification, Generic[T]):
     @rule("")
     def test_required_validate_bounded_depth_of_on_next_and_request_recursion(self) -> None:
         assert self.bounded_depth_of_on_next_and_request_recursion >= 1
+
+    @rule("")
+    def test_required_hold_must_return_a_hold_inside_on_next(self) -> None:
+        """Not of the TCK, but asked of every `rstreams.abc.Subscription`: stages that keep items call it."""
+        elements = self.up_to(1)
+        holds: list[object] = []
+        recorder = self.subscribe(self.make(elements), on_item=lambda me: holds.append(me.hold()))
+        assert callable(getattr(recorder.subscription, "hold", None)), _NO_HOLD
+        self.request(recorder, 1)
+        self.env.settle()
+        for hold in holds:
+            assert isinstance(hold, Hold), f"{_NO_HOLD}; it returned {hold!r}"
+            self.env.act(hold.done)
+        self.env.act(recorder.cancel)
 
     # chapter 1
 
