@@ -114,10 +114,10 @@ class Flow:
         # the frame at `position`
         self._amqp = True
         self._frame_end = 0
-        self._frame_ends: list[int] = []  # of several that were passed over at once, for nobody waited for one
-        self._waited_for = False  # somebody does now
+        self._frame_ends: list[int] = []  # of several that were looked at together
+        self._waited_for = False  # a trigger has come, and may want to see those that have not left yet
         self._head = b""  # of a frame not recognized yet, what has left already
-        self._seen: dict[FaultTrigger, int] = {}
+        self._seen: dict[FaultTrigger, tuple[int, int]] = {}  # how many frames it met, and up to where it has looked
 
     async def run(self) -> None:
         """Pass on what comes until it ends."""
@@ -343,27 +343,47 @@ class Flow:
         if self.position < self._frame_end:
             return min(len(self._pending), self._frame_end - self.position)
         waiting = [trigger for trigger in self._connection.triggers(self._way) if trigger.waits_for_frames]
-        frame = self._next_frame(whole=last, look_at=SEEN_BYTES if any(trigger.looks_at for trigger in waiting) else 0)
-        if frame is None:
+        look_at = SEEN_BYTES if any(trigger.looks_at for trigger in waiting) else 0
+        self._frame_ends = [] if self._head else [self.position]
+        at = 0
+        while at < len(self._pending):
+            frame = self._next_frame(at, look_at, whole=last)
+            if frame is None:
+                break
+            begin = self.position + at - len(self._head)
+            self._head = b""
+            self._frame_end = begin + frame.size_bytes
+            self._frame_ends.append(self._frame_end)
+            at = self._frame_end - self.position
+            if not waiting:
+                self._pass_over()
+            if not waiting or self._meets(frame, begin, waiting):
+                break
+        if self.position >= self._frame_end:  # the beginning of the next frame has not come yet
             return 0 if waiting and not last else len(self._pending)
-        begin = self.position - len(self._head)
-        self._head = b""
-        self._frame_ends = []
-        self._frame_end = begin + frame.size_bytes
-        for trigger in waiting:
-            if trigger.matches(frame):
-                self._seen[trigger] = count = self._seen.get(trigger, 0) + 1
-                offset = trigger.offset(frame, count)
-                if offset is not None:
-                    self._stops.append((begin + offset, trigger))
-        if not waiting:
-            self._pass_over()
         return min(len(self._pending), self._frame_end - self.position)
 
-    def _next_frame(self, look_at: int, *, whole: bool) -> SeenFrame | None:
-        """Return the frame that begins here; None if its beginning has not come yet. `whole`: nothing more comes."""
-        start = self._head + bytes(self._pending[:SEEN_BYTES])
-        self._amqp = self._amqp and (self.position > len(self._head) or is_amqp(start))
+    def _meets(self, frame: SeenFrame, begin: int, waiting: Iterable[FaultTrigger]) -> bool:
+        """Note which triggers a frame meets; tell whether one is to fire at it."""
+        stops = len(self._stops)
+        for trigger in waiting:
+            count, looked_to = self._seen.get(trigger, (0, begin))
+            if looked_to > begin:
+                continue  # it has seen this frame: it is looked at again for the sake of another
+            matches = trigger.matches(frame)
+            self._seen[trigger] = (count + matches, self._frame_end)
+            offset = trigger.offset(frame, count + 1) if matches else None
+            if offset is not None:
+                self._stops.append((begin + offset, trigger))
+        return len(self._stops) > stops
+
+    def _next_frame(self, at: int, look_at: int, *, whole: bool) -> SeenFrame | None:
+        """Return the frame that begins at a place in what is there; None if too little of it has come.
+
+        `whole`: nothing more will come.
+        """
+        start = self._head + bytes(self._pending[at : at + SEEN_BYTES])
+        self._amqp = self._amqp and (self.position + at > len(self._head) or is_amqp(start))
         if self._amqp:
             try:
                 frame = read_frame(start, look_at)
@@ -378,9 +398,9 @@ class Flow:
 
     def _pass_over(self) -> None:
         """Go on to the last frame that begins in what is there: nobody waits for one."""
-        self._frame_ends = [self._frame_end]
         if not self._amqp:
             self._frame_end = self.position + len(self._pending)
+            self._frame_ends.append(self._frame_end)
             return
         at = self._frame_end - self.position
         while at + 8 <= len(self._pending):

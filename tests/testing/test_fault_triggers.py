@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -172,6 +173,26 @@ async def test_a_trigger_set_while_frames_wait_to_be_sent_sees_them() -> None:
         network.hang_up()
         more, _ = await rest(peer)
     assert passed + len(more) == [end for end in ends if end >= passed][1]
+
+
+async def test_a_trigger_set_later_has_no_frame_counted_twice() -> None:
+    frames = [transfer_frame(number, bytes(500)) for number in range(4000)]
+    async with joined() as (network, client, peer):
+        last = network.when("transfer", nth=2000).hang_up()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_all_of, client, AMQP_HEADER + b"".join(frames))
+            await until(lambda: network.bytes_to_peer > 100_000)
+            await wait_all_tasks_blocked(0.01)
+            assert last.fired == 0
+            next_one = network.when("transfer")
+            data, _ = await rest(peer)
+        assert len(data) == len(AMQP_HEADER) + sum(map(len, frames[:1999]))
+        assert (next_one.fired, last.fired) == (1, 1)
+
+
+async def send_all_of(stream: trio.SocketStream, data: bytes) -> None:
+    with contextlib.suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
 
 
 async def test_a_beginning_held_back_passes_when_nobody_waits_or_nothing_follows() -> None:

@@ -89,6 +89,21 @@ def test_it(virtual_scheduler, probe):
     assert run(tmp_path, test)[0] == 0
 
 
+def test_the_fixture_for_networks_needs_no_mode_of_pytest_trio(tmp_path: Path) -> None:
+    test = """
+import pytest
+import trio
+
+@pytest.mark.trio
+async def test_it(faulty_network):
+    network = await faulty_network(1)
+    stream = await trio.open_tcp_stream("127.0.0.1", network.port)
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.receive_some()
+"""
+    assert run(tmp_path, test)[0] == 0
+
+
 def test_pytest_starts_without_rstreams(tmp_path: Path) -> None:
     test = """
 import sys
