@@ -237,8 +237,8 @@ class _Attempt:
         text = str(error)
         if not address.tls and "['\\x15\\x03" in text:  # a TLS record: an alert
             return ConnectFailed(f"{address} speaks TLS: connect with amqps://")
-        if not address.tls and "hung up" in text and "Expected" not in text:
-            text += "; if it speaks TLS, connect with amqps://"
+        if not address.tls and ("no protocol header found" in text or "hung up before" in text):
+            text = f"{address} hung up without a word; if it speaks TLS, connect with amqps://"
         return error if isinstance(error, ConnectFailed) and text == str(error) else ConnectFailed(text)
 
     def _refusal(self, told: str) -> str:

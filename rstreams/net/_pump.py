@@ -64,7 +64,7 @@ class LinkEnd(Endpoint, Protocol):
 
 
 class Pump:
-    """One AMQP connection over one byte stream: a `Carrier` that does not return once it is lost.
+    """One AMQP connection over one byte stream.
 
     Context: `run` is the owner task; every other method is called from tasks of the same trio run.
 
@@ -143,7 +143,7 @@ class Pump:
                     nursery.start_soon(self._receive)
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
-                if self.error is None:
+                if not isinstance(self.error, IdleTimeout):
                     with trio.move_on_after(GOODBYE_TIMEOUT_S):
                         await self._stream.aclose()  # TLS has a goodbye of its own
         finally:

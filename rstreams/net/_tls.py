@@ -7,6 +7,7 @@ time, long after its own handshake: so the stream remembers what it was told.
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -30,6 +31,10 @@ _ALERTS_ON_CERTIFICATES: Final = (
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH")
 
 
+_PROTOCOL_VERSION: Final = b"\x15\x03\x03\x00\x02\x02\x46"
+"""The alert for who speaks no TLS, for which OpenSSL has none: any AMQP peer can see that this is TLS."""
+
+
 class TlsStream(trio.abc.Stream):
     """A stream over TLS that remembers how TLS failed."""
 
@@ -50,10 +55,12 @@ class TlsStream(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive; see `trio.abc.ReceiveStream`."""
+        """Receive; see `trio.abc.ReceiveStream`. An end that TLS was not told of is one: AMQP has its own."""
         try:
             return await self._stream.receive_some(max_bytes)
         except trio.BrokenResourceError as error:
+            if isinstance(error.__cause__, ssl.SSLEOFError):
+                return b""
             if isinstance(error.__cause__, ssl.SSLError):
                 self._failure = error.__cause__
             raise
@@ -69,10 +76,11 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
     Errors: `ConnectFailed` if the peer speaks no TLS or its certificate is not to be trusted; `AuthenticationFailed` if
         it wants another certificate from this side.
     """
-    tls = trio.SSLStream(stream, context, server_hostname=address.host, https_compatible=True)
+    tls = trio.SSLStream(stream, context, server_hostname=address.host)
     try:
         await tls.do_handshake()
     except trio.BrokenResourceError as error:
+        await _send_alert(tls)
         raise _client_error(address, error.__cause__) from error
     return TlsStream(tls)
 
@@ -82,13 +90,24 @@ async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[
 
     Errors: `RemoteProtocolError` if the client speaks no TLS; `AuthenticationFailed` if its certificate is refused.
     """
-    tls = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+    tls = trio.SSLStream(stream, context, server_side=True)
     try:
         await tls.do_handshake()
     except trio.BrokenResourceError as error:
-        raise _server_error(error.__cause__) from error
+        refusal = _server_error(error.__cause__)
+        await _send_alert(tls, _PROTOCOL_VERSION if any(each in _reason(error.__cause__) for each in _NO_TLS) else b"")
+        raise refusal from error
     found = tls.getpeercert()
     return TlsStream(tls), ClientCertificate.from_peer(found) if found else None
+
+
+async def _send_alert(stream: trio.SSLStream[trio.abc.Stream], otherwise: bytes = b"") -> None:
+    """Send the alert that OpenSSL has written for the peer when the handshake failed: trio (0.35) leaves it lying."""
+    outgoing = getattr(stream, "_outgoing", None)
+    alert = (outgoing.read() if isinstance(outgoing, ssl.MemoryBIO) else b"") or otherwise
+    if alert:
+        with suppress(trio.BrokenResourceError):
+            await stream.transport_stream.send_all(alert)
 
 
 def _client_error(address: PeerAddress, cause: BaseException | None) -> TransportError:
@@ -105,7 +124,8 @@ def _client_error(address: PeerAddress, cause: BaseException | None) -> Transpor
                 f"{address} refused this side's certificate, or wants one {text}: "
                 "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
             )
-        return ConnectFailed(f"{address} refused TLS as this side speaks it {text}")
+        hint = "; perhaps it wants a client certificate" if "HANDSHAKE_FAILURE" in reason else ""
+        return ConnectFailed(f"{address} refused TLS as this side speaks it {text}{hint}")
     if reason:
         return ConnectFailed(f"TLS with {address} failed ({reason.lower().replace('_', ' ')})")
     return ConnectFailed(f"{address} hung up during the TLS handshake; plain AMQP is amqp://")
@@ -144,4 +164,7 @@ def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteP
 
 
 def _reason(cause: BaseException | None) -> str:
-    return (cause.reason or "") if isinstance(cause, ssl.SSLError) else ""
+    """Return OpenSSL's word for what happened; "" if the peer just hung up."""
+    if not isinstance(cause, ssl.SSLError) or isinstance(cause, ssl.SSLEOFError):
+        return ""
+    return cause.reason or ""
