@@ -495,3 +495,9 @@ class Gathered(Watched, Generic[T]):
         self._begins(run.join(subscriber))
         if len(run.members) >= self._subscribers:
             run.connect(self._source)
+
+    def wait_no_more(self) -> None:
+        """Begin the run with those who are there, or with the next one who comes."""
+        self._subscribers = 1
+        if self._run is not None and self._run.members:
+            self._run.connect(self._source)

@@ -52,6 +52,11 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
     """
     require_at_least("distribute", "subscribers", subscribers, 1)
     require_at_least("distribute", "window", window, 1)
+    return distributed(source, subscribers, window)
+
+
+def distributed(source: Publisher[T], subscribers: int, window: int) -> Gathered[T]:
+    """Return the publisher that distributes the items of `source`."""
     return Gathered(source, lambda: _Distributing[T](window), subscribers, again=False)
 
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from rstreams._subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Joined, require_at_least, require_publisher
-from rstreams.operators.distribute import distribute
+from rstreams.operators._stage import Joined, require_at_least, require_plain, require_publisher
+from rstreams.operators.distribute import distributed
 from rstreams.operators.merge import Merge
 
 T = TypeVar("T")
@@ -48,11 +48,12 @@ def parallel(
         >>> sorted(await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list())
         [0, 10, 20, 30]
     """
+    require_plain("parallel", "function", function)
     require_at_least("parallel", "workers", workers, 1)
     require_at_least("parallel", "window", window, 1)
 
     def start(downstream: Subscriber[R]) -> Merge[R] | None:
-        items = distribute(source, subscribers=workers, window=window)
+        items = distributed(source, workers, window)
         try:
             results = [
                 require_publisher("parallel(function): function must return", function(items)) for _ in range(workers)
@@ -60,7 +61,9 @@ def parallel(
         except Exception as error:
             subscribe_failed(downstream, error)
             return None
-        return _Parallel(downstream, 32).start(results)
+        stage = _Parallel[R](downstream, 32).start(results)
+        items.wait_no_more()  # a worker may have left already, or never come
+        return stage
 
     return Joined(start)
 

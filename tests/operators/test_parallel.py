@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
+from rstreams.operators.concat import concat
+from rstreams.operators.ignore_elements import ignore_elements
 from rstreams.operators.map import map as map_
 from rstreams.operators.map_async import map_async
 from rstreams.operators.parallel import parallel
 from rstreams.operators.take import take
+from rstreams.sources.empty import empty
 from rstreams.sources.range import range as range_
+from rstreams.sources.timer import timer
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from tests.operators.contract import OperatorContract
 
@@ -146,3 +151,28 @@ def test_options_that_cannot_be(value: int) -> None:
         parallel(range_(3), value, _tenfold)
     with pytest.raises(ConfigError, match=r"parallel\(window=.*\): window must be 1 or more items"):
         parallel(range_(3), 2, _tenfold, window=value)
+
+
+@pytest.mark.parametrize("idle", [lambda items: take(items, 0), lambda _items: empty()], ids=["leaves", "never comes"])
+def test_a_worker_that_leaves_at_once_or_never_comes_holds_up_nobody(
+    idle: Callable[[Publisher[int]], Publisher[int]],
+) -> None:
+    workers, probe = iter([idle, _tenfold, idle]), ProbeSubscriber[int](UNBOUNDED)
+
+    def work(items: Publisher[int]) -> Publisher[int]:
+        return next(workers)(items)
+
+    parallel(range_(5), 3, work).subscribe(probe)
+
+    assert probe.items == [0, 10, 20, 30, 40]
+    assert probe.completed
+
+
+def test_a_worker_that_comes_late_begins_if_nobody_else_is_there() -> None:
+    with VirtualScheduler() as scheduler:
+        probe = ProbeSubscriber[int](UNBOUNDED)
+        parallel(range_(3), 2, lambda items: concat(ignore_elements(timer(1.0)), items)).subscribe(probe)
+        scheduler.advance(2.0)
+
+    assert sorted(probe.items) == [0, 1, 2]
+    assert probe.completed
