@@ -5,6 +5,7 @@ from rstreams.message import Message
 from rstreams.net.client import connect
 from rstreams.net.connection import Connection, PublishResult
 from rstreams.net.failures import DeadLetters
+from rstreams.net.reconnect import Reconnect
 from rstreams.net.sender import Receipt, Sender
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
@@ -21,6 +22,7 @@ __all__ = [
     "PublishResult",
     "RStreamsError",
     "Receipt",
+    "Reconnect",
     "Scope",
     "Sender",
     "Stream",

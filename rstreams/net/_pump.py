@@ -17,8 +17,8 @@ Any task of the run may wake a link. Only the pump touches the engine otherwise,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 import trio
 
@@ -31,11 +31,12 @@ from rstreams.errors import (
     PeerClosed,
     RemoteProtocolError,
     RStreamsError,
+    SessionEnded,
 )
 from rstreams.net._proton import Engine, LinkDriver
-from rstreams.protocol.driver import Driver
+from rstreams.net.carrier import ConnectionStatus, LinkEnd
 from rstreams.protocol.frames import Attach, Lost
-from rstreams.protocol.link import Endpoint, Link
+from rstreams.protocol.states import State
 from rstreams.runtime.scope import open_nursery
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -55,14 +56,6 @@ GOODBYE_TIMEOUT_S: Final = 1.0
 """How long the end of the stream itself may take after that, in seconds."""
 
 
-class LinkEnd(Endpoint, Protocol):
-    """An end of a link that makes its link when it gets a driver: `LinkSubscription`, `LinkSubscriber`."""
-
-    def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link."""
-        ...
-
-
 class Pump:
     """One AMQP connection over one byte stream.
 
@@ -71,11 +64,11 @@ class Pump:
     Attributes:
         peer: Where the connection leads, for messages: host and port, never a password.
         opened: Set when the peer has opened the connection, or it has ended.
+        ended: Set when it has ended: all its links have, and the stream is closed.
         error: Why it ended; None while it lives, and when it was closed from this side.
         engine: The connection in the engine.
+        returns: Whether somebody opens a new connection when this one is lost, so that its links wait for it.
     """
-
-    returns: Final = False
 
     def __init__(
         self,
@@ -108,6 +101,7 @@ class Pump:
         self.peer = peer
         self.opened = trio.Event()
         self.error: RStreamsError | None = None
+        self.returns = False
         self._on_attach = on_attach
         self.engine = Engine(
             self,
@@ -128,7 +122,7 @@ class Pump:
         self._closing = False  # this side says close, or has said it
         self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
         self._over = False  # nothing more will come
-        self._ended = trio.Event()
+        self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
 
     async def run(self) -> None:
@@ -151,7 +145,7 @@ class Pump:
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
             self.engine.free()
-            self._ended.set()
+            self.ended.set()
             with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
                 await trio.aclose_forcefully(self._stream)
 
@@ -170,9 +164,15 @@ class Pump:
             self._ring()
         try:
             with trio.move_on_after(CLOSE_TIMEOUT_S):
-                await self._ended.wait()
+                await self.ended.wait()
         finally:
             self._owner.cancel()
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What has become of the connection."""
+        over = self._over or self._closing
+        return ConnectionStatus("closed" if over else "connected", self.peer, self.error)
 
     def cut(self) -> None:
         """End the connection at once: the peer sees it break."""
@@ -181,7 +181,7 @@ class Pump:
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
         if self._over or self._closing:
-            end.on_lost(Lost(self.error or self._end))
+            end.on_lost(self._lost(self.error or self._end))
         else:
             self._attaching.append((end, frame))
             self._ring()
@@ -213,6 +213,7 @@ class Pump:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
             driver = self.engine.new_link(frame.name, frame.role)
+            driver.origin = end, frame
             link = end.bind(frame.name, driver)
             driver.bind(link)
             link.send(frame)
@@ -254,6 +255,18 @@ class Pump:
     def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         """The peer attaches a link: bind one to its driver, or refuse it."""
         self._on_attach(driver, frame)
+
+    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
+        """The peer ended a session; if it was for a link that it did not take, the others in it get another one."""
+        links = [(driver.link, driver.origin) for driver in drivers if driver.link is not None]
+        for_another = any(link.state is State.ATTACH_SENT for link, _ in links) and not self._closing
+        for link, origin in links:
+            returns = for_another and origin is not None and link.state is State.ATTACHED
+            link.lose(Lost(error, returns))
+            if returns:
+                end, frame = cast("tuple[LinkEnd, Attach]", origin)
+                if end.wants_link:
+                    self.attach(end, frame)
 
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer has closed the connection: answer, and end every link."""
@@ -298,9 +311,13 @@ class Pump:
         """The connection is no more: its links hear of it; `run` ends when what is to be said has been said."""
         if self.error is None and not self._closing:
             self.error = error
-        self.engine.lose(self.error or error)
+        lost = self._lost(self.error or error)
+        self.engine.lose(lost.error, returns=lost.returns)
         attaching, self._attaching = self._attaching, []
         for end, _ in attaching:
-            end.on_lost(Lost(self.error or error))
+            end.on_lost(lost)
         self.opened.set()
         self._ring()
+
+    def _lost(self, error: RStreamsError) -> Lost:
+        return Lost(error, returns=self.returns and not self._closing)

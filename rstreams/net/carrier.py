@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from rstreams.net._pump import LinkEnd
+from rstreams.errors import RStreamsError
+from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.link import Endpoint, Link
+
+
+class LinkEnd(Endpoint, Protocol):
+    """An end of a link that makes its link when it gets a driver: `LinkSubscription`, `LinkSubscriber`."""
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link."""
+        ...
+
+    @property
+    def wants_link(self) -> bool:
+        """Whether the end is to be attached again if its link is lost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """What has just happened to a connection.
+
+    Attributes:
+        state: "connected": it is open. "lost": it was lost, or an attempt to open it again failed. "closed": it has
+            ended for good.
+        peer: Where it leads or led: host and port.
+        error: Why it was lost or closed; None if it was closed from this side, or is open.
+        attempt: Which attempt since the loss this was; 0 for the loss itself and for the first connection.
+        delay_s: Seconds until the next attempt, if it was lost.
+    """
+
+    state: Literal["connected", "lost", "closed"]
+    peer: str
+    error: RStreamsError | None = None
+    attempt: int = 0
+    delay_s: float | None = None
 
 
 class Carrier(Protocol):
@@ -19,6 +55,11 @@ class Carrier(Protocol):
     @property
     def returns(self) -> bool:
         """Whether a connection that is lost is opened again."""
+        ...
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What has happened to the connection last."""
         ...
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import ssl
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 
-from rstreams.errors import Condition
+from rstreams.errors import Condition, ConfigError
 from rstreams.net._names import check_container_id
-from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions, open_connection
+from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
 from rstreams.net._options import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTES, DEFAULT_MAX_MESSAGE_BYTES
 from rstreams.net._proton import LinkDriver
 from rstreams.net.address import parse_url
 from rstreams.net.connection import Connection
 from rstreams.net.links import Links
+from rstreams.net.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.runtime.scope import Scope
@@ -24,8 +27,9 @@ from rstreams.runtime.scope import Scope
 
 @asynccontextmanager
 async def connect(
-    url: str,
+    url: str | Sequence[str],
     *,
+    reconnect: Reconnect | None = None,
     tls: ssl.SSLContext | None = None,
     sasl: Mechanism | None = None,
     allow_plain_over_tcp: bool = False,
@@ -38,7 +42,10 @@ async def connect(
     """Open a connection to an AMQP 1.0 peer for the length of an `async with` block.
 
     Args:
-        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671.
+        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Several
+            are tried in turn.
+        reconnect: When to open a lost connection again; its streams and publishers wait meanwhile, and go on where they
+            were. None: a loss is their error at once.
         tls: The context for `amqps`, such as `rstreams.tls.client_context` makes. None: the certificate is verified by
             the system's authorities, and must be for the host in the url.
         sasl: "PLAIN", "EXTERNAL" or "ANONYMOUS": the one mechanism to use. None: PLAIN if there is a user in the url,
@@ -59,7 +66,11 @@ async def connect(
     Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """
-    address = parse_url(url)
+    urls: Sequence[Any] = url if isinstance(url, list | tuple) and url else [url]
+    addresses = [parse_url(each) for each in urls]
+    if reconnect is not None and not isinstance(reconnect, Reconnect):
+        msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
+        raise ConfigError(msg)
     check_container_id(container_id)
     options = OpeningOptions(
         container_id=container_id or f"rstreams-{uuid.uuid4()}",
@@ -71,13 +82,16 @@ async def connect(
         max_frame_bytes=max_frame_bytes,
         max_message_bytes=max_message_bytes,
     )
+    for address in addresses:
+        options.check(address)
     async with Scope() as scope:
-        pump = await open_connection(address, options, scope.nursery, on_attach=_refuse_attach)
+        carrier = KeptConnection(addresses, options, reconnect, random=random.random, on_attach=_refuse_attach)
+        await carrier.open(scope.nursery)
         try:
-            yield Connection(Links(pump, options.container_id))
+            yield Connection(Links(carrier, options.container_id))
         finally:
             with trio.CancelScope(shield=True):
-                await pump.close()
+                await carrier.close()
 
 
 def _refuse_attach(driver: LinkDriver, frame: Attach) -> None:

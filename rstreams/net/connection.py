@@ -14,6 +14,7 @@ from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body, decode_message, encode_item
 from rstreams.net._names import check_name
+from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
@@ -54,6 +55,11 @@ class Connection:
     def __repr__(self) -> str:
         """Return where the connection leads."""
         return f"<rstreams connection to {self._links.peer}>"
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """Whether the connection is open, lost for a while, or closed, and why."""
+        return self._links.carrier.status
 
     @overload
     def stream(

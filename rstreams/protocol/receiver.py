@@ -171,6 +171,11 @@ class LinkSubscription(Generic[T]):
         """Return whether no signal reaches the subscriber any more."""
         return self._silent
 
+    @property
+    def wants_link(self) -> bool:
+        """Whether a lost link is to be replaced: neither side has ended the subscription."""
+        return not self._silent and not self._ended
+
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
         return Counts(self._requested, self._delivered, len(self._buffer))

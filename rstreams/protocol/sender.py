@@ -122,9 +122,9 @@ class LinkSubscriber(Generic[T]):
         return self._link
 
     @property
-    def finished(self) -> bool:
-        """Whether the link has ended for good."""
-        return self._finished
+    def wants_link(self) -> bool:
+        """Whether a lost link is to be replaced: it has not ended for good."""
+        return not self._finished
 
     @property
     def unsettled(self) -> int:
@@ -242,7 +242,7 @@ class LinkSubscriber(Generic[T]):
         """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
         if self._through and not self._settled:
             self._finish(None)  # only the answer to our detach was missing
-        elif frame.returns and not self._stopped:
+        elif frame.returns and not self._stopped and (self._resends or not self._unsettled):
             self._take_back()
         else:
             self._finish(frame.error)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cproton_ffi import lib
 
-from rstreams.errors import ConnectionLost, PeerClosed
+from rstreams.errors import ConnectionLost, PeerClosed, SessionEnded
 from rstreams.net._proton import Engine, LinkDriver
-from rstreams.net._pump import RUN, LinkEnd
-from rstreams.protocol.frames import Attach
+from rstreams.net._pump import RUN
+from rstreams.net.carrier import LinkEnd
+from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.refusal import refuse
 
 
@@ -57,6 +58,11 @@ class Side:
 
     def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         self.answer(driver, frame)
+
+    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
+        for driver in drivers:
+            assert driver.link is not None
+            driver.link.lose(Lost(error))
 
     def on_close(self, error: PeerClosed | None) -> None:
         self.closed.append(error)

@@ -12,6 +12,7 @@ import rstreams
 from rstreams import Node
 from rstreams.net._pump import Pump
 from rstreams.net.connection import Connection
+from rstreams.net.reconnect import KeptConnection
 
 
 @asynccontextmanager
@@ -23,10 +24,11 @@ async def connected(**options: Any) -> AsyncIterator[tuple[Node, Connection]]:  
 
 
 def pump_of(connection: Connection) -> Pump:
-    """Return what moves a connection that does not return when it is lost."""
-    pump = connection._links.carrier
-    assert isinstance(pump, Pump)
-    return pump
+    """Return what moves a connection now."""
+    carrier = connection._links.carrier
+    assert isinstance(carrier, KeptConnection)
+    assert carrier._pump is not None
+    return carrier._pump
 
 
 async def until(happened: Callable[[], object]) -> None:

@@ -86,7 +86,7 @@ async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
         ours.send_stream.send_all_hook = full
         Connection(Links(pump, "test")).stream("a").subscribe(probe)
         started = trio.current_time()
-        await pump._ended.wait()
+        await pump.ended.wait()
         assert trio.current_time() - started == pytest.approx(8.0)
     assert isinstance(pump.error, IdleTimeout)
     assert probe.error is pump.error
@@ -201,7 +201,7 @@ async def run_against(*said: bytes) -> tuple[Pump, ProbeSubscriber[bytes]]:
                 await theirs.send_all(each)
                 await trio.sleep(0.1)  # until the client has said what this was waiting for
             await theirs.send_eof()
-            await pump._ended.wait()
+            await pump.ended.wait()
     return pump, probe
 
 

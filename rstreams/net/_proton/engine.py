@@ -39,6 +39,10 @@ class EngineEvents(Protocol):
         """The peer attached a link this side knows nothing of: bind a link to `driver`, or refuse it."""
         ...
 
+    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
+        """The peer ended the session of these drivers; they are dead, and their links have not heard of it yet."""
+        ...
+
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer closed the connection, with an error or without."""
         ...
@@ -120,7 +124,7 @@ class Engine:
         """Start as the client: SASL, then open.
 
         Args:
-            user: The user of PLAIN, or whom EXTERNAL is to let this side act for.
+            user: The user of PLAIN.
             password: The password of PLAIN.
             mechanisms: Those this side may use; by default PLAIN with a user, and else ANONYMOUS.
         """
@@ -220,10 +224,10 @@ class Engine:
         """The links alive."""
         return [driver.link for driver in self._drivers.values() if driver.link is not None]
 
-    def lose(self, error: RStreamsError) -> None:
-        """Tell every link that the connection is gone."""
+    def lose(self, error: RStreamsError, *, returns: bool = False) -> None:
+        """Tell every link that the connection is gone, and whether it returns."""
         for link in self.links:
-            link.lose(Lost(error))
+            link.lose(Lost(error, returns))
 
     def _limited(self, pointer: Pointer) -> Pointer:
         """Return the link, which is to tell the peer of the largest message it takes (2.7.3)."""
@@ -325,13 +329,13 @@ class Engine:
             self._sessions.remove(session)
         else:
             self._peer_sessions -= 1
-        for pointer, driver in list(self._drivers.items()):
-            if lib.pn_link_session(pointer) == session:
-                driver.hand_over_all()
-                if driver.link is not None:
-                    driver.link.lose(Lost(error))
-                del self._drivers[pointer]
-                self.forget(driver)
+        dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
+        for driver in dead:
+            driver.hand_over_all()
+        for driver in dead:
+            self._drivers.pop(driver.pointer, None)
+            self.forget(driver)
+        self._events.on_session_end(dead, error)
         lib.pn_session_close(session)
         self._ended_sessions.append(session)
 

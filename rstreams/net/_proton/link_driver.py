@@ -59,6 +59,7 @@ class LinkDriver:
         """Drive the engine's link at `pointer`."""
         self.pointer = pointer
         self.link: Link | None = None
+        self.origin: object = None  # what the owner of the connection wants to remember of it
         self._refused = False
         self._late = 0  # deliveries that came after this side had ended the link
         self.sends = bool(lib.pn_link_is_sender(pointer))

@@ -1,0 +1,287 @@
+"""Reconnecting: one connection in the eyes of its links, opened again whenever it is lost.
+
+Theory of operation. Links are attached here and handed to the pump there is. When that pump's connection is lost its
+ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `run`, then opens the next connection, by
+the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is unsettled is
+sent again. Only when the policy gives up do they hear of the loss for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConfigError,
+    ConnectFailed,
+    ConnectionLost,
+    PeerClosed,
+    RStreamsError,
+    TransportError,
+)
+from rstreams.net._opening import OpeningOptions, open_connection
+from rstreams.net._proton import LinkDriver
+from rstreams.net._pump import Pump
+from rstreams.net.address import PeerAddress
+from rstreams.net.carrier import ConnectionStatus, LinkEnd
+from rstreams.protocol.frames import Attach, Lost
+
+logger = logging.getLogger("rstreams.net")
+
+_FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
+"""What a peer says that will say the same the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """When to try again to open a lost connection.
+
+    The delay before attempt n is `first_delay_s * factor ** (n - 1)`, at most `max_delay_s`, less a random part of it,
+    `jitter` at most; so that clients which were cut off together do not come back together. An attempt tries each url
+    once.
+
+    Attributes:
+        first_delay_s: Seconds before the first attempt; 0 or more.
+        factor: How much longer each delay is than the one before; at least 1.
+        max_delay_s: The longest delay, in seconds.
+        jitter: Which part of a delay is random, 0 to 1.
+        max_attempts: Failed attempts in a row after which it gives up; None: never.
+        start_jitter_s: Before the very first connection: wait a random time up to this, in seconds.
+        at_start: Whether the first connection is tried again, too; else its failure is raised by `connect` at once.
+        on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. What it raises
+            is logged.
+
+    Errors: `ConfigError` naming the option.
+    """
+
+    first_delay_s: float = 0.1
+    factor: float = 2.0
+    max_delay_s: float = 30.0
+    jitter: float = 0.5
+    max_attempts: int | None = None
+    start_jitter_s: float = 0.0
+    at_start: bool = False
+    on_status: Callable[[ConnectionStatus], object] | None = None
+
+    def __post_init__(self) -> None:
+        """Check each option."""
+        _check("first_delay_s", self.first_delay_s, 0.0, math.inf, "0 or more seconds")
+        _check("factor", self.factor, 1.0, math.inf, "1 or more")
+        _check("max_delay_s", self.max_delay_s, self.first_delay_s, math.inf, "seconds, not less than first_delay_s")
+        _check("jitter", self.jitter, 0.0, 1.0, "0 to 1")
+        _check("start_jitter_s", self.start_jitter_s, 0.0, math.inf, "0 or more seconds")
+        attempts = self.max_attempts
+        if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
+            msg = f"Reconnect(max_attempts={attempts!r}): it must be None or a whole number of 1 or more"
+            raise ConfigError(msg)
+        if self.on_status is not None and not callable(self.on_status):
+            msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be None or a function"
+            raise ConfigError(msg)
+
+    def delay_s(self, attempt: int, random: float) -> float:
+        """Return the seconds before an attempt.
+
+        Args:
+            attempt: 1 for the first one after the loss.
+            random: A number from 0 up to 1.
+        """
+        growth = math.log(self.max_delay_s / self.first_delay_s) if self.first_delay_s > 0 else 0.0
+        steps = attempt - 1
+        if self.first_delay_s <= 0:
+            longest = 0.0
+        elif steps * math.log(self.factor) >= growth:  # the power itself may be too large for a float
+            longest = self.max_delay_s
+        else:
+            longest = self.first_delay_s * self.factor**steps
+        return longest * (1.0 - self.jitter * random)
+
+
+class KeptConnection:
+    """A connection by one of several urls, opened again when it is lost if there is a policy for that: a `Carrier`.
+
+    Context: Tasks of the trio run that it is opened in.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[PeerAddress],
+        options: OpeningOptions,
+        policy: Reconnect | None,
+        *,
+        random: Callable[[], float],
+        on_attach: Callable[[LinkDriver, Attach], None],
+    ) -> None:
+        """Prepare; `open` opens the first connection.
+
+        Args:
+            addresses: Where it may lead, tried in this order, from the one that it led to last.
+            options: How each attempt is made.
+            policy: When to try again; None: not at all.
+            random: Returns a random number from 0 up to 1.
+            on_attach: Called for each link that the peer attaches.
+        """
+        self._status = ConnectionStatus("lost", str(addresses[0]))
+        self._addresses = list(addresses)
+        self._options = options
+        self.returns = policy is not None
+        self._policy = policy or Reconnect(max_attempts=1)
+        self._random = random
+        self._on_attach = on_attach
+        self._pump: Pump | None = None
+        self._links: list[tuple[LinkEnd, Attach]] = []
+        self._room = 64  # links listed before those that have ended are taken out
+        self._closing = False
+        self._over: RStreamsError | None = None
+
+    @property
+    def peer(self) -> str:
+        """Where it leads, or led last."""
+        return self._status.peer
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What has happened to it last."""
+        return self._pump.status if self._pump is not None and not self.returns else self._status
+
+    async def open(self, nursery: trio.Nursery) -> None:
+        """Open the first connection, and keep it open from then on; its tasks live in `nursery`.
+
+        Errors: As `open_connection`, of the last address tried, when the policy gives up.
+        """
+        policy = self._policy
+        if policy.start_jitter_s:
+            await trio.sleep(policy.start_jitter_s * self._random())
+        attempt = 0
+        while True:
+            try:
+                pump = await self._try_each(nursery)
+            except RStreamsError as error:
+                attempt += 1
+                if not policy.at_start or not self._may_try_again(error, attempt):
+                    raise
+                await self._pause(error, attempt)
+            else:
+                break
+        self._use(pump, attempt)
+        if self.returns:
+            nursery.start_soon(self._stay_open, nursery)
+
+    def attach(self, end: LinkEnd, frame: Attach) -> None:
+        """Attach a link now, or as soon as there is a connection again."""
+        if self._over is not None:
+            end.on_lost(Lost(self._over))
+            return
+        if len(self._links) >= self._room:
+            self._links = [link for link in self._links if link[0].wants_link]
+            self._room = max(64, 2 * len(self._links))
+        self._links.append((end, frame))
+        if self._pump is not None:
+            self._pump.attach(end, frame)
+
+    async def close(self) -> None:
+        """Close the connection in order; what waits for one that was lost hears of it."""
+        self._closing = True
+        pump = self._pump
+        if pump is not None:
+            await pump.close()
+        self._end(pump.error if pump is not None else None)
+
+    async def _stay_open(self, nursery: trio.Nursery) -> None:
+        while True:
+            pump = self._pump
+            assert pump is not None, "there was one"
+            await pump.ended.wait()
+            if self._closing:
+                return
+            self._pump = None
+            error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
+            opened = await self._open_again(error, nursery)
+            if opened is None:
+                return
+            self._use(*opened)
+
+    async def _open_again(self, error: RStreamsError, nursery: trio.Nursery) -> tuple[Pump, int] | None:
+        """Return the next connection, and which attempt it took; None if there is to be none."""
+        attempt = 1
+        while self._may_try_again(error, attempt - 1):
+            await self._pause(error, attempt)
+            if self._closing:
+                return None
+            try:
+                return await self._try_each(nursery), attempt
+            except RStreamsError as failed:
+                error = failed
+                attempt += 1
+        self._end(error)
+        return None
+
+    def _may_try_again(self, error: RStreamsError, failed: int) -> bool:
+        limit = self._policy.max_attempts
+        if self._closing or (limit is not None and failed >= limit):
+            return False
+        if isinstance(error, PeerClosed):
+            return error.condition not in _FINAL
+        return isinstance(error, TransportError) and not isinstance(error, AuthenticationFailed)
+
+    async def _pause(self, error: RStreamsError, attempt: int) -> None:
+        delay_s = self._policy.delay_s(attempt, self._random())
+        self._tell(ConnectionStatus("lost", self.peer, error, attempt - 1, delay_s))
+        await trio.sleep(delay_s)
+
+    async def _try_each(self, nursery: trio.Nursery) -> Pump:
+        """Try every address once; the last one's error is raised, unless another's says more."""
+        errors: list[RStreamsError] = []
+        for _ in range(len(self._addresses)):
+            try:
+                return await open_connection(self._addresses[0], self._options, nursery, on_attach=self._on_attach)
+            except RStreamsError as error:
+                errors.append(error)
+                self._addresses.append(self._addresses.pop(0))
+        raise next((error for error in errors if not isinstance(error, ConnectFailed)), errors[-1])
+
+    def _use(self, pump: Pump, attempt: int) -> None:
+        self._pump = pump
+        pump.returns = self.returns
+        self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
+        links, self._links = self._links, []
+        for end, frame in links:
+            if end.wants_link:
+                self.attach(end, frame)
+
+    def _end(self, error: RStreamsError | None) -> None:
+        """There will be no connection any more."""
+        if self._over is not None:
+            return
+        self._over = error or ConnectionLost(f"the connection to {self.peer} was closed from this side")
+        self._tell(ConnectionStatus("closed", self.peer, error))
+        links, self._links = self._links, []
+        for end, _ in links:
+            if end.wants_link:
+                end.on_lost(Lost(self._over))
+
+    def _tell(self, status: ConnectionStatus) -> None:
+        self._status = status
+        if status.state == "lost":
+            text = "the connection to %s was lost, trying again in %.3g s: %s"
+            logger.warning(text, status.peer, status.delay_s, status.error)
+        else:
+            logger.info("the connection to %s is %s", status.peer, status.state)
+        if self._policy.on_status is not None:
+            try:
+                self._policy.on_status(status)
+            except Exception:  # user code, which must not end the connection
+                logger.exception("on_status raised")
+
+
+def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not least <= value < math.inf or value > most:  # type: ignore[operator]
+        msg = f"Reconnect({option}={value!r}): it must be {allowed}"
+        raise ConfigError(msg)
