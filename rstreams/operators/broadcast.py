@@ -33,7 +33,8 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
 
     Demand: The slowest rules: an item is asked for when all subscribers want it, `window` of them at a time. Items that
         were asked for before a slower subscriber came are kept for it, up to `window`. (`share` lets the others go
-        ahead that far.)
+        ahead that far.) Where the slowest can never ask, because it is joined with another one that needs more items
+        first, the stream ends with `DemandDeadlock` (if it runs in a scope, as every terminal's does).
     Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
     Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to all subscribers
         at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having

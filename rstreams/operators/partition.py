@@ -38,7 +38,8 @@ def partition(
 
     Demand: The sum of what the partitions have requested. An item for a partition without demand is kept. A slow
         partition does not hold up the others until `window` items are kept for it; then it rules: nothing more is
-        asked for until it takes some.
+        asked for until it takes some. Where it never can, because it is joined with another one that waits for items
+        behind these, the stream ends with `DemandDeadlock` (if it runs in a scope, as every terminal's does).
     Holds: Items that are kept are held, and given back (released) on an error or when all have cancelled.
     Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. What `key` raises, or a key that
         cannot be hashed (`TypeError`), ends all partitions with that very exception; the item counts as failed. So does

@@ -30,7 +30,9 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
 
     Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
         items that some other has not got: each goes at its own pace until one is that far behind, and then the
-        slowest rules. At most `window` items are kept.
+        slowest rules. At most `window` items are kept. Where the slowest can never ask, because it is joined with
+        another one that needs more items first, the stream ends with `DemandDeadlock` (if it runs in a scope, as every
+        terminal's does).
     Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
     Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
         at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having

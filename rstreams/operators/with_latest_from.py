@@ -147,12 +147,6 @@ class _Other(Generic[R]):
             self._asked = True
             self.upstream.request(UNBOUNDED)
 
-    def waits_to_ask(self) -> Answer:
-        return self._stage.waits_to_cancel()  # it has asked for all there is
-
-    def waits_to_cancel(self) -> Answer:
-        return [(SEND, self._stage), *(self._stage.waits_to_cancel() or ())]
-
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self.upstream is not ENDED or self._stage.ended:
