@@ -1,4 +1,4 @@
-"""The steps of random pipelines: the operators about errors and ends, which need no clock."""
+"""The steps of random pipelines: the operators about errors and ends, and those that need a clock but no time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from rstreams.operators.do_finally import do_finally
 from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.operators.do_on_request import do_on_request
 from rstreams.operators.do_on_subscribe import do_on_subscribe
+from rstreams.operators.map import map as map_
 from rstreams.operators.on_error_complete import on_error_complete
 from rstreams.operators.on_error_map import on_error_map
 from rstreams.operators.on_error_return import on_error_return
 from rstreams.operators.repeat import repeat
 from rstreams.operators.retry import retry
+from rstreams.operators.retry_backoff import retry_backoff
+from rstreams.operators.time_interval import time_interval
+from rstreams.operators.timeout import timeout
+from rstreams.operators.timestamp import timestamp
 from rstreams.sources.fail import fail
 from tests.operators.steps import Numbers, Step
 
@@ -35,6 +40,14 @@ STEPS: list[st.SearchStrategy[Step]] = [
             Step("repeat(1)", lambda s: repeat(s, 1), list),
             Step("repeat(2)", lambda s: repeat(s, 2), lambda xs: [*xs, *xs]),
             Step("retry(1)", lambda s: retry(s, 1), list),
+            Step(
+                "retry_backoff(1), failing",
+                lambda s: on_error_complete(retry_backoff(_then_fails(s), 1, first_s=0)),
+                lambda xs: [*xs, *xs],
+            ),
+            Step("timeout(1e9)", lambda s: timeout(s, 1e9), list),
+            Step("timestamp", lambda s: map_(timestamp(s), lambda stamped: stamped.item), list),
+            Step("time_interval", lambda s: map_(time_interval(s), lambda timed: timed.item), list),
             Step("retry(1), failing", lambda s: on_error_complete(retry(_then_fails(s), 1)), lambda xs: [*xs, *xs]),
         ]
     )
