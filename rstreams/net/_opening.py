@@ -124,8 +124,8 @@ class OpeningOptions:
                 why = "PLAIN needs a user and a password in the url"
             case "EXTERNAL" if not address.tls:
                 why = "EXTERNAL is by client certificate, and needs TLS: amqps://"
-            case "EXTERNAL" if address.password is not None:
-                why = "there is a password in the url, and EXTERNAL shows the client certificate alone"
+            case "EXTERNAL" if address.user is not None:
+                why = f"there is {given} in the url, and EXTERNAL shows the client certificate alone"
             case "ANONYMOUS" if address.user is not None:
                 why = f"there is {given} in the url, and ANONYMOUS shows none"
             case _:
@@ -221,7 +221,12 @@ class _Attempt:
             self.phase = "TLS"
             context = ssl.create_default_context() if self._options.tls is None else self._options.tls
             return await start_tls(tcp, address, context)
-        self._options.check_plain(address, tcp.socket.getpeername()[0])
+        try:
+            host = tcp.socket.getpeername()[0]
+        except OSError as error:  # the peer was quicker
+            msg = f"{address} hung up before the connection was open"
+            raise ConnectFailed(msg) from error
+        self._options.check_plain(address, host)
         return tcp
 
     def _explained(self, error: RStreamsError) -> RStreamsError:

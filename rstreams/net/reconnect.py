@@ -92,14 +92,13 @@ class Reconnect:
             attempt: 1 for the first one after the loss.
             random: A number from 0 up to 1.
         """
-        growth = math.log(self.max_delay_s / self.first_delay_s) if self.first_delay_s > 0 else 0.0
-        steps = attempt - 1
         if self.first_delay_s <= 0:
-            longest = 0.0
-        elif steps * math.log(self.factor) >= growth:  # the power itself may be too large for a float
+            return 0.0
+        growth = math.log(self.max_delay_s) - math.log(self.first_delay_s)
+        if (attempt - 1) * math.log(self.factor) >= growth:  # the power itself may be too large for a float
             longest = self.max_delay_s
         else:
-            longest = self.first_delay_s * self.factor**steps
+            longest = self.first_delay_s * self.factor ** (attempt - 1)
         return longest * (1.0 - self.jitter * random)
 
 

@@ -268,7 +268,7 @@ async def test_a_session_ended_for_a_bad_address_is_replaced_for_the_other_links
         begin = await peer.begins()
         attach = await peer.expect("attach")
         await peer.send(attach_frame(attach["name"], "sender", source="good", initial_delivery_count=0))
-        assert (await peer.expect("flow"))["link_credit"] == 5
+        assert (await peer.expect("flow"))["link-credit"] == 5
         await peer.send(transfer_frame(0, b"x"))
         await peer.expect("disposition")
         await peer.closes()
