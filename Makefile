@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check format bench docs clean
+.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop clean
 
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -61,6 +61,10 @@ bench: ## measure against others; build/bench/*.json
 	$(BIN)/python -m benchmarks.core --json build/bench/core.json
 	$(BIN)/python -m benchmarks.network --json build/bench/network.json
 	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json
+
+interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root
+	@tools/setup.sh dev
+	$(BIN)/python tools/interop/run.py
 
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs

@@ -1,0 +1,168 @@
+"""The peers: each started once a session on free ports, and ended by its pid."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.interop.processes import Server, chrooted, free_port, installed, took_part
+from tests.interop.rabbitmq import RabbitMQ
+from tests.interop.rhea_peer import RheaServer
+
+QUEUES: Final = 80
+"""Queues made for the tests of one RabbitMQ; each test takes new ones."""
+
+CANNOT: Final[Mapping[str, Mapping[str, str]]] = {
+    "rabbitmq-3.10": {
+        "drain": "its classic queues end the session on a drain, its quorum queues send nothing more after one",
+        "exact credit": "it may send a few too many when credit is renewed while it sends",
+        "lists": "it hangs up on a list as a body",
+        "delivery count": "its classic queues keep no count",
+        "missing target": "it accepts what is sent to a queue that is not there",
+    },
+    "rabbitmq-4.0": {"delivery count": "its classic queues keep no count"},
+    "proton-broker": {
+        "drain": "it never answers a drain",
+        "requeue": "it forgets what it has sent, whatever becomes of it",
+        "missing target": "it makes whatever is asked for",
+        "missing source": "it makes whatever is asked for",
+    },
+    "artemis": {"missing target": "it makes whatever is asked for", "missing source": "it makes whatever is asked for"},
+    "activemq": {
+        "missing target": "it makes whatever is asked for",
+        "missing source": "it makes whatever is asked for",
+    },
+}
+"""What a broker cannot do, seen with it."""
+
+ELSEWHERE: Final = {"artemis": "RSTREAMS_INTEROP_ARTEMIS", "activemq": "RSTREAMS_INTEROP_ACTIVEMQ"}
+"""Brokers that are not installed here: the variable that holds the URL of one that runs."""
+
+BROKERS: Final = (
+    "rabbitmq-3.10",
+    "rabbitmq-4.0",
+    "rabbitmq-4.3",
+    "proton-broker",
+    *(name for name, variable in ELSEWHERE.items() if os.environ.get(variable)),
+)
+
+
+@dataclass
+class Broker:
+    """A broker of any kind, with queues that start empty.
+
+    Attributes:
+        name: One of `BROKERS`.
+        url: Where a client connects to, with credentials if it needs some.
+        missing: An address it does not have.
+        address: The address of its queue of a number.
+    """
+
+    name: str
+    url: str
+    missing: str
+    address: Callable[[int], str]
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def queue(self) -> str:
+        """Return the address of a queue nobody has used."""
+        return self.address(next(self._numbers))
+
+    def can(self, what: str) -> bool:
+        """Return whether this broker can do something."""
+        return what not in CANNOT.get(self.name, {})
+
+    def needs(self, what: str) -> None:
+        """Skip the test if this broker cannot do what it shows."""
+        why = CANNOT.get(self.name, {}).get(what)
+        if why is not None:
+            pytest.skip(f"{self.name}: {why}")
+
+
+def _rabbitmq(peer: str, root: str, plugins: str = "") -> Iterator[RabbitMQ]:
+    server = RabbitMQ(installed(peer, root), plugins=plugins)
+    try:
+        server.start()
+        took_part(f"RabbitMQ {server.version}")
+        server.declare(*(f"classic-{number}" for number in range(QUEUES)))
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_310() -> Iterator[RabbitMQ]:
+    """RabbitMQ 3.10 with its AMQP 1.0 plugin."""
+    yield from _rabbitmq("rabbitmq-3.10", "bookworm", "rabbitmq_amqp1_0")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_40() -> Iterator[RabbitMQ]:
+    """RabbitMQ 4.0."""
+    yield from _rabbitmq("rabbitmq-4.0", "trixie")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_43() -> Iterator[RabbitMQ]:
+    """RabbitMQ 4.3."""
+    yield from _rabbitmq("rabbitmq-4.3", "forky")
+
+
+@pytest.fixture(scope="session", params=["rabbitmq_40", "rabbitmq_43"])
+def rabbitmq_4(request: pytest.FixtureRequest) -> RabbitMQ:
+    """Return each RabbitMQ 4 there is."""
+    server: RabbitMQ = request.getfixturevalue(request.param)
+    return server
+
+
+@pytest.fixture(scope="session")
+def proton_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The example broker of the proton project, in C."""
+    root, port = installed("proton-broker", "bookworm"), free_port()
+    command = chrooted(root, "/opt/proton-broker", "127.0.0.1", str(port))
+    server = Server(command, port=port, log=tmp_path_factory.mktemp("proton") / "output")
+    server.start()
+    took_part("proton broker")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def rhea() -> Path:
+    """Return where rhea is installed."""
+    place = installed("rhea", "rhea")
+    version = json.loads((place / "node_modules" / "rhea" / "package.json").read_text())["version"]
+    took_part(f"rhea {version}")
+    return place
+
+
+@pytest.fixture(scope="session")
+def rhea_server(rhea: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RheaServer]:
+    """A server of rhea."""
+    listener = RheaServer(rhea, tmp_path_factory.mktemp("rhea") / "output")
+    listener.server.start()
+    yield listener
+    listener.server.stop()
+
+
+@pytest.fixture(scope="session", params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Return each broker there is, by what all have in common."""
+    name = str(request.param)
+    if name.startswith("rabbitmq"):
+        server: RabbitMQ = request.getfixturevalue(name.replace("-", "_").replace(".", ""))
+        form = "/amq/queue/" if name == "rabbitmq-3.10" else "/queues/"
+        return Broker(name, server.url, f"{form}missing", lambda number: f"{form}classic-{number}")
+    if name == "proton-broker":
+        example: Server = request.getfixturevalue("proton_broker")
+        return Broker(name, example.url, "", lambda number: f"queue-{number}")
+    took_part(name)
+    prefix = "queue://rstreams-" if name == "activemq" else f"rstreams-{os.getpid()}-"
+    return Broker(name, os.environ[ELSEWHERE[name]], "", lambda number: f"{prefix}{number}")

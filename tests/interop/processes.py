@@ -1,0 +1,121 @@
+"""Servers that the tests start: on free ports of the loopback, each ended by its pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+BUILD: Final = Path(__file__).parents[2] / "build" / "interop"
+"""Where `make interop` installs the peers."""
+
+
+def installed(peer: str, directory: str) -> Path:
+    """Return where a peer is installed; skip the test that asks if it is not, saying why."""
+    why = BUILD / f"{peer}.skipped"
+    if why.exists():
+        pytest.skip(f"{peer}: {why.read_text().strip()}")
+    place = BUILD / directory
+    if not place.exists():
+        pytest.skip(f"{peer}: not installed; run `make interop`")
+    return place
+
+
+def took_part(peer: str) -> None:
+    """Note for `make interop` that a peer, with its version, was there."""
+    with (BUILD / "peers").open("a") as peers:
+        peers.write(f"{peer}\n")
+
+
+def free_port() -> int:
+    """Return a port nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def eventually(happened: Callable[[], object]) -> None:
+    """Wait for what a real peer does in its own time; it is an error if it does not."""
+    with trio.fail_after(10):
+        while not happened():  # noqa: ASYNC110 - what happens is a signal to some probe
+            await trio.sleep(0.01)
+
+
+class Server:
+    """A server process; its output goes to a file, which an error quotes.
+
+    Attributes:
+        port: Where it listens on 127.0.0.1.
+    """
+
+    def __init__(self, command: Sequence[str], *, port: int, log: Path, environment: Mapping[str, str] = {}) -> None:
+        """Prepare the process; `start` starts it."""
+        self.port = port
+        self._command = list(command)
+        self._environment = {**os.environ, **environment}
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where a client connects to, without credentials."""
+        return f"amqp://127.0.0.1:{self.port}"
+
+    def start(self, *, timeout_s: float = 60.0) -> None:
+        """Start the process and wait until it listens."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+        until = time.monotonic() + timeout_s
+        while not self._listens():
+            assert self._process.poll() is None, f"{self._command[0]} ended at once: {self._said()}"
+            assert time.monotonic() < until, f"nothing listens after {timeout_s:g} s: {self._said()}"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End the process, and what it has started, without a word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End the process in order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, signal_: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal_)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it started lives in the same session
+        process.wait()
+
+    def _listens(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:]
+
+
+def chrooted(root: Path, *command: str) -> list[str]:
+    """Return the command that runs `command` inside `root`, with a /proc that goes away with it."""
+    script = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, str(root), *command]

@@ -1,0 +1,111 @@
+"""A RabbitMQ out of a Debian package in a directory of its own; nothing of it is left on the machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.interop.processes import Server, chrooted, free_port
+
+_ERLANG_BIN: Final = "/usr/lib/rabbitmq/bin"
+
+
+class RabbitMQ:
+    """One broker, with its state in a new directory; user guest, password guest.
+
+    Attributes:
+        version: RabbitMQ's own.
+    """
+
+    def __init__(self, root: Path, *, plugins: str = "") -> None:
+        """Prepare a broker installed in `root`.
+
+        Args:
+            root: A Debian with the package rabbitmq-server.
+            plugins: Names of plugins to enable, with commas between.
+        """
+        self.version = next((root / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")).name.partition("-")[2]
+        self._root = root
+        self._state = Path(tempfile.mkdtemp(prefix="rstreams-interop-", dir=root / "var/tmp"))
+        (self._state / "enabled_plugins").write_text(f"[{plugins}].")
+        inside = "/" + str(self._state.relative_to(root))
+        epmd_port, port = free_port(), free_port()
+        self._environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "HOME": inside,  # Erlang keeps its cookie there
+            "ERL_CRASH_DUMP_SECONDS": "0",
+            "ERL_EPMD_PORT": str(epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": "interop@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_MNESIA_BASE": f"{inside}/mnesia",
+            "RABBITMQ_LOG_BASE": f"{inside}/log",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{inside}/enabled_plugins",
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_ALLOW_INPUT": "1",  # run the server itself and no shell around it: its pid is ours to end
+            "RABBITMQ_SERVER_START_ARGS": "-noinput",
+        }
+        log = self._state / "output"
+        self._epmd = Server(
+            chrooted(root, "/usr/bin/epmd", "-port", str(epmd_port), "-address", "127.0.0.1"),
+            port=epmd_port,
+            log=log,
+            environment=self._environment,
+        )
+        self._server = Server(
+            chrooted(root, f"{_ERLANG_BIN}/rabbitmq-server"), port=port, log=log, environment=self._environment
+        )
+
+    @property
+    def url(self) -> str:
+        """Where a client connects to."""
+        return f"amqp://guest:guest@127.0.0.1:{self._server.port}"
+
+    @property
+    def anonymous_url(self) -> str:
+        """Where a client without credentials connects to."""
+        return self._server.url
+
+    def start(self) -> None:
+        """Start the broker; again after `kill`, with what it had kept."""
+        self._epmd.start()
+        self._server.start()
+
+    def stop(self) -> None:
+        """End the broker and forget its state."""
+        self._server.stop()
+        self._epmd.stop()
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the broker as a power cut would."""
+        self._server.kill()
+        self._epmd.kill()
+
+    def declare(self, *names: str, type: str = "classic", arguments: Mapping[str, str | int] = {}) -> None:  # noqa: A002
+        """Make durable queues, for a broker that cannot be asked to over AMQP 1.0."""
+        table = [("x-queue-type", type), *arguments.items()]
+        rows = (
+            f'{{<<"{key}">>, longstr, <<"{value}">>}}' if isinstance(value, str) else f'{{<<"{key}">>, long, {value}}}'
+            for key, value in table
+        )
+        queues = ",".join(f'<<"{name}">>' for name in names)
+        self.evaluate(
+            f'[rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, Q), true, false, [{",".join(rows)}], none,'
+            f' <<"guest">>) || Q <- [{queues}]], ok.'
+        )
+
+    def evaluate(self, expression: str) -> str:
+        """Evaluate an Erlang expression in the broker."""
+        command = chrooted(self._root, f"{_ERLANG_BIN}/rabbitmqctl", "eval", expression)
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout

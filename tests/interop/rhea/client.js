@@ -1,0 +1,163 @@
+// An AMQP client of rhea, which does one thing and ends: `node client.js RHEA PORT WHAT ADDRESS [USER PASSWORD]`. Each
+// event is one line of JSON on standard output.
+'use strict';
+
+const rhea = require(process.argv[2]);
+const [port, what, address, username, password] = process.argv.slice(3);
+const { message, types } = rhea;
+
+function tell(event, more) {
+    console.log(JSON.stringify({ event, ...more }));
+}
+
+const container = rhea.create_container({ id: 'rhea-' + what });
+for (const end of ['sender_error', 'receiver_error', 'session_error', 'connection_error']) {
+    container.on(end, (context) => {
+        const error = (context.sender || context.receiver || context.session || context.connection).error;
+        tell(end, { condition: error && error.condition, description: error && error.description });
+    });
+}
+container.on('connection_error', () => { process.exitCode = 3; });
+for (const end of ['sender_close', 'receiver_close']) {
+    container.on(end, ({ connection }) => { tell(end); connection.close(); });
+}
+container.on('disconnected', ({ error }) => {
+    tell('disconnected', { message: error && error.message });
+    process.exit(3);
+});
+container.on('connection_close', () => process.exit());
+
+function receives(options, on_message) {
+    let received = 0;
+    container.on('message', (context) => {
+        const { message: came, receiver, delivery } = context;
+        received += 1;
+        const body = came.body && came.body.content !== undefined ? came.body.content : came.body;
+        tell('message', {
+            body: Buffer.isBuffer(body) ? body.toString('latin1').slice(0, 20) : body,
+            size: Buffer.isBuffer(body) ? body.length : undefined, is_data: came.body && came.body.typecode === 0x75,
+            settled: delivery.remote_settled, properties: came.application_properties, subject: came.subject,
+            id: came.message_id, count: came.delivery_count || 0,
+        });
+        on_message(context, received, receiver);
+    });
+    container.on('connection_open', ({ connection }) => {
+        connection.open_receiver({ source: address, credit_window: 0, autoaccept: false, ...options });
+    });
+}
+
+function sends(messages, options, on_settled) {
+    let sent = 0, settled = 0;
+    const all = messages.length;
+    container.on('connection_open', ({ connection }) => connection.open_sender({ target: address, ...options }));
+    container.on('sendable', ({ sender }) => {
+        tell('credit', { credit: sender.credit });
+        while (sender.sendable() && sent < all) sender.send(messages[sent++]);
+    });
+    for (const outcome of ['accepted', 'rejected', 'released', 'modified']) {
+        container.on(outcome, ({ delivery }) => {
+            const state = delivery.remote_state || {}, error = state.error || {};
+            tell(outcome, {
+                condition: error.condition, description: error.description, failed: state.delivery_failed,
+                undeliverable: state.undeliverable_here,
+            });
+        });
+    }
+    container.on('settled', ({ sender, connection }) => {
+        settled += 1;
+        if (settled < all) return;
+        tell('settled', { sent });
+        if (on_settled) on_settled(sender);
+        else { sender.close(); connection.close(); }
+    });
+}
+
+const numbers = (count) => Array.from({ length: count }, (_, number) => ({ body: number }));
+
+const things = {
+    credit() { // five, then three more, then all there is
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(5));
+        receives({}, ({ delivery, connection }, received, receiver) => {
+            delivery.accept();
+            if (received === 5) receiver.add_credit(3);
+            if (received === 8) {
+                tell('eight', { credit: receiver.credit });
+                receiver.add_credit(20);
+                receiver.drain_credit();
+            }
+        });
+        container.on('receiver_drained', ({ receiver, connection }) => {
+            tell('drained', { credit: receiver.credit });
+            receiver.close();
+            connection.close();
+        });
+    },
+    all() {
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(1000));
+        receives({}, ({ delivery }) => delivery.accept());
+    },
+    presettled() {
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(1000));
+        receives({ snd_settle_mode: 1 }, () => {});
+    },
+    outcomes() { // each in its own way
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(4));
+        // One at a time: rhea tells of two in one tick as if both had gone like the first.
+        receives({}, ({ delivery, receiver, connection }, received) => setImmediate(() => {
+            if (received === 1) delivery.accept();
+            if (received === 2) delivery.reject({ condition: 'rstreams:bad-item', description: 'number two' });
+            if (received === 3) delivery.release();
+            if (received === 4) {
+                delivery.modified({ delivery_failed: true, undeliverable_here: true });
+                receiver.close();
+                connection.close();
+            }
+        }));
+    },
+    enough() { // ends the link with an error of its own
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(100));
+        receives({}, ({ delivery, receiver }, received) => {
+            delivery.accept();
+            if (received === 3) receiver.close({ condition: 'rstreams:enough', description: 'three will do' });
+        });
+    },
+    failing() { // works off what it gets once, and fails at it
+        container.on('receiver_open', ({ receiver }) => receiver.add_credit(1));
+        receives({}, ({ delivery, receiver, connection }, received) => {
+            if (received < 3) {
+                delivery.modified({ delivery_failed: true, undeliverable_here: false });
+                receiver.add_credit(1);
+            } else {
+                delivery.accept();
+                receiver.close();
+                connection.close();
+            }
+        });
+    },
+    send() { sends(numbers(200), {}); },
+    bodies() {
+        sends([
+            { body: 'text' }, { body: 5 }, { body: 2.5 }, { body: true }, { body: null }, { body: [1, 'two', null] },
+            { body: { a: 1 } }, { body: message.data_section(Buffer.from('data')) },
+            { body: message.sequence_section([1, 2]) }, { body: types.wrap_binary(Buffer.from('binary')) },
+            { body: types.wrap_symbol('a-symbol') }, { body: types.wrap_timestamp(1767225600000) },
+            { body: 'x', application_properties: { whole: 31, text: 'x' }, subject: 'hot', message_id: 'm-1' },
+        ], {});
+    },
+    large() { sends([{ body: message.data_section(Buffer.alloc(3000000, 'abc')) }], {}); },
+    quits() { // a producer that fails
+        sends(numbers(3), {}, (sender) => sender.close({ condition: 'rstreams:test', description: 'out of numbers' }));
+    },
+    attach() {
+        container.on('connection_open', ({ connection }) => connection.open_receiver(address));
+    },
+    target() {
+        container.on('connection_open', ({ connection }) => connection.open_sender(address));
+    },
+};
+
+things[what]();
+container.connect({
+    port: Number(port), host: '127.0.0.1', username, password, reconnect: false, max_frame_size: 16384,
+    sender_options: { autosettle: true },
+});
