@@ -51,7 +51,7 @@ class Connectable(Watched, Generic[T]):
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
-        require_at_least("ref_count", "subscribers", subscribers, 1)
+        require_at_least("ref_count", "subscribers", subscribers, 1, "")
         return Gathered(self._source, self._make_run, subscribers, again=True)
 
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
@@ -61,7 +61,7 @@ class Connectable(Watched, Generic[T]):
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
-        require_at_least("auto_connect", "subscribers", subscribers, 1)
+        require_at_least("auto_connect", "subscribers", subscribers, 1, "")
         return AutoConnected(self._source, self._run, subscribers)
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import CO_COROUTINE, iscoroutinefunction
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._emission import IteratorPublisher, log_dropped
@@ -301,13 +301,12 @@ class Joined(Watched, Generic[R]):
             self._begins(stage)
 
 
-def require_at_least(operator: str, option: str, value: object, least: int, unit: str = " items") -> None:
+def require_at_least(operator: str, option: str, value: Any, least: int, unit: str = " items") -> None:  # noqa: ANN401 - looked at
     """Raise `ConfigError` unless `value` is a whole number, `least` or more; `unit` is "" if it counts no items."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        msg = f"{operator}({option}={value!r}): {option} must be a whole number, {least} or more{unit}"
-        raise ConfigError(msg)
-    if value < least:
-        msg = f"{operator}({option}={value!r}): {option} must be {least} or more{unit}"
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least:
+        kind = "" if whole else ", a whole number"
+        msg = f"{operator}({option}={value!r}): {option} must be {least} or more{unit}{kind}"
         raise ConfigError(msg)
 
 
@@ -318,7 +317,10 @@ def require_callable(operator: str, option: str, function: object) -> None:
         raise TypeError(msg)
 
 
-def require_plain(operator: str, option: str, function: object, instead: str) -> None:
+_INSTEAD: Final = "do what takes time in map_async before, and give a plain function here"
+
+
+def require_plain(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
     """Raise `TypeError` for what cannot be called, and for an async function, which nobody would await.
 
     Args:

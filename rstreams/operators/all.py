@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._settled import settled
+from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 
@@ -31,4 +32,5 @@ def all(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[boo
         >>> await Stream.of(1, 2, 9, 4).all(lambda x: x < 5).to_list()
         [False]
     """
+    require_plain("all", "predicate", predicate)
     return settled(source, "all", lambda item: not predicate(item), by=False)

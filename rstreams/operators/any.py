@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._settled import settled
+from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 
@@ -33,4 +34,6 @@ def any(source: Publisher[T], predicate: Callable[[T], object] | None = None) ->
         >>> await Stream.empty().any().to_list()
         [False]
     """
+    if predicate is not None:
+        require_plain("any", "predicate", predicate)
     return settled(source, "any", (lambda _: True) if predicate is None else predicate, by=True)

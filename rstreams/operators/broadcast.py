@@ -48,6 +48,6 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         >>> await copies.zip(copies.map(str)).to_list()
         [(0, '0'), (1, '1'), (2, '2')]
     """
-    require_at_least("broadcast", "subscribers", subscribers, 1)
+    require_at_least("broadcast", "subscribers", subscribers, 1, "")
     require_at_least("broadcast", "window", window, 1)
     return Gathered(source, lambda: Log("broadcast", window, together=True), subscribers, again=False)

@@ -11,7 +11,7 @@ from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._merging import all_of
 from rstreams.operators._one_inner import OneInner
-from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,6 +47,7 @@ def concat_map(
         >>> await Stream.of(2, 3).concat_map(lambda n: Stream.range(n)).to_list()
         [0, 1, 0, 1, 2]
     """
+    require_plain("concat_map", "function", function, "use map_async, and flatten() what it emits")
     require_at_least("concat_map", "prefetch", prefetch, 1)
     return Lifted(source, lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors))
 

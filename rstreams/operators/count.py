@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ def count(source: Publisher[T], predicate: Callable[[T], object] | None = None) 
         >>> await Stream.range(10).count(lambda x: x > 6).to_list()
         [3]
     """
+    if predicate is not None:
+        require_plain("count", "predicate", predicate)
     return Lifted(source, lambda downstream: _Count(downstream, predicate))
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -36,6 +36,8 @@ def distinct(source: Publisher[T], key: Callable[[T], object] | None = None) -> 
         >>> await Stream.of("tea", "Tea", "milk").distinct(str.lower).to_list()
         ['tea', 'milk']
     """
+    if key is not None:
+        require_plain("distinct", "key", key)
     return Lifted(source, lambda downstream: _Distinct(downstream, key))
 
 

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -36,6 +36,8 @@ def distinct_until_changed(source: Publisher[T], key: Callable[[T], object] | No
         >>> await Stream.of(1, 1, 2, 2, 1).distinct_until_changed().to_list()
         [1, 2, 1]
     """
+    if key is not None:
+        require_plain("distinct_until_changed", "key", key)
     return Lifted(source, lambda downstream: _DistinctUntilChanged(downstream, key))
 
 

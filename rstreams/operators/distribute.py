@@ -50,7 +50,7 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         >>> await work.map(lambda x: ("a", x)).merge(work.map(lambda x: ("b", x))).to_list()
         [('a', 0), ('b', 1), ('a', 2), ('b', 3)]
     """
-    require_at_least("distribute", "subscribers", subscribers, 1)
+    require_at_least("distribute", "subscribers", subscribers, 1, "")
     require_at_least("distribute", "window", window, 1)
     return distributed(source, subscribers, window)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage
+from rstreams.operators._stage import Lifted, PassingStage, require_plain
 
 T = TypeVar("T")
 
@@ -33,6 +33,7 @@ def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Pu
         4
         [0, 1]
     """
+    require_plain("do_on_request", "function", function)
     return Lifted(source, lambda downstream: _DoOnRequest(downstream, function))
 
 

@@ -35,5 +35,5 @@ def element_at(source: Publisher[T], index: int) -> Publisher[T]:
         >>> await Stream.of("a", "b", "c", "d").element_at(2).to_list()
         ['c']
     """
-    require_at_least("element_at", "index", index, 0)
+    require_at_least("element_at", "index", index, 0, "")
     return required(take(skip(source, index), 1), f"element_at(index={index})")

@@ -10,7 +10,7 @@ from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
 from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, require_at_least, require_publisher
+from rstreams.operators._stage import Lifted, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,9 +48,10 @@ def expand(
         >>> await Stream.of(1).expand(lambda x: Stream.of(x * 2, x * 3), depth=2).to_list()
         [1, 2, 3, 4, 6, 6, 9]
     """
+    require_plain("expand", "function", function)
     require_at_least("expand", "max_pending", max_pending, 1)
     if depth is not None:
-        require_at_least("expand", "depth", depth, 0)
+        require_at_least("expand", "depth", depth, 0, "")
     return Lifted(source, lambda downstream: _Expand(downstream, function, depth, max_pending))
 
 

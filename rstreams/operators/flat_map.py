@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._holds import share_hold
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._merging import Merging
-from rstreams.operators._stage import Lifted, require_at_least, require_publisher
+from rstreams.operators._stage import Lifted, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,7 +54,8 @@ def flat_map(
         >>> await Stream.of(1, 2).flat_map(lambda x: Stream.of(x, x * 10)).to_list()
         [1, 10, 2, 20]
     """
-    require_at_least("flat_map", "concurrency", concurrency, 1)
+    require_plain("flat_map", "function", function, "use map_async, and flatten() what it emits")
+    require_at_least("flat_map", "concurrency", concurrency, 1, "")
     require_at_least("flat_map", "prefetch", prefetch, 1)
     return Lifted(
         source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch, delay_errors=delay_errors)

@@ -9,7 +9,7 @@ from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
 from rstreams.operators._part import Part
 from rstreams.operators._splitting import Splitting
-from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -77,9 +77,10 @@ def group_by(
         >>> await groups.flat_map(lambda group: Stream(group).reduce(lambda a, x: a + x, 0)).to_list()
         [18, 12, 15]
     """
+    require_plain("group_by", "key", key)
     require_at_least("group_by", "prefetch", prefetch, 1)
     if max_groups is not None:
-        require_at_least("group_by", "max_groups", max_groups, 1)
+        require_at_least("group_by", "max_groups", max_groups, 1, "")
     return Lifted(source, lambda downstream: _GroupBy(downstream, key, prefetch, max_groups))
 
 

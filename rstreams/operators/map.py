@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted
+from rstreams.operators._stage import Stage, lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +33,7 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
         >>> await Stream.of(1, 2, 3).map(lambda x: x * 10).to_list()
         [10, 20, 30]
     """
+    require_plain("map", "function", function, "use map_async")
     return lifted(source, lambda downstream: _Map(downstream, function), Step("map", function))
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._scheduler import bound_scheduler
 from rstreams.abc import Publisher
 from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._stage import Lifted, require_at_least, require_callable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,7 +48,8 @@ def map_async(
         >>> await Stream.of(1, 2, 3).map_async(fetch, concurrency=3).to_list()
         ['page 1', 'page 2', 'page 3']
     """
-    require_at_least("map_async", "concurrency", concurrency, 1)
+    require_callable("map_async", "function", function)
+    require_at_least("map_async", "concurrency", concurrency, 1, "")
     return Lifted(
         source,
         lambda downstream: Jobs(downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered),

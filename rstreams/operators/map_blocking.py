@@ -9,7 +9,7 @@ from typing import TypeVar
 from rstreams._scheduler import bound_scheduler
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +46,8 @@ def map_blocking(
         >>> await Stream.of(".").map_blocking(lambda path: pathlib.Path(path).is_dir()).to_list()
         [True]
     """
-    require_at_least("map_blocking", "concurrency", concurrency, 1)
+    require_plain("map_blocking", "function", function, "use map_async")
+    require_at_least("map_blocking", "concurrency", concurrency, 1, "")
 
     def make_stage(downstream: Subscriber[R]) -> Jobs[T, R]:
         scheduler = bound_scheduler("map_blocking")

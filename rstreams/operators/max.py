@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 from rstreams.abc import Publisher
 from rstreams.operators._extreme import Ordered, extreme
+from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Ordered)
@@ -39,4 +40,6 @@ def max(source: Publisher[Any], key: Callable[[Any], Any] | None = None) -> Publ
         >>> await Stream.of("milk", "tea", "sugar").max(len).to_list()
         ['sugar']
     """
+    if key is not None:
+        require_plain("max", "key", key)
     return extreme(source, "max", key, lambda a, b: bool(a > b))

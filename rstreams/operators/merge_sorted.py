@@ -9,7 +9,7 @@ from rstreams._demand import take_demand
 from rstreams._holds import share_hold
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._inputs import Inputs
-from rstreams.operators._stage import Joined, require_at_least, require_publisher
+from rstreams.operators._stage import Joined, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 
@@ -40,6 +40,8 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
         >>> await Stream.of(1, 4, 6).merge_sorted(Stream.of(2, 3, 5)).to_list()
         [1, 2, 3, 4, 5, 6]
     """
+    if key is not None:
+        require_plain("merge_sorted", "key", key)
     for position, source in enumerate(sources):
         require_publisher(f"merge_sorted(*sources): source {position} must be", source)
     require_at_least("merge_sorted", "prefetch", prefetch, 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, raised_during
+from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_plain
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ def on_error_complete(source: Publisher[T], predicate: Callable[[Exception], obj
         >>> await failing.on_error_complete(lambda error: isinstance(error, OSError)).to_list()
         [0, 1]
     """
+    if predicate is not None:
+        require_plain("on_error_complete", "predicate", predicate)
     return Lifted(source, lambda downstream: _OnErrorComplete(downstream, predicate))
 
 

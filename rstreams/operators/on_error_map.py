@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, raised_during
+from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_plain
 
 T = TypeVar("T")
 
@@ -35,6 +35,7 @@ def on_error_map(source: Publisher[T], function: Callable[[Exception], BaseExcep
         >>> await failing.on_error_resume(lambda error: Stream.of(repr(error))).to_list()
         ["ValueError('not there: id')"]
     """
+    require_plain("on_error_map", "function", function)
     return Lifted(source, lambda downstream: _OnErrorMap(downstream, function))
 
 

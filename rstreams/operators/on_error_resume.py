@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, raised_during, require_publisher
+from rstreams.operators._stage import Lifted, raised_during, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,6 +36,7 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
         >>> await Stream.fail(LookupError("no such thing")).on_error_resume(lambda error: Stream.of(8, 9)).to_list()
         [8, 9]
     """
+    require_plain("on_error_resume", "handler", handler)
     return Lifted(source, lambda downstream: _OnErrorResume[T | R](downstream, handler))
 
 

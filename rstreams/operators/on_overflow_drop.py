@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -35,4 +35,6 @@ def on_overflow_drop(source: Publisher[T], on_drop: Callable[[T], object] | None
         ...     print([number async for number in numbers], dropped)
         [0, 1] [2, 3, 4, 5]
     """
+    if on_drop is not None:
+        require_plain("on_overflow_drop", "on_drop", on_drop)
     return Lifted(source, lambda downstream: Overflowing(downstream, 0, "drop_newest", on_drop=on_drop))

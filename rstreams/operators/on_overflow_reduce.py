@@ -9,7 +9,7 @@ from rstreams._holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.operators._overflow import Unslowed
-from rstreams.operators._stage import Ack, Lifted
+from rstreams.operators._stage import Ack, Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -47,6 +47,7 @@ def on_overflow_reduce(
         ...     print([number async for number in numbers])
         [0, 15]
     """
+    require_plain("on_overflow_reduce", "function", function)
     if ack not in {"on_receipt", "on_emit"}:
         msg = f"on_overflow_reduce(ack={ack!r}): ack must be 'on_receipt' or 'on_emit'"
         raise ConfigError(msg)

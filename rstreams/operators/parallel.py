@@ -49,7 +49,7 @@ def parallel(
         [0, 10, 20, 30]
     """
     require_plain("parallel", "function", function)
-    require_at_least("parallel", "workers", workers, 1)
+    require_at_least("parallel", "workers", workers, 1, "")
     require_at_least("parallel", "window", window, 1)
 
     def start(downstream: Subscriber[R]) -> Merge[R] | None:

@@ -12,7 +12,7 @@ from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import RStreamsError
 from rstreams.operators._routing import Receiver, Routing
-from rstreams.operators._stage import Joined, require_at_least
+from rstreams.operators._stage import Joined, require_at_least, require_plain
 
 T = TypeVar("T")
 
@@ -55,7 +55,8 @@ def partition(
         >>> await even.zip(odd).to_list()
         [(0, 1), (2, 3), (4, 5)]
     """
-    require_at_least("partition", "partitions", partitions, 1)
+    require_plain("partition", "key", key)
+    require_at_least("partition", "partitions", partitions, 1, "")
     require_at_least("partition", "window", window, 1)
     run = _Partitioning(key, partitions, window)
     return tuple(Joined(run.door(source, number)) for number in range(partitions))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted
+from rstreams.operators._stage import Ack, Lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,6 +41,7 @@ def reduce(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, a
         >>> await Stream.of(1, 2, 3, 4).reduce(lambda total, x: total + x, 0).to_list()
         [10]
     """
+    require_plain("reduce", "accumulator", accumulator)
     require_ack("reduce", ack)
     return Lifted(source, lambda downstream: _Reduce(downstream, accumulator, seed, ack))
 

@@ -37,7 +37,7 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
         [1, 2, 1, 2]
     """
     if count is not None:
-        require_at_least("repeat", "count", count, 1)
+        require_at_least("repeat", "count", count, 1, "")
     return Lifted(source, lambda downstream: _Repeat(downstream, source, count))
 
 

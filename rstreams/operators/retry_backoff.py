@@ -9,7 +9,7 @@ from rstreams._scheduler import bound_scheduler
 from rstreams._times import require_from, require_seconds
 from rstreams.abc import Publisher, Scheduler, Subscriber
 from rstreams.operators._resubscribing import Resubscribing, worth_it
-from rstreams.operators._stage import Lifted, require_at_least
+from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 
@@ -56,7 +56,9 @@ def retry_backoff(
         >>> await failing.on_error_return("gone").to_list(), round(trio.current_time() - began, 3)
         (['gone'], 7.0)
     """
-    require_at_least("retry_backoff", "count", count, 0)
+    if predicate is not None:
+        require_plain("retry_backoff", "predicate", predicate)
+    require_at_least("retry_backoff", "count", count, 0, "")
     require_seconds("retry_backoff", "first_s", first_s, zero=True)
     require_seconds("retry_backoff", "max_s", max_s, zero=True)
     require_from("retry_backoff", "factor", factor, 1.0)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted
+from rstreams.operators._stage import Stage, lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +35,7 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
         >>> await Stream.of(1, 2, 3, 4).scan(lambda total, x: total + x, 0).to_list()
         [1, 3, 6, 10]
     """
+    require_plain("scan", "accumulator", accumulator)
     return lifted(source, lambda downstream: _Scan(downstream, accumulator, seed), Step("scan", accumulator, seed))
 
 

@@ -10,7 +10,7 @@ from rstreams._holds import SharedHold, share_hold
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._one_inner import Inner, OneInner
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,6 +41,7 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
         >>> await Stream.of(2, 3).switch_map(lambda n: Stream.of(n, n * 10)).to_list()
         [2, 20, 3, 30]
     """
+    require_plain("switch_map", "function", function, "use map_async, and flatten() what it emits")
     return Lifted(source, lambda downstream: _SwitchMap(downstream, function))
 
 

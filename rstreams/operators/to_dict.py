@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted
+from rstreams.operators._stage import Ack, Lifted, require_plain
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -52,6 +52,9 @@ def to_dict(
         >>> await Stream.of("a", "bb").to_dict(len, str.upper).to_list()
         [{1: 'A', 2: 'BB'}]
     """
+    require_plain("to_dict", "key", key)
+    if value is not None:
+        require_plain("to_dict", "value", value)
     require_ack("to_dict", ack)
     return Lifted(source, lambda downstream: _ToDict(downstream, key, value, ack))
 

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
         >>> await stream.to_list(), made
         ([1, 2], ['made'])
     """
+    require_plain("defer", "make", make, "use from_callable, and flatten() what it emits")
     return _Deferred(make)
 
 

@@ -26,4 +26,7 @@ def fail(error: BaseException) -> Publisher[Never]:
         Traceback (most recent call last):
         LookupError: no such thing
     """
+    if not isinstance(error, BaseException):
+        msg = f"fail(error): error must be an exception, not {error!r}"
+        raise TypeError(msg)
     return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))

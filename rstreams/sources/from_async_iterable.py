@@ -45,6 +45,11 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
         >>> await Stream.from_async_iterable(readings()).to_list()
         [20.5, 21.0]
     """
+    if not hasattr(iterable, "__aiter__"):
+        hint = "; from_iterable is for what `for` takes" if hasattr(iterable, "__iter__") else ""
+        hint = "; call it" if callable(iterable) else hint
+        msg = f"from_async_iterable(iterable): iterable must be async iterable, not {iterable!r}{hint}"
+        raise TypeError(msg)
     return _AsyncIterablePublisher(iterable)
 
 

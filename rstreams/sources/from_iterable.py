@@ -38,4 +38,8 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
         >>> await Stream.from_iterable("abc").to_list()
         ['a', 'b', 'c']
     """
+    if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
+        hint = "; from_async_iterable is for what `async for` takes" if hasattr(iterable, "__aiter__") else ""
+        msg = f"from_iterable(iterable): iterable must be iterable, not {iterable!r}{hint}"
+        raise TypeError(msg)
     return IteratorPublisher(partial(iter, iterable))

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from rstreams._emission import IteratorPublisher
 from rstreams.abc import Publisher
+from rstreams.operators._stage import require_plain
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -38,6 +39,7 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
         >>> await fibonacci.take(8).to_list()
         [0, 1, 1, 2, 3, 5, 8, 13]
     """
+    require_plain("generate", "step", step, "use unfold")
     return IteratorPublisher(partial(_unfold, initial, step))
 
 

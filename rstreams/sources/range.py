@@ -31,6 +31,10 @@ def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:
         >>> await Stream.range(10, 0, -3).to_list()
         [10, 7, 4, 1]
     """
+    for option, value in (("start", start), ("stop", 0 if stop is None else stop), ("step", step)):
+        if not hasattr(value, "__index__"):
+            msg = f"range({option}={value!r}): {option} must be a whole number"
+            raise TypeError(msg)
     if step == 0:
         msg = "range(step=0): step must be a positive or negative whole number"
         raise ConfigError(msg)

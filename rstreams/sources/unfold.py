@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar, cast, overload
 
 from rstreams.abc import Publisher
+from rstreams.operators._stage import is_async, require_callable
 from rstreams.sources.from_async_iterable import from_async_iterable
 from rstreams.sources.generate import generate, require_pair
 
@@ -44,7 +44,8 @@ def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
         >>> await Stream.unfold(0, fetch).to_list()
         ['first', 'second']
     """
-    if inspect.iscoroutinefunction(step):
+    require_callable("unfold", "step", step)
+    if is_async(step):
         return from_async_iterable(_Unfolded(initial, cast("Callable[[Any], Awaitable[Any]]", step)))
     return generate(initial, step)
 

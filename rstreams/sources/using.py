@@ -13,7 +13,7 @@ from rstreams._runs import Counts, Watched, counts_of
 from rstreams._scheduler import bound_scheduler
 from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
-from rstreams.operators._stage import Stage, raised_during, require_publisher
+from rstreams.operators._stage import Stage, raised_during, require_plain, require_publisher
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -56,6 +56,8 @@ def using(
         light off
         ['room']
     """
+    require_plain("using", "acquire", acquire, "return an async context manager from a plain function")
+    require_plain("using", "use", use)
     return _Using(acquire, use)
 
 

@@ -81,7 +81,7 @@ def test_a_run_that_all_have_left_is_no_end() -> None:
 
 @pytest.mark.parametrize("value", [0, -1])
 def test_options_that_cannot_be(value: int) -> None:
-    with pytest.raises(ConfigError, match=r"broadcast\(subscribers=.*\): subscribers must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"broadcast\(subscribers=.*\): subscribers must be 1 or more"):
         broadcast(range_(3), subscribers=value)
     with pytest.raises(ConfigError, match=r"broadcast\(window=.*\): window must be 1 or more items"):
         broadcast(range_(3), window=value)

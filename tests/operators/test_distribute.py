@@ -176,7 +176,7 @@ def test_one_that_raises_leaves_and_the_others_go_on(caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize("value", [0, -1])
 def test_options_that_cannot_be(value: int) -> None:
-    with pytest.raises(ConfigError, match=r"distribute\(subscribers=.*\): subscribers must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"distribute\(subscribers=.*\): subscribers must be 1 or more"):
         distribute(range_(3), subscribers=value)
     with pytest.raises(ConfigError, match=r"distribute\(window=.*\): window must be 1 or more items"):
         distribute(range_(3), window=value)

@@ -63,7 +63,7 @@ def _mapped(
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 @pytest.mark.parametrize("option", ["concurrency", "prefetch"])
 def test_a_wrong_option_is_named(option: str, value: int) -> None:
-    with pytest.raises(ConfigError, match=rf"flat_map\({option}={value!r}\): {option} must be 1 or more items"):
+    with pytest.raises(ConfigError, match=rf"flat_map\({option}={value!r}\): {option} must be 1 or more"):
         flat_map(of(1), of, **{option: value})  # type: ignore[arg-type]
 
 

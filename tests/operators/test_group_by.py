@@ -71,7 +71,7 @@ class Groups:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 @pytest.mark.parametrize("option", ["prefetch", "max_groups"])
 def test_a_wrong_option_is_named(option: str, value: int) -> None:
-    with pytest.raises(ConfigError, match=rf"group_by\({option}={value!r}\): {option} must be 1 or more items"):
+    with pytest.raises(ConfigError, match=rf"group_by\({option}={value!r}\): {option} must be 1 or more"):
         group_by(range_(1), lambda x: x, **{option: value})
 
 

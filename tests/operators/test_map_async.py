@@ -114,7 +114,7 @@ class Setup:
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
 def test_a_wrong_concurrency_is_named(value: int) -> None:
-    with pytest.raises(ConfigError, match=rf"map_async\(concurrency={value!r}\): concurrency must be 1 or more items"):
+    with pytest.raises(ConfigError, match=rf"map_async\(concurrency={value!r}\): concurrency must be 1 or more"):
         map_async(range_(1), _ten_times, concurrency=value)
 
 

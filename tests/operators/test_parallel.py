@@ -147,7 +147,7 @@ def test_a_function_that_returns_no_publisher() -> None:
 
 @pytest.mark.parametrize("value", [0, -1])
 def test_options_that_cannot_be(value: int) -> None:
-    with pytest.raises(ConfigError, match=r"parallel\(workers=.*\): workers must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"parallel\(workers=.*\): workers must be 1 or more"):
         parallel(range_(3), value, _tenfold)
     with pytest.raises(ConfigError, match=r"parallel\(window=.*\): window must be 1 or more items"):
         parallel(range_(3), 2, _tenfold, window=value)

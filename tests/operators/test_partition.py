@@ -214,7 +214,7 @@ def test_a_source_that_answers_in_the_midst_of_an_item() -> None:
 
 @pytest.mark.parametrize("value", [0, -1])
 def test_options_that_cannot_be(value: int) -> None:
-    with pytest.raises(ConfigError, match=r"partition\(partitions=.*\): partitions must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"partition\(partitions=.*\): partitions must be 1 or more"):
         partition(range_(3), lambda x: x, value)
     with pytest.raises(ConfigError, match=r"partition\(window=.*\): window must be 1 or more items"):
         partition(range_(3), lambda x: x, 2, window=value)

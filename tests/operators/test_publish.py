@@ -234,7 +234,7 @@ def test_nobody_cannot_subscribe() -> None:
 def test_options_that_cannot_be(count: int) -> None:
     with pytest.raises(ConfigError, match=r"publish\(window=.*\): window must be 1 or more items"):
         publish(range_(3), window=count)
-    with pytest.raises(ConfigError, match=r"ref_count\(subscribers=.*\): subscribers must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"ref_count\(subscribers=.*\): subscribers must be 1 or more"):
         publish(range_(3)).ref_count(count)
-    with pytest.raises(ConfigError, match=r"auto_connect\(subscribers=.*\): subscribers must be 1 or more items"):
+    with pytest.raises(ConfigError, match=r"auto_connect\(subscribers=.*\): subscribers must be 1 or more"):
         replay(range_(3), 1).auto_connect(count)

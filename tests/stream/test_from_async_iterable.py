@@ -201,8 +201,11 @@ async def test_what_the_iteration_raises_is_the_error() -> None:
     assert probe.error is failure
 
 
-async def test_what_is_no_async_iterable_fails() -> None:
-    no_iterable: Any = [1, 2]
+async def test_what_cannot_be_iterated_after_all_fails() -> None:
+    class NoIterable:
+        __aiter__: Any = 5
+
+    no_iterable: Any = NoIterable()
     probe = ProbeSubscriber[int](1)
     async with Scope():
         sources.from_async_iterable(no_iterable).subscribe(probe)

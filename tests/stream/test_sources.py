@@ -284,8 +284,11 @@ def test_no_item_is_drawn_before_it_is_requested() -> None:
     assert drawn == [0, 1, 2]
 
 
-def test_what_is_no_iterable_fails() -> None:
-    no_iterable: Any = 5
+def test_what_cannot_be_iterated_after_all_fails() -> None:
+    class NoIterable:
+        __iter__: Any = 5
+
+    no_iterable: Any = NoIterable()
     probe = ProbeSubscriber[Any]()
 
     sources.from_iterable(no_iterable).subscribe(probe)
