@@ -3,13 +3,12 @@
 from rstreams.errors import RStreamsError
 from rstreams.message import Message
 from rstreams.net.client import connect
-from rstreams.net.connection import Connection, PublishResult
+from rstreams.net.connection import Connection, Delivery, PublishResult
 from rstreams.net.failures import DeadLetters
 from rstreams.net.reconnect import Reconnect
 from rstreams.net.sender import Receipt, Sender
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
-from rstreams.protocol.delivery import Delivery
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
 

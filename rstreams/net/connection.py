@@ -24,6 +24,8 @@ from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
 from rstreams.stream import Stream
 
+__all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
+
 T = TypeVar("T")
 
 SettlementName: TypeAlias = Literal["at_most_once", "at_least_once"]
