@@ -185,6 +185,7 @@ class Listener:
                     await self._admit(client, handshake, nursery)
                 if handshake.scope.cancelled_caught:
                     await self._refuse(client, self._handshakes.why(handshake))
+                    nursery.cancel_scope.cancel()  # its time is over: nothing waits for it any more
                 elif client.pump is not None and client.pump not in self._opened:
                     await self._refuse(client, f"this listener has its max_connections={self._options.max_connections}")
         finally:
@@ -219,7 +220,7 @@ class Listener:
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
             if client.pump is None:
                 await _hang_up(client.tcp)
-            else:
+            else:  # what the engine says before the client has opened, it says when it has
                 await client.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
 

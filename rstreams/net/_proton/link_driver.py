@@ -237,12 +237,16 @@ class LinkDriver:
 
     def _refuse_message(self, delivery: Pointer) -> bool:
         """End the link because of a message that is too large, whole or not; the engine keeps none of it (2.7.3)."""
+        link, condition = self.link, Condition.LINK_MESSAGE_SIZE_EXCEEDED.value
+        ended = link is None or self._ended
+        text = f"the peer sent a message of more than max_message_bytes={self._engine.max_message_bytes}"
+        if not ended:  # rejected: what was merely given back would only come again
+            outcome = Outcome("rejected", condition, text)
+            _write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
+            lib.pn_delivery_update(delivery, lib.PN_REJECTED)
         lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
-        link = self.link
-        if link is not None and not self._ended:
-            most = self._engine.max_message_bytes
-            text = f"link {link.name!r}: the peer sent a message of more than max_message_bytes={most}"
-            self._break(link, RemoteProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, text))
+        if link is not None and not ended:
+            self._break(link, RemoteProtocolError(condition, f"link {link.name!r}: {text}"))
             self._engine.wake(self)
             self._engine.end(self)
         return bool(lib.pn_link_current(self.pointer))
