@@ -9,7 +9,8 @@ task, so nothing in it needs a lock. Its turns are made of:
     sleep       until bytes have come, a link is woken (request, cancel, a hold released), or the clock is due
 
 A second task does nothing but receive: it feeds the engine and rings the bell. It goes on while the pump waits to send,
-so two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted.
+so two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted. A third
+rings the bell when the clock is due.
 
 Any task of the run may wake a link. Only the pump touches the engine otherwise, and only these two tasks the network.
 """
@@ -117,6 +118,7 @@ class Pump:
         self._stream = stream
         self._idle_timeout_s = idle_timeout_s
         self._bell = trio.Event()
+        self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
         self._closing = False  # this side says close, or has said it
@@ -135,6 +137,7 @@ class Pump:
             with self._owner:
                 async with open_nursery() as nursery:
                     nursery.start_soon(self._receive)
+                    nursery.start_soon(self._keep_time)
                     await self._turn_until_over()
                     nursery.cancel_scope.cancel()
                 if not isinstance(self.error, IdleTimeout):
@@ -197,7 +200,9 @@ class Pump:
             if self._goodbye is not None:  # every link that wanted to say something has
                 engine.close(*self._goodbye)
                 self._goodbye = None
-            deadline = engine.tick(trio.current_time())
+            due = engine.tick(trio.current_time())
+            if due < self._clock.deadline:  # else the clock rings too early, once, and is set again
+                self._clock.deadline = due
             output = engine.output()
             if output:
                 await self._send(output)
@@ -206,8 +211,7 @@ class Pump:
             elif more or engine.has_events:  # making output can be what tells the engine that it has failed
                 await trio.lowlevel.checkpoint()
             else:
-                with trio.move_on_at(deadline):
-                    await self._bell.wait()
+                await self._bell.wait()
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
@@ -227,19 +231,27 @@ class Pump:
 
     async def _receive(self) -> None:
         data: bytes | bytearray = b"-"
-        while data:
-            # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
-            with trio.move_on_after(2 * self._idle_timeout_s) as silence:
+        # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
+        with trio.CancelScope() as silence:
+            while data:
+                silence.deadline = trio.current_time() + 2 * self._idle_timeout_s
                 try:
                     data = await self._stream.receive_some(RECEIVE_BYTES)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
-            if silence.cancelled_caught:
-                self._fail(IdleTimeout(self._silence))
-                self._owner.cancel()
-                return
-            self.engine.feed(data)
-            self._over = self._over or not data
+                self.engine.feed(data)
+                self._over = self._over or not data
+                self._ring()
+        if silence.cancelled_caught:
+            self._fail(IdleTimeout(self._silence))
+            self._owner.cancel()
+
+    async def _keep_time(self) -> None:
+        """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""
+        while True:
+            with self._clock:
+                await trio.sleep_forever()
+            self._clock = trio.CancelScope()
             self._ring()
 
     def _ring(self) -> None:
