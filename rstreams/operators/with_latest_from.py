@@ -44,14 +44,15 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
 
 
 class _WithLatestFrom(Stage[T, tuple[T, R]]):
-    __slots__ = ("_dropped", "_early", "_latest", "_other")
+    __slots__ = ("_busy", "_dropped", "_due", "_latest", "_other")
 
     def __init__(self, downstream: Subscriber[tuple[T, R]]) -> None:
         super().__init__(downstream)
         self._other = _Other(self)
         self._latest: list[R] = []  # none or one
         self._dropped = 0
-        self._early: Callable[[], None] | None = None  # how the other source ended before this one was there
+        self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
+        self._due: Callable[[], None] | None = None  # how the other source ended meanwhile
 
     def listening_to(self, other: Publisher[R]) -> Self:
         other.subscribe(self._other)
@@ -60,14 +61,20 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
     def on_subscribe(self, subscription: Subscription) -> None:
         first = self._upstream is ENDED and not self._ended
         super().on_subscribe(subscription)
-        if first and self._early is not None:
-            self._early()
+        if first:
+            self._is_free()
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
         if self._latest:
-            self._downstream.on_next((item, self._latest[0]))
+            self._busy = True
+            try:
+                self._downstream.on_next((item, self._latest[0]))
+            except BaseException:
+                self.cancel()  # 2.13: the other source too
+                raise
+            self._is_free()
         else:
             self._dropped += 1
             self._upstream.request(1)
@@ -119,19 +126,22 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
 
     def other_failed(self, error: BaseException) -> None:
         """End the stream, for the other source has failed."""
-        if self._upstream is ENDED:
-            self._early = partial(self._fail, error)
-        else:
-            self._fail(error)
+        self._due = partial(self._fail, error)
+        if not self._busy:
+            self._is_free()
 
     def other_is_through(self) -> None:
         """End the stream if no tuple can come any more."""
-        if self._latest:
-            return
-        if self._upstream is ENDED:
-            self._early = self._complete
-        else:
-            self._complete()
+        if not self._latest:
+            self._due = self._complete
+            if not self._busy:
+                self._is_free()
+
+    def _is_free(self) -> None:
+        self._busy = False
+        due, self._due = self._due, None
+        if due is not None:
+            due()
 
 
 class _Other(Generic[R]):

@@ -1,4 +1,7 @@
+import pytest
+
 from rstreams._demand import UNBOUNDED
+from rstreams.abc import Subscription
 from rstreams.operators.with_latest_from import with_latest_from
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail
@@ -33,3 +36,51 @@ def test_an_other_that_fails_or_never_sends_ends_it() -> None:
         with_latest_from(one, other).subscribe(probe)
         assert probe.signals == ["on_subscribe", signal]
         assert one.cancelled
+
+
+@pytest.mark.parametrize("end", ["complete", "error"])
+def test_an_other_that_ends_when_it_is_asked_does_so_after_on_subscribe(end: str) -> None:
+    told: list[list[str]] = []
+
+    class Reader(ProbeSubscriber[object]):
+        def on_subscribe(self, subscription: Subscription) -> None:
+            super().on_subscribe(subscription)
+            told.append(list(self.signals))
+
+    one, two, probe = ManualPublisher[int](), ManualPublisher[str](), Reader(1)
+    two.on_request = lambda _: two.complete() if end == "complete" else two.error(LookupError())
+    with_latest_from(one, two).subscribe(probe)
+
+    assert told == [["on_subscribe"]]
+    assert probe.signals == ["on_subscribe", f"on_{end}"]
+    assert one.cancelled
+
+
+def test_an_other_that_fails_while_an_item_is_emitted_waits_until_that_is_through() -> None:
+    one, two, probe = ManualPublisher[int](), ManualPublisher[str](), ProbeSubscriber[object](9)
+    with_latest_from(one, two).subscribe(probe)
+    two.next("a")
+
+    def on_item(_item: object) -> None:
+        two.error(LookupError())
+        assert not probe.ended
+
+    probe.on_item = on_item
+    one.next(1)
+
+    assert probe.signals == ["on_subscribe", "on_next", "on_error"]
+    assert one.cancelled
+
+
+def test_a_subscriber_that_raises_ends_the_other_too() -> None:
+    one, two, probe = ManualPublisher[int](), ManualPublisher[str](), ProbeSubscriber[object](9)
+    with_latest_from(one, two).subscribe(probe)
+    two.next("a")
+
+    def on_item(_item: object) -> None:
+        raise ArithmeticError
+
+    probe.on_item = on_item
+    with pytest.raises(ArithmeticError):
+        one.next(1)
+    assert two.cancelled
