@@ -1,0 +1,57 @@
+"""RabbitMQ 4, which speaks AMQP 1.0 itself: its second version of addresses, and the filters of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from rstreams._codec import Described, Symbol
+from rstreams.errors import ConfigError
+from rstreams.net.dialects.base import Dialect, Filters, Offset, Place, check_offset, kind_of
+
+_OWN: Final = ("/queues/", "/exchanges/")
+
+
+class RabbitMQ4(Dialect):
+    """RabbitMQ 4: queues to receive from, queues and exchanges to send to."""
+
+    name = "rabbitmq4"
+    tested = ("4.0.5", "4.3.6")
+
+    def source(self, address: str) -> Place:
+        """Return the queue; what is received from an exchange must be bound to a queue first."""
+        kind, rest = kind_of(address)
+        if kind == "topic" or address.startswith("/exchanges/"):
+            msg = f"address={address!r}: RabbitMQ 4 hands out messages from queues only; bind a queue to what is wanted"
+            raise ConfigError(msg)
+        return Place(self._own(address, rest))
+
+    def target(self, address: str) -> Place:
+        """Return the queue, or for `topic://key` the key of the exchange amq.topic."""
+        kind, rest = kind_of(address)
+        if kind == "topic":
+            return Place(f"/exchanges/amq.topic/{quote(rest, safe='')}")
+        return Place(self._own(address, rest))
+
+    def offset(self, offset: Offset) -> Filters:
+        """Return the filter for where in a stream queue to begin; the first chunk may hold earlier messages."""
+        check_offset(offset)
+        name = "rabbitmq:stream-offset-spec"
+        return _filter(name, name, offset)
+
+    def selector(self, expression: str) -> Filters:
+        """Return an SQL filter, for stream queues of RabbitMQ 4.2 and later."""
+        return _filter("sql-filter", "amqp:sql-filter", expression)
+
+    def properties(self, wanted: Mapping[str, Any]) -> Filters:
+        """Return a filter by application properties, for stream queues of RabbitMQ 4.1 and later."""
+        name = "amqp:application-properties-filter"
+        return _filter(name, name, dict(wanted))
+
+    def _own(self, address: str, rest: str) -> str:
+        return address if address.startswith(_OWN) else f"/queues/{quote(rest, safe='')}"
+
+
+def _filter(name: str, descriptor: str, value: object) -> Filters:
+    return {name: Described(Symbol(descriptor), value)}
