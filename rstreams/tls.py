@@ -160,11 +160,14 @@ def _load(context: ssl.SSLContext, certificate: FileName, key: FileName | None, 
         _check_readable("key", key)
     where, shown = ("certificate", certificate) if key is None else ("key", key)
 
+    asked: list[bool] = []
+
     def ask() -> str:
         """Answer for a key that is encrypted; without an answer OpenSSL would ask at the terminal."""
         if password is None:
             msg = f"{where}={os.fspath(shown)!r}: the key is encrypted, and no password is given"
             raise ConfigError(msg)
+        asked.append(True)
         return password
 
     try:
@@ -172,7 +175,8 @@ def _load(context: ssl.SSLContext, certificate: FileName, key: FileName | None, 
     except (ssl.SSLError, OSError, ValueError) as error:
         if isinstance(error, ConfigError):
             raise
-        msg = f"{where}={os.fspath(shown)!r}: {_what_is_wrong(error, os.fspath(certificate))}"
+        why = "the password of the key is wrong" if asked else _what_is_wrong(error, os.fspath(certificate))
+        msg = f"{where}={os.fspath(shown)!r}: {why}"
         raise ConfigError(msg) from None
 
 
@@ -180,8 +184,6 @@ def _what_is_wrong(error: Exception, certificate: str) -> str:
     reason = getattr(error, "reason", None) or ""
     if reason == "KEY_VALUES_MISMATCH":
         return f"this is not the private key of the certificate in {certificate!r}"
-    if reason in {"BAD_DECRYPT", "BAD_PASSWORD_READ", "PKCS12_CIPHERFINAL_ERROR"} or isinstance(error, ValueError):
-        return "the password of the key is wrong"
     if reason in {"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"}:
         return f"the certificate in {certificate!r} is too weak for today's TLS ({reason})"
     return f"it does not hold a private key, or {certificate!r} no certificate, as PEM ({reason or error})"

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import signal
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,12 @@ from typing import Final, Literal, TypeAlias, cast
 import trio
 
 from rstreams.errors import ConfigError
+from rstreams.net._options import DEFAULT_MAX_MESSAGE_BYTES
+from rstreams.net.address import DEFAULT_PORT, DEFAULT_TLS_PORT
+from rstreams.net.listener import DEFAULT_MAX_CONNECTIONS
 from rstreams.node import Node
 from rstreams.runtime.scope import Scope
+from rstreams.tls import server_context
 
 Overflow: TypeAlias = Literal["block", "drop_oldest"]
 
@@ -26,6 +31,7 @@ examples:
   rstreams node --queue orders --queue jobs:5000
   rstreams node --listen 127.0.0.1:0 --multicast prices:drop_oldest --url-file node.url
   rstreams node --queue orders --user alice:/run/secrets/alice --user bob:env:BOBS_PASSWORD
+  rstreams node --listen 0.0.0.0:5671 --tls-cert node.pem --tls-key node.key --tls-client-ca clients.pem --queue orders
 """
 
 
@@ -35,16 +41,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "node",
         help="run a node with queues and multicasts, in memory",
         description="Run an AMQP 1.0 node with queues and multicasts, in memory, until SIGINT or SIGTERM. When it is "
-        "ready it prints one line: listening on amqp://HOST:PORT",
+        "ready it prints one line: listening on amqp://HOST:PORT, or amqps:// with TLS",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
         "--listen",
-        default="127.0.0.1:5672",
         metavar="HOST:PORT",
-        help="where to listen; port 0 is any free port (default: %(default)s)",
+        help="where to listen; port 0 is any free port (default: 127.0.0.1:5672, with TLS 127.0.0.1:5671)",
     )
     parser.add_argument(
         "--queue",
@@ -69,8 +74,38 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="let in only users named so, with the password that is the first line of FILE, or with NAME:env:VARIABLE "
         "that of an environment variable; may be repeated (default: everyone is let in)",
     )
+    _add_security_to(parser)
     parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
     parser.set_defaults(run=run)
+
+
+def _add_security_to(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("security")
+    group.add_argument("--tls-cert", metavar="FILE", help="speak TLS, and nothing else, with this certificate (PEM)")
+    group.add_argument("--tls-key", metavar="FILE", help="its private key (PEM), if it is not in the same file")
+    group.add_argument(
+        "--tls-client-ca",
+        metavar="FILE",
+        help="let in only clients with a certificate that one of these authorities (PEM) has signed",
+    )
+    group.add_argument(
+        "--certificate-user",
+        action="append",
+        default=[],
+        metavar="NAME:SUBJECT",
+        help="let in by certificate (SASL EXTERNAL) only the owners of those with such a subject, such as "
+        "alice:CN=alice,O=Example; may be repeated (default: every certificate that is signed)",
+    )
+    group.add_argument(
+        "--allow-plain-over-tcp",
+        action="store_true",
+        help="take passwords from other machines in clear text; without TLS they come from this one only",
+    )
+    for option, metavar, default, what in (
+        ("--max-connections", "COUNT", DEFAULT_MAX_CONNECTIONS, "the most open connections"),
+        ("--max-message-bytes", "BYTES", DEFAULT_MAX_MESSAGE_BYTES, "the largest message"),
+    ):
+        group.add_argument(option, type=int, metavar=metavar, default=default, help=f"{what} (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -85,12 +120,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    users = _users(arguments.user)
+    tls = _tls(arguments)
+    place = arguments.listen or f"127.0.0.1:{DEFAULT_PORT if tls is None else DEFAULT_TLS_PORT}"
+    node = Node(
+        users=_users(arguments.user),
+        certificate_users=_certificate_users(arguments.certificate_user),
+        max_message_bytes=arguments.max_message_bytes,
+    )
     # One signal is enough, and a second one finds the node closing: a terminal sends it to everyone in it, and so may
     # whoever started the node.
     with trio.open_signal_receiver(*SIGNALS) as signals:
         stop = trio.Event()
-        async with Scope() as scope, Node(users=users) as node:
+        async with Scope() as scope, node:
             scope.nursery.start_soon(_watch, signals, stop)
             for text in arguments.queue:
                 name, capacity = _queue(text)
@@ -98,7 +139,12 @@ async def _run(arguments: argparse.Namespace) -> None:
             for text in arguments.multicast:
                 name, overflow = _multicast(text)
                 node.multicast(name, overflow=overflow)
-            listener = await node.listen(arguments.listen)
+            listener = await node.listen(
+                place,
+                tls=tls,
+                allow_plain_over_tcp=arguments.allow_plain_over_tcp,
+                max_connections=arguments.max_connections,
+            )
             with _written(arguments.url_file, listener.url):
                 print(f"listening on {listener.url}", flush=True)
                 await stop.wait()
@@ -149,6 +195,35 @@ def _multicast(text: str) -> tuple[str, Overflow]:
         msg = f"--multicast {text!r}: the overflow must be block or drop_oldest, not {overflow!r}"
         raise ConfigError(msg)
     return name, cast("Overflow", overflow)
+
+
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    """Return the TLS context that the options ask for."""
+    options = {"certificate": "--tls-cert", "key": "--tls-key", "client_ca": "--tls-client-ca"}
+    if arguments.tls_cert is None:
+        for given, option in ((arguments.tls_key, "--tls-key"), (arguments.tls_client_ca, "--tls-client-ca")):
+            if given is not None:
+                msg = f"{option} {given!r}: TLS needs a certificate of the node, too; give --tls-cert"
+                raise ConfigError(msg)
+        return None
+    try:
+        return server_context(arguments.tls_cert, arguments.tls_key, client_ca=arguments.tls_client_ca)
+    except ConfigError as error:
+        name, _, why = str(error).partition("=")
+        msg = f"{options[name]} {why}"
+        raise ConfigError(msg) from None
+
+
+def _certificate_users(texts: list[str]) -> dict[str, str] | None:
+    """Return the users by certificate subject that `NAME:SUBJECT` says, or None if there is none."""
+    users: dict[str, str] = {}
+    for text in texts:
+        name, _, subject = text.partition(":")
+        if not name or "=" not in subject:
+            msg = f"--certificate-user {text!r}: give NAME:SUBJECT, such as alice:CN=alice,O=Example"
+            raise ConfigError(msg)
+        users[subject] = name
+    return users or None
 
 
 def _users(texts: list[str]) -> dict[str, str] | None:

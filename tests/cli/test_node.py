@@ -17,6 +17,8 @@ from rstreams import Stream
 from rstreams.cli.__main__ import main
 from rstreams.errors import AuthenticationFailed
 from rstreams.node import STATISTICS
+from rstreams.tls import client_context
+from tests.net.certificates import Files
 
 
 class Running:
@@ -112,6 +114,23 @@ async def test_only_users_with_the_right_password_are_let_in(tmp_path: Path) -> 
                     pass
 
 
+@pytest.mark.slow
+async def test_mutual_tls_and_who_has_which_certificate(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    mine = ["--tls-cert", str(files.node), "--tls-key", str(files.node_key), "--tls-client-ca", str(files.ca)]
+    async with running("--queue", "work", *mine) as node:
+        assert node.url.startswith("amqps://127.0.0.1:")
+        async with rstreams.connect(node.url, tls=files.client, sasl="EXTERNAL") as connection:
+            assert (await connection.publish("work", Stream.of(b"a"))).accepted == 1
+        with pytest.raises(AuthenticationFailed):
+            async with rstreams.connect(node.url, tls=client_context(ca_file=files.ca)):
+                pass
+    async with running(*mine, "--certificate-user", "bob:CN=bob,O=Example") as node:
+        with pytest.raises(AuthenticationFailed, match="it is nobody's there"):
+            async with rstreams.connect(node.url, tls=files.client):
+                pass
+
+
 # a life that does not begin
 
 
@@ -173,6 +192,33 @@ def test_a_password_file_that_cannot_be(
     code, line = said(["--user", f"alice:{file}"], capsys)
     assert code == 2
     assert told in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--tls-cert", "{}/none.pem"], "--tls-cert '{}/none.pem': the file cannot be read: No such file"),
+        (["--tls-cert", "{}/node.pem", "--tls-key", "{}"], "--tls-key '{}': the file cannot be read: Is a directory"),
+        (["--tls-cert", "{}/node.pem"], "--tls-cert '{}/node.pem': it does not hold a private key"),
+        (["--tls-cert", "{}/node.key", "--tls-key", "{}/node.key"], "or '{}/node.key' no certificate, as PEM"),
+        (["--tls-cert", "{}/node.pem", "--tls-key", "{}/alice.pem"], "this is not the private key of the certificate"),
+        (["--tls-cert", "{}/alice.pem", "--tls-client-ca", "{}/node.key"], "there are no certificates in it"),
+        (["--tls-key", "{}/node.key"], "TLS needs a certificate of the node, too; give --tls-cert"),
+        (["--tls-client-ca", "{}/ca.pem"], "--tls-client-ca '{}/ca.pem': TLS needs"),
+        (["--certificate-user", "alice"], "--certificate-user 'alice': give NAME:SUBJECT"),
+        (["--certificate-user", "alice:CN=alice"], "by certificate alone, and no tls= is given"),
+        (["--max-connections", "0"], "max_connections=0"),
+        (["--max-message-bytes", "-5"], "max_message_bytes=-5"),
+        (["--listen", "0.0.0.0:0", "--user", "alice:{}/ca.pem"], "passwords would come in clear text"),
+    ],
+)
+def test_security_that_cannot_be(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Files(tmp_path)
+    code, line = said([each.format(tmp_path) for each in arguments], capsys)
+    assert code == 2
+    assert told.format(tmp_path) in line
 
 
 def test_a_user_given_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from rstreams._codec import Described, decode_value
 from rstreams._codec.encode import NULL, encode_sized, encode_string, encode_symbol
 from rstreams.errors import AuthenticationFailed, RemoteProtocolError, RStreamsError
 from rstreams.net.security import MAX_SASL_FRAME_BYTES, Admission, authenticate
+from rstreams.tls import ClientCertificate
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, described, frame, open_frame
 
 USERS = {"alice": "sesame", "bob": "", "jürgen": "über"}
@@ -222,6 +223,34 @@ def test_whatever_comes_no_one_is_let_in_by_chance_and_nothing_else_is_raised(no
         return result
 
     assert isinstance(trio.run(main), RStreamsError)
+
+
+# certificates
+
+
+@pytest.mark.parametrize(
+    ("response", "accepted"), [(None, True), (b"", True), (b"Alice", True), (b"bob", False), (b"alice", False)]
+)
+async def test_the_owner_of_a_certificate_acts_for_itself_alone(response: bytes | None, accepted: bool) -> None:  # noqa: FBT001
+    admission = Admission(certificate_users={"CN=alice": "Alice"})
+    client, server = memory_stream_pair()
+    await client.send_all(SASL_HEADER + init("EXTERNAL", response) + AMQP_HEADER)
+    shown = ClientCertificate("CN=alice", "alice")
+    if accepted:
+        assert await authenticate(server, admission, shown) == ("Alice", AMQP_HEADER)
+    else:
+        with pytest.raises(AuthenticationFailed, match="may not act for another"):
+            await authenticate(server, admission, shown)
+    await server.send_eof()
+    told = answers(b"".join([data async for data in client]))
+    assert told == [SASL_HEADER, "EXTERNAL", 0 if accepted else 1]
+
+
+async def test_external_without_a_certificate_is_refused() -> None:
+    client, server = memory_stream_pair()
+    await client.send_all(SASL_HEADER + init("EXTERNAL", b"") + AMQP_HEADER)
+    with pytest.raises(AuthenticationFailed, match="has shown no certificate"):
+        await authenticate(server, Admission(certificate_users={}))
 
 
 # a whole node

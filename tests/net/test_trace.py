@@ -82,6 +82,16 @@ async def test_a_trace_with_credentials_shows_the_same_and_no_password() -> None
     assert "sasl" not in trace.lower()
 
 
+async def test_the_engines_own_trace_shows_no_password_either() -> None:
+    async with Node(users={"alice": "sesame"}) as node:
+        node.serve("numbers", Stream.generate(0, lambda n: (n, n + 1)))
+        listener = await node.listen("127.0.0.1:0")
+        url = f"amqp://alice:sesame@127.0.0.1:{listener.port}"
+        printed, trace = await traced(url, PN_TRACE_FRM="1", PN_TRACE_RAW="1", PN_LOG="all")
+    assert printed == "[0, 1, 2]\n"
+    assert "sesame" not in trace
+
+
 @pytest.mark.parametrize("environment", [{}, {"RSTREAMS_TRACE": "0"}])
 async def test_nothing_is_traced_unless_it_is_asked_for(environment: dict[str, str]) -> None:
     async with Node() as node:
