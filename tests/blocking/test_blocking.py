@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from rstreams.errors import ConfigError, ConnectFailed, LinkDetached, RStreamsEr
 from rstreams.node.statistics import QueueStatistics
 from rstreams.runtime.portal import start_portal
 from rstreams.testing import ProbeSubscriber
+from tests.net.certificates import alice, client_context, node_context
 
 
 class Fixture:
@@ -55,6 +57,24 @@ def here() -> Iterator[Fixture]:
 
         with rstreams.blocking.connect(listener.url) as connection:
             yield Fixture(listener.url, connection, lambda: portal.run(jobs))
+
+
+def test_options_of_the_connection_go_through() -> None:
+    with (
+        start_portal("node") as portal,
+        portal.enter(rstreams.Node(certificate_users=lambda shown: shown.name)) as node,
+    ):
+        node.serve("numbers", Stream.range(3))
+
+        async def listen() -> str:
+            listener = await node.listen("127.0.0.1:0", tls=node_context(clients=ssl.CERT_REQUIRED))
+            return listener.url
+
+        url = portal.run(listen)
+        with rstreams.blocking.connect(url, tls=client_context(alice()), sasl="EXTERNAL") as connection:
+            assert connection.stream("numbers").to_list() == [0, 1, 2]
+        with pytest.raises(ConnectFailed, match="no authority that is trusted here"), rstreams.blocking.connect(url):
+            pass
 
 
 def test_a_stream_is_iterated(here: Fixture) -> None:
