@@ -32,9 +32,11 @@ ENDED = EndedSubscription()
 
 
 def require_subscriber(subscriber: object) -> None:
-    """Raise `TypeError` for a subscriber that is None (1.9)."""
-    if subscriber is None:
-        msg = "subscribe() takes a Subscriber, not None (Reactive Streams rule 1.9)"
+    """Raise `TypeError` for a subscriber that is None (1.9), or is none at all."""
+    if not hasattr(subscriber, "on_subscribe"):
+        rule = " (Reactive Streams rule 1.9)" if subscriber is None else ""
+        hint = "; to have a function called with each item: `await stream.for_each(f)`" if callable(subscriber) else ""
+        msg = f"subscribe() takes a Subscriber, not {subscriber!r}{rule}{hint}"
         raise TypeError(msg)
 
 

@@ -25,7 +25,7 @@ from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net.connection import Connection, PublishResult, SettlementName
 from rstreams.runtime.portal import Portal, start_portal
-from rstreams.runtime.scope import Scope
+from rstreams.runtime.scope import Scope, refuse_trio
 from rstreams.stream import Explanation, GroupedStream, Stream
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def connect(url: str, **options: Any) -> Iterator[BlockingConnection]:  # noqa: 
         url: `amqp://[user:password@]host[:port]`.
         **options: As for `rstreams.connect`.
 
-    Errors: As `rstreams.connect`.
+    Errors: As `rstreams.connect`; `RuntimeError` in a thread that runs trio.
     Context: Any thread without trio; blocks it. Several threads may use the connection at the same time.
     """
+    refuse_trio("rstreams.blocking.connect()", "`async with rstreams.connect(...)`")
     with start_portal() as portal, portal.enter(network.connect(url, **options)) as connection:
         yield BlockingConnection(portal, connection)
 

@@ -47,7 +47,7 @@ def concat_map(
         >>> await Stream.of(2, 3).concat_map(lambda n: Stream.range(n)).to_list()
         [0, 1, 0, 1, 2]
     """
-    require_plain("concat_map", "function", function, "use map_async, and flatten() what it emits")
+    require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     require_at_least("concat_map", "prefetch", prefetch, 1)
     return Lifted(source, lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors))
 

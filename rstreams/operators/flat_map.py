@@ -54,7 +54,7 @@ def flat_map(
         >>> await Stream.of(1, 2).flat_map(lambda x: Stream.of(x, x * 10)).to_list()
         [1, 10, 2, 20]
     """
-    require_plain("flat_map", "function", function, "use map_async, and flatten() what it emits")
+    require_plain("flat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     require_at_least("flat_map", "concurrency", concurrency, 1, "")
     require_at_least("flat_map", "prefetch", prefetch, 1)
     return Lifted(

@@ -33,4 +33,12 @@ def flatten(source: Publisher[Iterable[R]]) -> Publisher[R]:
         >>> await Stream.of([1, 2], [], [3]).flatten().to_list()
         [1, 2, 3]
     """
-    return concat_map(source, from_iterable)
+    return concat_map(source, _items_of)
+
+
+def _items_of(item: Iterable[R]) -> Publisher[R]:
+    try:
+        return from_iterable(item)
+    except TypeError as error:
+        msg = f"flatten(): items must be iterable, not {item!r}"
+        raise TypeError(msg) from error

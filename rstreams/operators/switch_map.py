@@ -41,7 +41,7 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
         >>> await Stream.of(2, 3).switch_map(lambda n: Stream.of(n, n * 10)).to_list()
         [2, 20, 3, 30]
     """
-    require_plain("switch_map", "function", function, "use map_async, and flatten() what it emits")
+    require_plain("switch_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     return Lifted(source, lambda downstream: _SwitchMap(downstream, function))
 
 

@@ -15,6 +15,23 @@ from rstreams.abc import Scheduler
 from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
+def require_trio() -> None:
+    """Raise `RuntimeError` where no trio runs: what trio itself says there is not to be understood."""
+    if not trio.lowlevel.in_trio_run():
+        msg = (
+            "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio, and in "
+            "threads without trio, use rstreams.blocking (under asyncio in a thread: `asyncio.to_thread`)"
+        )
+        raise RuntimeError(msg)
+
+
+def refuse_trio(call: str, instead: str) -> None:
+    """Raise `RuntimeError` where trio runs, for a `call` that would block it."""
+    if trio.lowlevel.in_trio_run():
+        msg = f"{call} blocks its thread, and trio runs in this one: use {instead}"
+        raise RuntimeError(msg)
+
+
 class Scope:
     """An async context manager around everything that is subscribed inside it: `async with rstreams.Scope()`.
 
@@ -38,6 +55,7 @@ class Scope:
     scheduler: TrioScheduler
 
     async def __aenter__(self) -> Self:
+        require_trio()
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
         self.scheduler = TrioScheduler(self.nursery)

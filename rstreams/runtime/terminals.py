@@ -16,7 +16,7 @@ import trio
 from rstreams._demand import SLICE, TURN_S
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.runtime.scope import Scope
+from rstreams.runtime.scope import Scope, require_trio
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ async def for_each(source: Publisher[T], function: Callable[[T], object]) -> Non
 
 async def first_or_none(source: Publisher[T]) -> T | None:
     """Return the first item of `source`, and draw no other."""
+    require_trio()
     bell = _Bell()
     sink = FirstSink[T](bell.ring)
     sink.request(1)
@@ -50,6 +51,7 @@ async def first_or_none(source: Publisher[T]) -> T | None:
 
 async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:
     """Keep `sink` supplied with demand until it has ended."""
+    require_trio()
     half = SLICE // 2
     sink.request(SLICE, top_up_at=half)
     await trio.lowlevel.checkpoint_if_cancelled()
@@ -72,7 +74,7 @@ async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None
         finally:
             sink.cancel()
         if sink.error is not None:
-            raise sink.error
+            raise _not_an_end(sink.error)
 
 
 @asynccontextmanager
@@ -152,8 +154,10 @@ class Items(Generic[T]):
 
 def _not_an_end(error: BaseException) -> BaseException:
     """Return `error`, or what stands for it where raising it would look like the end of the items (as in PEP 479)."""
-    if isinstance(error, StopAsyncIteration):
-        replacement = RuntimeError("the stream failed with StopAsyncIteration")
+    if isinstance(error, StopIteration | StopAsyncIteration):
+        replacement = RuntimeError(
+            f"the stream failed with {type(error).__name__}, as a function raises that calls next() on what is through"
+        )
         replacement.__cause__ = error
         return replacement
     return error

@@ -37,7 +37,7 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
         >>> await stream.to_list(), made
         ([1, 2], ['made'])
     """
-    require_plain("defer", "make", make, "use from_callable, and flatten() what it emits")
+    require_plain("defer", "make", make, "use from_callable, and flat_map(lambda x: x) behind it")
     return _Deferred(make)
 
 

@@ -69,7 +69,7 @@ class _Called(Stage[None, T]):
             return
         try:
             made = self._function()
-            if isinstance(made, Awaitable):
+            if isinstance(made, Awaitable) and not isinstance(made, Publisher):
                 self._awaited = made
                 if self._ended:  # the function has cancelled
                     self._let_go()

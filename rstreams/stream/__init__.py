@@ -18,6 +18,7 @@ from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain
 from rstreams.stream._methods import StreamMethods
+from rstreams.stream._misuse import NotIterable, Opening
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -32,7 +33,7 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 
-class Stream(StreamMethods[T_co]):
+class Stream(StreamMethods[T_co], NotIterable):
     """A publisher with methods to build on it and to run it.
 
     A stream is a description: nothing happens before something subscribes to it, and everyone who does gets a run of
@@ -226,7 +227,7 @@ class Stream(StreamMethods[T_co]):
         Cancels: Leaving the block cancels the subscription and all its tasks.
         Context: A trio task, which is the one to enter the block, loop and leave it.
         """
-        return terminals.open_items(self._source, window)
+        return Opening(terminals.open_items(self._source, window))
 
     async def to_list(self) -> list[T_co]:
         """Return all items.

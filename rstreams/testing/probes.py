@@ -39,7 +39,7 @@ class ProbeSubscriber(Generic[T]):
         error: What `on_error` brought, else None.
         completed: Whether `on_complete` came.
         signals: The name of every signal received, in order: what shows a signal after the end.
-        subscription: The last subscription received, else None.
+        subscription: The last subscription received, else None; but a second one while the first lives is cancelled.
         holds: One hold an item, if the probe was made with `hold=True`; the test settles them.
         on_item: Called with each item after it is recorded; it may request, cancel or raise.
     """
@@ -61,6 +61,7 @@ class ProbeSubscriber(Generic[T]):
         self.on_item = on_item
         self._first_request = request
         self._hold = hold
+        self._live = False
 
     @property
     def ended(self) -> bool:
@@ -73,11 +74,16 @@ class ProbeSubscriber(Generic[T]):
 
     def cancel(self) -> None:
         """Cancel the subscription."""
+        self._live = False
         self._subscribed().cancel()
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Record the subscription, and request what the probe was made with."""
+        """Record the subscription, and request what the probe was made with; a second one is cancelled (2.5)."""
         self.signals.append("on_subscribe")
+        if self._live:
+            subscription.cancel()
+            return
+        self._live = True
         self.subscription = subscription
         if self._first_request:
             subscription.request(self._first_request)
@@ -94,11 +100,13 @@ class ProbeSubscriber(Generic[T]):
     def on_error(self, error: BaseException) -> None:
         """Record the failure."""
         self.signals.append("on_error")
+        self._live = False
         self.error = error
 
     def on_complete(self) -> None:
         """Record the end."""
         self.signals.append("on_complete")
+        self._live = False
         self.completed = True
 
     def _subscribed(self) -> Subscription:

@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar, cast
 
 from rstreams._scheduler import current_scheduler
 from rstreams.abc import Cancellable, Scheduler
+from rstreams.errors import ConfigError
 
 __all__ = ["VirtualScheduler"]
 
@@ -79,7 +80,12 @@ class VirtualScheduler:
         """Move the clock on by `seconds`, running on the way what falls due, each at its time.
 
         What a task or a timer raises is raised here.
+
+        Errors: `ConfigError` if `seconds` is negative: time does not run back.
         """
+        if not seconds >= 0:
+            msg = f"advance(seconds={seconds!r}): seconds must be 0 or more"
+            raise ConfigError(msg)
         until = self._now + seconds
         self._run_tasks()
         while self._timers and self._timers[0].due <= until:

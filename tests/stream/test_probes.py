@@ -171,3 +171,18 @@ def test_a_recorded_hold_can_be_shared() -> None:
     SharedHold(probe.holds).release()
 
     assert source.outcomes == ["released"]
+
+
+def test_a_second_subscription_is_cancelled_while_the_first_lives() -> None:
+    probe, first, second = ProbeSubscriber[int](1), ManualPublisher[int](), ManualPublisher[int]()
+    first.subscribe(probe)
+    second.subscribe(probe)
+    assert (first.cancelled, second.cancelled) == (False, True)
+    assert second.requests == []
+    probe.request(2)
+    assert first.requests == [1, 2]
+
+    first.complete()
+    third = ManualPublisher[int]()
+    third.subscribe(probe)
+    assert (third.cancelled, third.requests) == (False, [1])

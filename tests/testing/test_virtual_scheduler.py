@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rstreams._scheduler import current_scheduler
+from rstreams.errors import ConfigError
 from rstreams.testing import VirtualScheduler
 from rstreams.testing.virtual_scheduler import virtual_time
 
@@ -121,3 +122,12 @@ def test_it_is_current_in_its_block_only() -> None:
     with virtual_time() as own:
         assert current_scheduler.get(None) is own
     assert current_scheduler.get(None) is None
+
+
+@pytest.mark.parametrize("seconds", [-3, -0.1, float("nan")])
+def test_time_does_not_run_back(seconds: float) -> None:
+    scheduler = VirtualScheduler()
+    scheduler.advance(5)
+    with pytest.raises(ConfigError, match=r"^advance\(seconds=.*\): seconds must be 0 or more$"):
+        scheduler.advance(seconds)
+    assert scheduler.now() == 5

@@ -1,0 +1,61 @@
+"""What one tries first and what cannot work: streams in loops, in `with` and under `await`, answered with what does.
+
+Type checkers do not see these methods, so for them, as for the reader, a stream is neither iterable nor awaitable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+_LOOP: Final = "`async with stream.open() as items:` and in it `async for item in items:`"
+
+
+def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method, of any signature
+    def refuse(*_: object) -> NoReturn:
+        raise TypeError(text)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+class NotIterable:
+    """The base of `Stream`: no loop, no `with` and no `await` over a stream itself."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        __iter__ = _refused("__iter__", f"a Stream has no plain loop: {_LOOP}, or `await stream.to_list()`")
+        __aiter__ = _refused("__aiter__", f"a Stream is opened for its loop: {_LOOP}")
+        __await__ = _refused(
+            "__await__",
+            "a Stream is not awaited itself: `await stream.to_list()`, `.for_each(...)` or `.first_or_none()`",
+        )
+        __enter__ = __aenter__ = _refused("__enter__", f"a Stream is opened first: {_LOOP}")
+        __exit__ = __aexit__ = __enter__
+
+
+class Opening(AbstractAsyncContextManager[AsyncIterator[T_co]], Generic[T_co]):
+    """What `Stream.open` returns: to be entered by `async with`."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: AbstractAsyncContextManager[AsyncIterator[T_co]]) -> None:
+        self._manager = manager
+
+    async def __aenter__(self) -> AsyncIterator[T_co]:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, traceback)
+
+    if not TYPE_CHECKING:
+        __iter__ = __aiter__ = __await__ = __enter__ = __exit__ = _refused(
+            "__enter__", f"what Stream.open() returns is entered by `async with`: {_LOOP}"
+        )

@@ -1,0 +1,128 @@
+"""What one tries first and what cannot work: the error says what does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import rstreams
+import rstreams.blocking
+from rstreams import Stream
+from rstreams.errors import NoItem
+
+STREAM: Any = Stream.range(3)
+
+
+async def test_an_async_loop_over_a_stream() -> None:
+    with pytest.raises(TypeError, match=r"opened for its loop: `async with stream\.open\(\) as items:`"):
+        async for _ in STREAM:
+            pass
+
+
+async def test_a_plain_loop_over_a_stream() -> None:
+    with pytest.raises(TypeError, match=r"no plain loop: .*stream\.open\(\).*await stream\.to_list\(\)"):
+        list(STREAM)
+
+
+async def test_a_stream_is_not_awaited() -> None:
+    with pytest.raises(TypeError, match=r"not awaited itself: `await stream\.to_list\(\)`"):
+        await STREAM
+
+
+async def test_a_stream_is_opened_for_its_block() -> None:
+    with pytest.raises(TypeError, match=r"opened first: `async with stream\.open\(\) as items:`"):
+        async with STREAM:
+            pass
+    with pytest.raises(TypeError, match="opened first"), STREAM:
+        pass
+
+
+async def test_what_open_returns_is_for_async_with() -> None:
+    with pytest.raises(TypeError, match=r"entered by `async with`: `async with stream\.open\(\)"), STREAM.open():
+        pass
+    with pytest.raises(TypeError, match="entered by `async with`"):
+        async for _ in STREAM.open():
+            pass
+    with pytest.raises(TypeError, match="entered by `async with`"):
+        await STREAM.open()
+
+
+async def test_a_stream_that_is_the_one_item_is_not_awaited() -> None:
+    assert await Stream.from_callable(lambda: STREAM).to_list() == [STREAM]
+
+
+@pytest.mark.parametrize("publisher", [STREAM, STREAM.map(str), STREAM.share(), Stream.empty(), Stream.interval(1)])
+def test_a_function_is_no_subscriber(publisher: Any) -> None:  # noqa: ANN401 - called wrongly
+    with pytest.raises(TypeError, match=r"takes a Subscriber, not <built-in function print>; .*stream\.for_each\(f\)"):
+        publisher.subscribe(print)
+    with pytest.raises(TypeError, match=r"takes a Subscriber, not 5$"):
+        publisher.subscribe(5)
+
+
+def _entered(make: Callable[[], Any]) -> Callable[[], Awaitable[object]]:
+    async def enter() -> None:
+        async with make():
+            raise AssertionError
+
+    return enter
+
+
+RUNNING: dict[str, Callable[[], Awaitable[object]]] = {
+    "to_list": STREAM.to_list,
+    "first_or_none": STREAM.first_or_none,
+    "for_each": lambda: STREAM.for_each(print),
+    "open": _entered(STREAM.open),
+    "connect": _entered(lambda: rstreams.connect("amqp://127.0.0.1:1")),
+    "Node": _entered(rstreams.Node),
+    "Scope": _entered(rstreams.Scope),
+}
+
+
+@pytest.mark.parametrize("run", RUNNING.values(), ids=RUNNING.keys())
+def test_under_asyncio_it_says_that_there_is_no_trio(run: Callable[[], Awaitable[object]]) -> None:
+    async def main() -> None:
+        await run()
+
+    with pytest.raises(
+        RuntimeError, match=r"^rstreams runs in trio, and no trio is running here: .*rstreams\.blocking"
+    ):
+        asyncio.run(main())
+
+
+async def test_blocking_is_not_for_trio() -> None:
+    with (
+        pytest.raises(RuntimeError, match=r"^rstreams\.blocking\.connect\(\) blocks .* `async with rstreams\.connect"),
+        rstreams.blocking.connect("amqp://127.0.0.1:1"),
+    ):
+        pass
+
+
+async def test_a_stop_iteration_is_no_end() -> None:
+    def first_of_none(_: int) -> int:
+        return next(iter(()))
+
+    streams = STREAM.map(first_of_none)
+    for run in (streams.to_list, streams.first_or_none, _read(streams)):
+        with pytest.raises(
+            RuntimeError, match=r"^the stream failed with StopIteration, as a function raises"
+        ) as caught:
+            await run()
+        assert isinstance(caught.value.__cause__, StopIteration)
+    with pytest.raises(NoItem):
+        await Stream.empty().first().to_list()
+
+
+def _read(stream: Any) -> Callable[[], Awaitable[object]]:  # noqa: ANN401 - as in the others
+    async def read() -> list[Any]:
+        async with stream.open() as items:
+            return [item async for item in items]
+
+    return read
+
+
+async def test_flatten_names_itself() -> None:
+    with pytest.raises(TypeError, match=r"^flatten\(\): items must be iterable, not 0$"):
+        await STREAM.flatten().to_list()
