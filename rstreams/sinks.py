@@ -163,7 +163,9 @@ class ForEachSink(Sink[T]):
         except Exception as error:
             self._fail_item(error)
         else:
-            self._received()
+            self.outstanding -= 1
+            if self.outstanding == self._top_up_at:
+                self._on_change()
 
 
 def _refuse_coroutine(result: object) -> None:

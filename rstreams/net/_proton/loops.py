@@ -249,7 +249,10 @@ class CompiledLoops:
 
 
 def _address(pointer: Pointer) -> int:
-    return int(ffi.cast("uintptr_t", pointer))
+    return int(ffi.cast(_UINTPTR, pointer))
+
+
+_UINTPTR: Final = ffi.typeof("uintptr_t")
 
 
 def _load() -> Any:  # noqa: ANN401 - a module without types
