@@ -122,6 +122,17 @@ def rabbitmq_4(request: pytest.FixtureRequest) -> RabbitMQ:
     return server
 
 
+@pytest.fixture(params=["trixie", "forky"])
+def killable(request: pytest.FixtureRequest) -> Iterator[RabbitMQ]:
+    """A RabbitMQ 4 of its own, for a test that kills it."""
+    server = RabbitMQ(installed({"trixie": "rabbitmq-4.0", "forky": "rabbitmq-4.3"}[request.param], request.param))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture(scope="session")
 def proton_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The example broker of the proton project, in C."""
