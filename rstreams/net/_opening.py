@@ -49,6 +49,9 @@ Mechanism: TypeAlias = Literal["ANONYMOUS", "PLAIN", "EXTERNAL"]
 
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 
+LAST_WORDS_S: Final = 1.0
+"""How long a connection that failed before it was open may take to tell the peer why, in seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpeningOptions:
@@ -207,12 +210,15 @@ class _Attempt:
         nursery.start_soon(pump.run)
         try:
             await pump.opened.wait()
+            if pump.error is None:
+                return pump
+            with trio.move_on_after(LAST_WORDS_S):
+                await pump.ended.wait()
         except BaseException:
-            pump.cut()
+            await _cut(pump)
             raise
-        if pump.error is not None:
-            raise self._explained(pump.error) from pump.error
-        return pump
+        await _cut(pump)
+        raise self._explained(pump.error)
 
     async def _secured(self, tcp: trio.SocketStream) -> trio.abc.Stream:
         """Return the stream for AMQP, and see that no password goes over it that should not."""
@@ -261,6 +267,13 @@ class _Attempt:
         if "[mech=EXTERNAL]" in told:
             return "refused the client certificate (EXTERNAL): it is nobody's there, or none was sent"
         return "refused the credentials: it lets in nobody without any (ANONYMOUS)"
+
+
+async def _cut(pump: Pump) -> None:
+    """End a connection at once; this takes a moment only: its socket is closed, and nothing waited for."""
+    pump.cut()
+    with trio.CancelScope(shield=True):
+        await pump.ended.wait()
 
 
 async def _open_tcp(address: PeerAddress) -> trio.SocketStream:

@@ -12,7 +12,14 @@ from typing import Final
 
 import trio
 
-from rstreams.errors import AuthenticationFailed, Condition, ConnectFailed, RemoteProtocolError, TransportError
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConfigError,
+    ConnectFailed,
+    RemoteProtocolError,
+    TransportError,
+)
 from rstreams.net.address import PeerAddress
 from rstreams.tls import ClientCertificate
 
@@ -76,7 +83,11 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
     Errors: `ConnectFailed` if the peer speaks no TLS or its certificate is not to be trusted; `AuthenticationFailed` if
         it wants another certificate from this side.
     """
-    tls = trio.SSLStream(stream, context, server_hostname=address.host)
+    try:
+        tls = trio.SSLStream(stream, context, server_hostname=address.host.rstrip("."))
+    except (ssl.SSLError, ValueError) as error:  # a host that no certificate can be for, a context that cannot be used
+        msg = f"TLS with {address} cannot be: {error}"
+        raise ConfigError(msg) from error
     try:
         await tls.do_handshake()
     except trio.BrokenResourceError as error:

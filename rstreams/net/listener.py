@@ -186,8 +186,6 @@ class Listener:
                 if handshake.scope.cancelled_caught:
                     await self._refuse(client, self._handshakes.why(handshake))
                     nursery.cancel_scope.cancel()  # its time is over: nothing waits for it any more
-                elif client.pump is not None and client.pump not in self._opened:
-                    await self._refuse(client, f"this listener has its max_connections={self._options.max_connections}")
         finally:
             if client.pump is not None:
                 self._connections.discard(client.pump)
@@ -209,6 +207,8 @@ class Listener:
             await pump.opened.wait()
         if len(self._opened) < self._options.max_connections:
             self._opened.add(pump)
+        else:
+            await self._refuse(client, f"this listener has its max_connections={self._options.max_connections}")
 
     @staticmethod
     async def _refuse(client: _Client, why: str) -> None:

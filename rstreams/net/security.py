@@ -69,10 +69,11 @@ class Admission:
         if isinstance(who, Mapping):
             return who.get(certificate.subject)
         try:
-            return who(certificate)
+            user = who(certificate)
         except Exception:
             logger.exception("certificate_users raised for %s, who is not let in", certificate.subject)
             return None
+        return user if isinstance(user, str) else None
 
 
 async def authenticate(

@@ -89,8 +89,8 @@ async def test_users_by_subject() -> None:
 
 @pytest.mark.parametrize(
     "who",
-    [{"CN=bob,O=Example": "bob"}, {}, lambda _: None, lambda _: ""],
-    ids=["another's", "nobody's", "by a function", "without a name"],
+    [{"CN=bob,O=Example": "bob"}, {}, lambda _: None, lambda _: "", lambda _: True],
+    ids=["another's", "nobody's", "by a function", "without a name", "by a wrong function"],
 )
 async def test_a_good_certificate_of_nobody_is_refused(who: Any, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ANN401
     async with mutual(certificate_users=who) as (_, url):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -13,8 +13,11 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import AuthenticationFailed, ConfigError, ConnectFailed, RStreamsError
+from rstreams.net._opening import OpeningOptions, open_connection
+from rstreams.net.address import PeerAddress
 from tests.net.certificates import alice, client_context, node_context
 from tests.net.over_tcp import until
+from tests.net.wire import AMQP_HEADER, SASL_HEADER, SASL_MECHANISMS, SASL_OUTCOME
 
 
 @asynccontextmanager
@@ -242,6 +245,68 @@ async def test_a_server_that_hangs_up_in_the_handshake() -> None:
         error = await refused(f"amqp://{place}")
         assert isinstance(error, ConnectFailed)
         assert "if it speaks TLS, connect with amqps://" in str(error)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_says_nothing_in_the_handshake_is_left_in_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    hung_up = trio.Event()
+
+    async def silent(stream: trio.SocketStream) -> None:
+        while await stream.receive_some():
+            pass
+        hung_up.set()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, silent, [listener])
+        url = f"amqps://127.0.0.1:{listener.socket.getsockname()[1]}"
+        with pytest.raises(ConnectFailed, match=r"within connect_timeout_s=5 \(TLS\)"):
+            async with rstreams.connect(url, tls=client_context(), connect_timeout_s=5):
+                pass
+        assert trio.current_time() == pytest.approx(5, abs=0.1)
+        await hung_up.wait()
+        nursery.cancel_scope.cancel()
+    assert autojump_clock.rate == 0
+
+
+@pytest.mark.parametrize("phase", ["TLS", "SASL", "open"])
+async def test_an_attempt_that_is_cancelled_leaves_nothing_behind(phase: str) -> None:
+    """Whoever opens a connection again and again must not gather tasks or sockets."""
+    reached, hung_up = trio.Event(), trio.Event()
+
+    async def stalls(tcp: trio.SocketStream) -> None:
+        stream: trio.abc.Stream = tcp
+        if phase != "TLS":
+            stream = trio.SSLStream(tcp, node_context(), server_side=True)
+            await stream.receive_some()
+        if phase == "open":
+            await stream.send_all(SASL_HEADER + SASL_MECHANISMS + SASL_OUTCOME + AMQP_HEADER)
+        reached.set()
+        with suppress(trio.BrokenResourceError):
+            while await tcp.receive_some():
+                pass
+        hung_up.set()
+
+    async with trio.open_nursery() as nursery, trio.open_nursery() as pumps:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, stalls, [listener])
+        address = PeerAddress("127.0.0.1", listener.socket.getsockname()[1], tls=True)
+        attempts, given_up = trio.CancelScope(), trio.Event()
+
+        async def attempt() -> None:
+            with attempts:
+                options = OpeningOptions("me", tls=client_context())
+                await open_connection(address, options, pumps, on_attach=lambda *_: None)
+            given_up.set()
+
+        nursery.start_soon(attempt)
+        await reached.wait()
+        attempts.cancel()
+        await given_up.wait()
+        await until(lambda: not pumps.child_tasks)
+        await hung_up.wait()
         nursery.cancel_scope.cancel()
 
 
