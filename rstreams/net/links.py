@@ -82,6 +82,8 @@ class Links:
         fail_on_refusal: bool,
         expose_errors: bool = False,
         capabilities: tuple[str, ...] = (),
+        pack_items: int = 1,
+        linger_s: float = 0.0,
         on_finished: Callable[[BaseException | None], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
@@ -95,6 +97,8 @@ class Links:
             fail_on_refusal: Whether an item that is not accepted ends it.
             expose_errors: Whether the text of local exceptions goes to the peer.
             capabilities: What the target must be able to do.
+            pack_items: The most items a delivery may carry, if the peer knows packs.
+            linger_s: How long a pack may wait for more items, in seconds.
             on_finished: Called when the link has ended, with the error or None.
 
         Errors: `ConfigError` in another thread or trio run than the connection's.
@@ -112,8 +116,18 @@ class Links:
             expose_errors=expose_errors,
             on_finished=sending.finish,
             resends=self.carrier.returns,
+            pack_items=pack_items,
+            linger_s=linger_s,
         )
-        frame = Attach(self.new_name(), Role.SENDER, "", address, settlement, capabilities=capabilities)
+        frame = Attach(
+            self.new_name(),
+            Role.SENDER,
+            "",
+            address,
+            settlement,
+            capabilities=capabilities,
+            properties=sending.end.properties(),
+        )
         self.carrier.attach(sending.end, frame)
         return sending
 

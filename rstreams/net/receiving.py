@@ -28,6 +28,7 @@ class StreamOptions(TypedDict, total=False):
     on_failure: FailureName | DeadLetters
     filters: Mapping[str, Any] | None
     capabilities: Sequence[str]
+    pack_items: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class ReceivingOptions(Generic[T]):
         on_failure: What becomes of an item that cannot be decoded, or whose processing failed.
         filters: What of the source is wanted, by the filter's name.
         capabilities: What the source must be able to do.
+        pack_items: The most items a delivery may carry, if the peer knows packs.
     """
 
     address: str
@@ -53,6 +55,7 @@ class ReceivingOptions(Generic[T]):
     on_failure: FailureStrategy = END
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
+    pack_items: int = 1
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -83,6 +86,7 @@ class LinkPublisher(Watched, Generic[T]):
             window=options.window,
             on_raised=self._raised,
             on_failure=options.on_failure,
+            pack_items=options.pack_items,
             label=f"link {options.address!r}",
         )
         self._begins(end)
@@ -94,6 +98,7 @@ class LinkPublisher(Watched, Generic[T]):
             options.settlement,
             filters=options.filters,
             capabilities=options.capabilities,
+            properties=end.properties(),
         )
         links.receive(end, frame)
 

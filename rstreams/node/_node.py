@@ -27,7 +27,7 @@ from rstreams.net._options import (
     check_max_message,
 )
 from rstreams.net._proton import LinkDriver
-from rstreams.net.connection import DEFAULT_WINDOW
+from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
@@ -43,7 +43,9 @@ from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
+from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
@@ -74,6 +76,8 @@ class Node:
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
         expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
+        pack_items: The most items that a producer may send in one delivery; 1 for none. With more a producer may be a
+            pack ahead of what its address has room for; that waits in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
 
     Errors: What leaves the block leaves it unwrapped. One connection's failure is logged and touches no other.
@@ -92,6 +96,7 @@ class Node:
         max_links: int = DEFAULT_MAX_LINKS,
         max_sessions: int = DEFAULT_MAX_SESSIONS,
         expose_errors: bool = False,
+        pack_items: int = 1,
         container_id: str | None = None,
     ) -> None:
         check_idle_timeout(idle_timeout_s)
@@ -107,6 +112,7 @@ class Node:
             max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
         )
         self._expose_errors = expose_errors
+        self._pack_items = check_pack(pack_items, DEFAULT_WINDOW)
         self._addresses: dict[str, Address] = {}
         self._listeners: list[Listener] = []
         self._scope = Scope()
@@ -269,11 +275,12 @@ class Node:
             fail_on_refusal=False,
             expose_errors=self._expose_errors,
             on_finished=_nothing,
+            pack_items=DEFAULT_PACK_ITEMS,
         )
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
-        link.send(Attach(frame.name, Role.SENDER, frame.source, frame.target, frame.settlement))
+        link.send(_answer(frame, Role.SENDER, end.properties()))
         end.start()
 
     def _attach_producer(self, driver: LinkDriver, frame: Attach) -> None:
@@ -286,16 +293,30 @@ class Node:
                 driver, frame, Condition.NOT_ALLOWED, f"{frame.target!r} is a served stream: it takes no items"
             )
             return
-        end = LinkSubscription(address.producer(), decode=_as_is, window=DEFAULT_WINDOW, on_raised=_log_raised)
+        end = LinkSubscription(
+            address.producer(),
+            decode=_as_is,
+            window=DEFAULT_WINDOW,
+            on_raised=_log_raised,
+            pack_items=self._pack_items,
+        )
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
-        link.send(Attach(frame.name, Role.RECEIVER, frame.source, frame.target, frame.settlement))
+        link.send(_answer(frame, Role.RECEIVER, end.properties()))
         end.start()
 
     @staticmethod
     def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
         driver.bind(refuse(driver, frame, condition.value, description))
+
+
+def _answer(frame: Attach, role: Role, properties: dict[str, Any]) -> Attach:
+    """Return this side's half of a link; what it says of packs only to a peer that knows them."""
+    knows = PACK_ITEMS in frame.properties
+    return Attach(
+        frame.name, role, frame.source, frame.target, frame.settlement, properties=properties if knows else {}
+    )
 
 
 def _as_is(encoded: bytes) -> bytes:

@@ -1,18 +1,21 @@
 """Credit: the one place where demand, counted in items, meets credit, counted in deliveries.
 
 Theory of operation. The receiver's ledger knows what its subscriber asked for and what is on its hands; the credit on
-the wire is the engine's number and is handed in. The grant rule (one delivery carries one item here):
+the wire is the engine's number and is handed in. The grant rule:
 
     D  demand      items asked for and not yet handed to the subscriber
     B  buffered    items received and not yet handed over
     U  unsettled   items handed over and not yet settled
     W  window      the most this link may have on its hands
     C  credit      deliveries the sender may still send
+    P  pack        the most items a delivery carries: 1, unless both ends have agreed on more
 
-    C <= min(D - B, W - B - U)        so  buffered + unsettled + granted <= W, always
+    C * P <= min(D - B, W - B - U)    so  buffered + unsettled + granted <= W, always
 
-It never reads ahead of demand: whoever wants read-ahead requests it. To save flow frames credit is topped up when it
-has fallen to half the window, and at once when there is none and the rule allows one.
+It never reads ahead of demand: whoever wants read-ahead requests it. (Only where a delivery may carry more items than
+are wanted, one is granted when nothing is on its way and the window has room for all of it; what is not wanted yet is
+kept, and handed over first.) To save flow frames credit is topped up when it has fallen to half the window, and at once
+when there is none and the rule allows one.
 
 The sender's ledger keeps apart what cannot be taken back (what its publisher was asked for) from what can (credit):
 
@@ -36,6 +39,10 @@ MAX_CREDIT: Final = 2**31 - 1
 """The most link credit the engine can hold: it is a C int."""
 
 
+MAX_PACK_ITEMS: Final = 1024
+"""The most items of a packed delivery: more would gain nothing, and keep the first waiting for the last."""
+
+
 def check_window(window: int) -> int:
     """Return `window` if a link can have it.
 
@@ -47,6 +54,21 @@ def check_window(window: int) -> int:
     return window
 
 
+def check_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
+    """Return `pack_items` if a delivery may carry so many items to a window.
+
+    Errors: `ConfigError` unless it is 1, or up to half of the window and up to 1,024 items.
+    """
+    whole = isinstance(pack_items, int) and not isinstance(pack_items, bool)
+    most = max(1, min(MAX_PACK_ITEMS, window // 2))
+    if not whole or not 1 <= pack_items <= most:
+        msg = f"pack_items={pack_items!r}: it must be 1 to {most} items" + (
+            f", at most half of window={window}" if most < MAX_PACK_ITEMS else ""
+        )
+        raise ConfigError(msg)
+    return pack_items
+
+
 class CreditLedger:
     """The receiver's side of a link's credit: when to grant how much.
 
@@ -55,9 +77,10 @@ class CreditLedger:
         buffered: Items received and not yet handed over.
         unsettled: Items handed over and not yet settled.
         window: The most items buffered, unsettled and granted together.
+        pack: The most items a delivery carries.
     """
 
-    __slots__ = ("buffered", "demand", "unsettled", "window")
+    __slots__ = ("buffered", "demand", "pack", "unsettled", "window")
 
     def __init__(self, window: int) -> None:
         """Start with no demand.
@@ -65,6 +88,7 @@ class CreditLedger:
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
         self.window = check_window(window)
+        self.pack = 1
         self.demand = 0
         self.buffered = 0
         self.unsettled = 0
@@ -101,9 +125,12 @@ class CreditLedger:
 
     def grant(self, credit: int) -> int:
         """Return how many deliveries to grant on top of `credit`, the engine's own number; often 0."""
-        most = min(self.demand, self.window - self.unsettled) - self.buffered
-        if most <= credit or credit > self.window // 2:
-            return 0
+        pack = self.pack
+        room = self.window - self.unsettled - self.buffered
+        wanted = self.demand - self.buffered
+        most = min(wanted, room) // pack
+        if most <= credit or credit * pack > self.window // 2:
+            return int(credit == 0 < wanted < pack <= room)
         return most - credit
 
 
@@ -113,18 +140,20 @@ class SenderLedger:
     Attributes:
         owed: Items requested from the publisher that it has not sent yet.
         held: Items it has sent that wait for credit.
+        pack: The most items a delivery carries.
     """
 
-    __slots__ = ("held", "owed")
+    __slots__ = ("held", "owed", "pack")
 
     def __init__(self) -> None:
         """Start with nothing requested."""
+        self.pack = 1
         self.owed = 0
         self.held = 0
 
     def request(self, credit: int, most: int) -> int:
         """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed."""
-        wanted = min(credit - self.owed - self.held, most)
+        wanted = min(credit * self.pack - self.owed - self.held, most)
         if wanted <= 0:
             return 0
         self.owed += wanted

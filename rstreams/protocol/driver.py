@@ -40,6 +40,10 @@ class Driver(Protocol):
         """Have `link.work()` called soon; cheap, and allowed from inside any signal."""
         ...
 
+    def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Call `function` in some later turn, after `delay_s` seconds; not at all if the link has ended."""
+        ...
+
 
 class LocalDriver:
     """Carries a link to a peer link in the same program, frame by frame, in order.
@@ -118,6 +122,11 @@ class LocalDriver:
             self._awake = True
             self._turns.append(self._work)
             self._run()
+
+    def call_after(self, _delay_s: float, function: Callable[[], None]) -> None:
+        """Queue a turn for `function`: there is no clock here, so it is soon."""
+        self._turns.append(function)
+        self._run()
 
     @property
     def _role(self) -> Role:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import NO_HOLD, SharedHold
@@ -39,6 +39,7 @@ from rstreams.protocol.delivery import (
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
+from rstreams.protocol.packing import agreed_items, offer, settled_whole, unpack
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -74,6 +75,7 @@ class LinkSubscription(Generic[T]):
         window: int,
         on_raised: Callable[[BaseException], None],
         on_failure: FailureStrategy = END,
+        pack_items: int = 1,
         label: str = "link",
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
@@ -84,6 +86,7 @@ class LinkSubscription(Generic[T]):
             window: The most items granted, buffered and unsettled together.
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
             on_failure: What becomes of an item whose processing failed.
+            pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
             label: What `explain` calls it.
         """
         self.label = label
@@ -94,6 +97,7 @@ class LinkSubscription(Generic[T]):
         self._on_raised = on_raised
         self._on_failure = on_failure
         self._payload = b""  # of the item in hand, if the strategy forwards
+        self._pack_items = pack_items
         self._link: Link | None = None
         self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
         self._accepted: list[Hashable] = []
@@ -121,7 +125,12 @@ class LinkSubscription(Generic[T]):
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
         self._link = Link(name, Role.RECEIVER, driver, self)
+        self.ledger.pack = 1
         return self._link
+
+    def properties(self) -> dict[str, Any]:
+        """Return what this side's attach says of packs."""
+        return offer(self._pack_items)
 
     def start(self) -> None:
         """Signal `on_subscribe`: the link is attached, or it never will be."""
@@ -238,6 +247,7 @@ class LinkSubscription(Generic[T]):
     def on_attach(self, frame: Attach) -> None:
         """The publisher's answer: the subscription begins, unless it is a refusal."""
         self._settled = frame.settlement is Settlement.AT_MOST_ONCE
+        self.ledger.pack = agreed_items(self._pack_items, frame.properties)
         if not frame.refuses and self._state is State.ATTACHED:
             self.start()
 
@@ -246,10 +256,13 @@ class LinkSubscription(Generic[T]):
         if self._state is not State.ATTACHED:
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
         deliveries: Sequence[Hashable] = frame.deliveries
+        payloads = frame.payloads
         if frame.settled:
-            deliveries = [None] * len(frame.payloads)
-        self.ledger.receive(len(frame.payloads))
-        self._buffer.extend(zip(deliveries, frame.payloads, strict=True))
+            deliveries = [None] * len(payloads)
+        if self.ledger.pack > 1:
+            deliveries, payloads = unpack(deliveries, payloads, self.ledger.pack)
+        self.ledger.receive(len(payloads))
+        self._buffer.extend(zip(deliveries, payloads, strict=True))
         if not self._silent and self._driver.credit() < 0:
             msg = f"link {self._link_name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
@@ -327,13 +340,13 @@ class LinkSubscription(Generic[T]):
         buffer = self._buffer
         if self._emitting or not buffer or self._silent:
             return
-        decode, on_next, accepted = self._decode, self._subscriber.on_next, self._accepted
+        decode, on_next, accept, take = self._decode, self._subscriber.on_next, self._accepted.append, buffer.popleft
         run = self.ledger.deliver()
         handed = settled = skipped = 0
         self._emitting = True
         try:
             while handed < run and not self._silent:
-                delivery, payload = buffer.popleft()
+                delivery, payload = take()
                 handed += 1
                 self._current = delivery
                 try:
@@ -352,7 +365,7 @@ class LinkSubscription(Generic[T]):
                 if delivery is None:
                     settled += 1
                 elif self._shared is None:
-                    accepted.append(delivery)
+                    accept(delivery)
                 else:
                     self._settle_current(None)
         finally:
@@ -421,6 +434,8 @@ class LinkSubscription(Generic[T]):
             return
         self._accepted, self._given_back = [], []
         self.ledger.settle(len(accepted) + len(given_back))
+        if self.ledger.pack > 1:
+            accepted, given_back = settled_whole(accepted, given_back)
         if self._state not in (State.ATTACHED, State.DETACH_RECEIVED):
             return  # the link is gone, and with it the deliveries
         if accepted:

@@ -6,9 +6,9 @@ one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
 from rstreams._holds import NO_HOLD
@@ -28,6 +28,8 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
+from rstreams.protocol.packer import MAX_PACK_BYTES, Packer, PackHold
+from rstreams.protocol.packing import agreed_items, offer, told_outcomes
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -71,6 +73,8 @@ class LinkSubscriber(Generic[T]):
         expose_errors: bool,
         on_finished: Callable[[BaseException | None], None],
         resends: bool = False,
+        pack_items: int = 1,
+        linger_s: float = 0.0,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -83,6 +87,8 @@ class LinkSubscriber(Generic[T]):
             expose_errors: Whether the text of local exceptions goes to the peer.
             on_finished: Called once, when the link has ended: with the error, or None if all went well.
             resends: Whether to keep what is sent until it is settled, for a connection that returns when it is lost.
+            pack_items: The most items a delivery may carry, if the receiver knows packs.
+            linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
         """
         self.resent = 0
         self.accepted = 0
@@ -102,7 +108,9 @@ class LinkSubscriber(Generic[T]):
         self._payloads: list[bytes] = []  # held, with their holds beside them
         self._holds: list[Hold] = []
         self._unsettled: dict[Hashable, Hold] = {}
-        self._kept: dict[Hashable, bytes] = {}  # what is unsettled, to be sent again
+        self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
+        self._pack_items = pack_items
+        self._packer = Packer(linger_s, keeps=self._resends)
         self._started = False
         self._next_tag = 0
         self._item_bytes = _FIRST_GUESS_BYTES
@@ -119,7 +127,12 @@ class LinkSubscriber(Generic[T]):
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this end lives on: the first one, or a new one in the place of one that was lost."""
         self._link = Link(name, Role.SENDER, driver, self)
+        self.ledger.pack = 1
         return self._link
+
+    def properties(self) -> dict[str, Any]:
+        """Return what this side's attach says of packs."""
+        return offer(self._pack_items)
 
     @property
     def wants_link(self) -> bool:
@@ -128,8 +141,8 @@ class LinkSubscriber(Generic[T]):
 
     @property
     def unsettled(self) -> int:
-        """Deliveries sent whose outcome has not come."""
-        return len(self._unsettled)
+        """Items sent whose outcome has not come."""
+        return _items_of(self._unsettled.values())
 
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
@@ -197,6 +210,9 @@ class LinkSubscriber(Generic[T]):
 
     def on_attach(self, frame: Attach) -> None:
         """The receiver's answer: the stream begins, unless it is a refusal."""
+        self.ledger.pack = agreed_items(self._pack_items, frame.properties)
+        self._packer.most_items = self.ledger.pack
+        self._packer.most_bytes = min(frame.max_message_bytes or MAX_PACK_BYTES, MAX_PACK_BYTES)
         if not frame.refuses and self._state is State.ATTACHED:
             self.start()
 
@@ -209,22 +225,33 @@ class LinkSubscriber(Generic[T]):
 
     def on_disposition(self, frame: Disposition) -> None:
         """Outcomes: each releases its item's hold."""
-        take = self._unsettled.pop
-        outcome = frame.outcome
-        accepted = outcome.kind == "accepted"
         if self._resends:
             for tag in frame.deliveries:
                 self._kept.pop(tag, None)
+        take = self._unsettled.pop
+        outcome = frame.outcome
+        accepted = outcome.kind == "accepted"
+        packs = self.ledger.pack > 1
         for tag in frame.deliveries:
             hold = take(tag, None)
             if hold is None:
                 self.late += 1
+            elif packs and type(hold) is PackHold:
+                self._pack_settled(hold, outcome)
             elif not accepted:
                 self._not_accepted(hold, outcome)
             else:
                 self.accepted += 1
                 if hold is not NO_HOLD:
                     hold.done()
+
+    def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
+        for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
+            if told.kind == "accepted":
+                self.accepted += 1
+                hold.done()
+            else:
+                self._not_accepted(hold, told)
 
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
@@ -286,7 +313,8 @@ class LinkSubscriber(Generic[T]):
         """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
         driver, left = self._driver, SLICE
         while True:
-            left -= self._send_held(driver, left)
+            sent = self._send_held(driver, left)
+            left -= sent
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (self._completed and not self._payloads):
                 return True
@@ -295,11 +323,12 @@ class LinkSubscriber(Generic[T]):
             if left <= 0:
                 driver.wake()
                 return False
+            items = 0
             if not self._completed and self._subscription is not ENDED:  # it may come later than the credit
                 items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
                 if items:
                     self._request(items)
-            if not self._payloads:
+            if not self._payloads or not (sent or items):
                 return True
 
     def _follow_credit(self) -> None:
@@ -336,15 +365,27 @@ class LinkSubscriber(Generic[T]):
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
         self._count_received()
-        count = min(len(self._payloads), max(driver.credit(), 0), most)
+        credit = max(driver.credit(), 0)
+        count = min(len(self._payloads), credit * self.ledger.pack, most)
         if count == 0:
             return 0
+        packs: list[Sequence[bytes]] = []
+        if self.ledger.pack > 1:
+            packs = self._packer.divide(self._payloads, count, credit)
+            count = sum(map(len, packs))
+            more_may_come = count == len(self._payloads) and not self._completed and not self._drain
+            if more_may_come and self._packer.waits(packs[-1], driver.call_after, self._wake):
+                count -= len(packs.pop())
+            if count == 0:
+                return 0
         payloads, self._payloads = self._payloads[:count], self._payloads[count:]
         holds, self._holds = self._holds[:count], self._holds[count:]
-        tags = range(self._next_tag, self._next_tag + count)
-        self._next_tag += count
         self.ledger.send(count)
         self._item_bytes = max(1, sum(map(len, payloads)) // count)
+        if packs:
+            payloads, holds = self._packer.pack(packs, holds)
+        tags = range(self._next_tag, self._next_tag + len(payloads))
+        self._next_tag += len(payloads)
         if self._settled:
             self.accepted += count
         else:
@@ -377,13 +418,23 @@ class LinkSubscriber(Generic[T]):
     def _take_back(self) -> None:
         """Hold again what is unsettled, before what was never sent."""
         self._count_received()
-        self._payloads = [*self._kept.values(), *self._payloads]
-        self._holds = [*self._unsettled.values(), *self._holds]
-        self.ledger.take_back(len(self._kept))
-        self.resent += len(self._kept)
+        payloads: list[bytes] = []
+        holds: list[Hold] = []
+        for tag, hold in self._unsettled.items():
+            if type(hold) is PackHold:
+                payloads += hold.items
+                holds += hold.holds
+            else:
+                payloads.append(self._kept[tag])
+                holds.append(hold)
+        self._payloads = payloads + self._payloads
+        self._holds = holds + self._holds
+        self.ledger.take_back(len(payloads))
+        self.resent += len(payloads)
         self._kept.clear()
         self._unsettled.clear()
         self._drain = False
+        self._packer.reset()
 
     # how it ends
 
@@ -444,7 +495,7 @@ class LinkSubscriber(Generic[T]):
         self._cancel_publisher()
         unsettled, self._unsettled = self._unsettled, {}
         self._kept.clear()
-        self.outcome_unknown = len(unsettled)
+        self.outcome_unknown = _items_of(unsettled.values())
         for hold in unsettled.values():
             if left:
                 hold.release()
@@ -455,5 +506,9 @@ class LinkSubscriber(Generic[T]):
         if unsettled and isinstance(failed, RStreamsError):
             # What ends a connection is told to each of its links; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
-            failed.outcome_unknown = len(unsettled)
+            failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
+
+
+def _items_of(holds: Iterable[Hold]) -> int:
+    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds)

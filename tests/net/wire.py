@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 from trio.testing import memory_stream_pair
 
-from rstreams._codec import Described, decode_value, encode_value
+from rstreams._codec import Described, Symbol, decode_value, encode_value
 from rstreams._codec.decode import read_value
 from rstreams._codec.encode import (
     NULL,
@@ -42,7 +42,13 @@ U32: Final = 2**32
 PERFORMATIVES: Final = {
     0x10: ("open", "container-id hostname max-frame-size channel-max idle-time-out"),
     0x11: ("begin", "remote-channel next-outgoing-id incoming-window outgoing-window handle-max"),
-    0x12: ("attach", "name handle role snd-settle-mode rcv-settle-mode source target unsettled - delivery-count"),
+    0x12: (
+        "attach",
+        (
+            "name handle role snd-settle-mode rcv-settle-mode source target unsettled - delivery-count max-message-size "
+            "offered-capabilities desired-capabilities properties"
+        ),
+    ),
     0x13: (
         "flow",
         "next-incoming-id incoming-window next-outgoing-id outgoing-window handle delivery-count link-credit - drain",
@@ -104,6 +110,10 @@ def begin_frame(remote_channel: int | None, *, channel: int = 0, incoming_window
     return frame(described(0x11, remote, encode_uint(0), window, encode_uint(2**31 - 1)), channel=channel)
 
 
+def _symbols(properties: dict[str, Any]) -> dict[Symbol, Any]:
+    return {Symbol(name): value for name, value in properties.items()}
+
+
 def attach_frame(
     name: str,
     role: str,
@@ -112,6 +122,7 @@ def attach_frame(
     target: str | bytes | None = "",
     settled: bool = False,
     initial_delivery_count: int | None = None,
+    properties: dict[str, Any] | None = None,
     handle: int = 0,
     channel: int = 0,
 ) -> bytes:
@@ -129,6 +140,7 @@ def attach_frame(
             NULL,
             NULL,
             count,
+            *([] if properties is None else [NULL, NULL, NULL, encode_value(_symbols(properties))]),
         ),
         channel=channel,
     )

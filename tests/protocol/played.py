@@ -53,6 +53,7 @@ class PlayedDriver:
         waiting: What `queued` answers.
         room: What `room_bytes` answers.
         awake: Whether `wake` was called since the last `turn`.
+        calls: What is to be called, and after how many seconds.
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class PlayedDriver:
         self.waiting = 0
         self.room = 1 << 20
         self.awake = False
+        self.calls: list[tuple[float, Callable[[], None]]] = []
         self.link: Link | None = None
 
     def send(self, frame: Frame) -> None:
@@ -81,6 +83,9 @@ class PlayedDriver:
 
     def wake(self) -> None:
         self.awake = True
+
+    def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
+        self.calls.append((delay_s, function))
 
     # the test calls these
 

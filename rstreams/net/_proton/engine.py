@@ -7,6 +7,7 @@ events and handed over afterwards, as one frame for a whole run.
 
 from __future__ import annotations
 
+import heapq
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -18,10 +19,12 @@ from cproton_ffi import lib
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.net._proton.data import read_symbols, write_symbols
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
 from rstreams.net._proton.loops import Pointer, choose_loops
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
+from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
 
 MAX_SESSIONS: Final = 32
@@ -98,10 +101,13 @@ class Engine:
         cproton.pn_connection_set_container(self._connection, container_id)
         if hostname is not None:
             cproton.pn_connection_set_hostname(self._connection, hostname)
+        write_symbols(lib.pn_connection_offered_capabilities(self._connection), (CAPABILITY,))
+        write_symbols(lib.pn_connection_desired_capabilities(self._connection), (CAPABILITY,))
         lib.pn_transport_set_idle_timeout(self._transport, int(idle_timeout_s * 1000))
         lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
         if max_sessions:
             lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
+        self.peer_packs = False
         self.max_message_bytes = max_message_bytes
         self._max_links = max_links
         self._links_refused = 0
@@ -111,6 +117,9 @@ class Engine:
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
+        self._calls: list[tuple[float, int, LinkDriver, Callable[[], None]]] = []  # a heap by the time they are due
+        self._new_calls: list[tuple[float, LinkDriver, Callable[[], None]]] = []  # the next tick knows when that is
+        self._calls_made = 0
         self._ended: list[LinkDriver] = []
         self._ended_sessions: list[Pointer] = []
         self._buffer = bytearray(BUFFER_BYTES)
@@ -199,11 +208,24 @@ class Engine:
         lib.pn_transport_pending(self._transport)
 
     def tick(self, now_s: float) -> float:
-        """Do what the clock asks for (heartbeats, time-outs); return when to come again."""
+        """Do what the clock asks for (heartbeats, time-outs, calls); return when to come again."""
         # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself. A moment that is a deadline
         # in floating point may be a hair below it, and must still count as having come.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
-        return (deadline - 1) / 1000 if deadline else math.inf
+        return min((deadline - 1) / 1000 if deadline else math.inf, self._call_due(now_s))
+
+    def _call_due(self, now_s: float) -> float:
+        """Make the calls that are due; return when the next one is."""
+        calls = self._calls
+        for delay_s, driver, function in self._new_calls:
+            self._calls_made += 1
+            heapq.heappush(calls, (now_s + delay_s, self._calls_made, driver, function))
+        self._new_calls.clear()
+        while calls and calls[0][0] <= now_s:
+            _, _, driver, function = heapq.heappop(calls)
+            if self._drivers.get(driver.pointer) is driver:
+                function()
+        return calls[0][0] if calls else math.inf
 
     @property
     def peer_frame_bytes(self) -> int:
@@ -294,6 +316,7 @@ class Engine:
             lib.pn_collector_pop(collector)
 
     def _on_connection_open(self, _event: Pointer) -> None:
+        self.peer_packs = CAPABILITY in read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
         self._events.on_open()
 
     def _hand_over_all(self) -> None:
@@ -382,6 +405,11 @@ class Engine:
         if driver not in self._dirty:
             self._dirty[driver] = None
             self._on_wake()
+
+    def call_after(self, driver: LinkDriver, delay_s: float, function: Callable[[], None]) -> None:
+        """Call `function` after `delay_s` seconds, if the driver's link is still there."""
+        self._new_calls.append((delay_s, driver, function))
+        self._on_wake()
 
     def wait(self, driver: LinkDriver) -> None:
         """Have the driver's link work again once output has gone."""

@@ -7,7 +7,8 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ from rstreams.protocol.frames import (
     Transfer,
 )
 from rstreams.protocol.link import Link
+from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.states import State
 
 if TYPE_CHECKING:
@@ -108,6 +110,10 @@ class LinkDriver:
         """Have the link work in the connection's next turn."""
         self._engine.wake(self)
 
+    def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Call `function` in a turn of the connection after `delay_s` seconds, if the link is still there."""
+        self._engine.call_after(self, delay_s, function)
+
     # what the engine calls
 
     def bind(self, link: Link) -> None:
@@ -117,7 +123,11 @@ class LinkDriver:
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
-        return read_attach(self.pointer)
+        attach = read_attach(self.pointer)
+        if PACK_ITEMS in attach.properties and not self._engine.peer_packs:
+            # It does not know what it says: some peers send back what they were sent.
+            return replace(attach, properties={})
+        return attach
 
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""

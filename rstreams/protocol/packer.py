@@ -1,0 +1,134 @@
+"""The sender's side of packed deliveries: which items go together, and whose holds a pack stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rstreams.abc import Hold
+from rstreams.protocol.packing import encode_pack
+
+MAX_PACK_BYTES: Final = 256 * 1024
+"""Items are packed as long as they are not larger than this together."""
+
+
+class PackHold:
+    """The holds of a packed delivery's items, in their order.
+
+    Attributes:
+        holds: One for each item.
+        items: The encoded items, if they may have to be sent again.
+    """
+
+    __slots__ = ("holds", "items")
+
+    def __init__(self, holds: Sequence[Hold], items: Sequence[bytes]) -> None:
+        self.holds = holds
+        self.items = items
+
+    def done(self) -> None:
+        """All are accepted."""
+        for hold in self.holds:
+            hold.done()
+
+    def fail(self, error: BaseException) -> None:
+        """All have failed."""
+        for hold in self.holds:
+            hold.fail(error)
+
+    def release(self) -> None:
+        """All are given back."""
+        for hold in self.holds:
+            hold.release()
+
+
+class Packer:
+    """Divides what is held into packs.
+
+    Attributes:
+        most_items: The most items in a pack.
+        most_bytes: The most bytes of its items together; a larger item goes by itself.
+    """
+
+    __slots__ = ("_call_after", "_expired", "_keeps", "_linger_s", "_lingering", "most_bytes", "most_items")
+
+    def __init__(self, linger_s: float, *, keeps: bool) -> None:
+        """Make packs of one item, until more are agreed on.
+
+        Args:
+            linger_s: How long a pack may wait for more items, in seconds.
+            keeps: Whether the items of a pack may have to be sent again.
+        """
+        self.most_items = 1
+        self.most_bytes = MAX_PACK_BYTES
+        self._linger_s = linger_s
+        self._keeps = keeps
+        self._lingering = False  # a pack waits for more items
+        self._expired = False  # it has waited long enough
+
+    def reset(self) -> None:
+        """Begin anew, on another link."""
+        self._lingering = self._expired = False
+
+    def expire(self) -> None:
+        """A pack has waited long enough: what there is goes out."""
+        self._lingering = False
+        self._expired = True
+
+    def divide(self, held: Sequence[bytes], count: int, credit: int) -> list[Sequence[bytes]]:
+        """Divide the first `count` of `held` into packs, at most `credit` of them."""
+        packs: list[Sequence[bytes]] = []
+        start = 0
+        while start < count and len(packs) < credit:
+            items = held[start : min(start + self.most_items, count)]
+            while len(items) > 1 and sum(map(len, items)) > self.most_bytes:
+                items = items[: len(items) // 2]
+            packs.append(items)
+            start += len(items)
+        return packs
+
+    def waits(
+        self, pack: Sequence[bytes], call_after: Callable[[float, Callable[[], None]], None], go_on: Callable[[], None]
+    ) -> bool:
+        """Tell whether a pack with nothing behind it is to wait for more items.
+
+        Args:
+            pack: Its items.
+            call_after: Calls a function after some seconds.
+            go_on: Is called when it has waited long enough.
+        """
+        if not self._linger_s or len(pack) >= self.most_items:
+            return False
+        if self._expired:
+            self._expired = False
+            return False
+        if not self._lingering:
+            self._lingering = True
+
+            def expire() -> None:
+                self.expire()
+                go_on()
+
+            call_after(self._linger_s, expire)
+        return True
+
+    def pack(self, packs: Sequence[Sequence[bytes]], holds: Sequence[Hold]) -> tuple[list[bytes], list[Hold]]:
+        """Return the message and the hold of each pack; one item by itself is an ordinary message.
+
+        Args:
+            packs: The items of each.
+            holds: The holds of all their items.
+        """
+        messages: list[bytes] = []
+        shared: list[Hold] = []
+        at = 0
+        for items in packs:
+            size = len(items)
+            if size == 1:
+                messages.append(items[0])
+                shared.append(holds[at])
+            else:
+                messages.append(encode_pack(items))
+                shared.append(PackHold(holds[at : at + size], items if self._keeps else ()))
+            at += size
+        return messages, shared

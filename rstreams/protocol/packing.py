@@ -1,0 +1,224 @@
+"""Packed deliveries: several items in one message, between two ends that have both said that they know them.
+
+An ordinary message, so that it passes whatever carries messages: its message annotations say how many items there are,
+and each of its Data sections is one encoded item. How many items a delivery may carry both ends tell in their attach;
+the smaller number holds. A pack is settled as a whole; what became of single items in it is told in the annotations of
+a modified outcome.
+
+Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5; DESIGN section 5.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeAlias, cast
+
+from rstreams._codec import Symbol
+from rstreams.errors import Condition, RemoteProtocolError
+from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
+
+CAPABILITY: Final = "rstreams:packed"
+"""What a connection offers whose links may carry packs."""
+
+PACK_ITEMS: Final = "rstreams:pack-items"
+"""The property of a link that says how many items a delivery may carry."""
+
+OUTCOMES: Final = "x-opt-rstreams-outcomes"
+"""The annotation of a modified outcome that tells of single items: lists of index, outcome, and what else it says."""
+
+MAX_PACK_BYTES: Final = 256 * 1024
+"""Items are packed as long as they are not larger than this together."""
+
+MAX_DESCRIPTION: Final = 80
+"""The most characters of a description that are told of a single item."""
+
+_COUNT: Final = "x-opt-rstreams-pack"
+_START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, behind its key
+_BODY: Final = len(_START) + 4
+_DATA: Final = b"\x00\x53\x75\xb0"
+_SECTION: Final = len(_DATA) + 4
+_pack_count: Final = struct.Struct(">I").pack
+_read_count: Final = struct.Struct(">I").unpack_from
+
+
+def encode_pack(items: Sequence[bytes]) -> bytes:
+    """Return the message that carries these encoded items."""
+    parts = [_START, _pack_count(len(items))]
+    for item in items:
+        parts += (_DATA, _pack_count(len(item)), item)
+    return b"".join(parts)
+
+
+def decode_pack(message: bytes) -> list[bytes] | None:
+    """Return the encoded items in a message, or None if it is an ordinary one.
+
+    Errors: `RemoteProtocolError` with `amqp:decode-error` if it says that it is a pack, and is none.
+    """
+    if not message.startswith(_START):
+        return None
+    items: list[bytes] = []
+    at, size = _BODY, len(message)
+    try:
+        (count,) = _read_count(message, len(_START))
+        while at < size:
+            if message[at : at + 4] != _DATA:
+                break
+            (length,) = _read_count(message, at + 4)
+            at += _SECTION + length
+            items.append(message[at - length : at])
+    except struct.error:
+        at = -1
+    if at != size or count != len(items):
+        msg = f"a packed delivery of {size} bytes is not what it says it is"
+        raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
+    return items
+
+
+def agreed_items(ours: int, properties: Mapping[str, Any]) -> int:
+    """Return how many items a delivery may carry, by our number and the peer's link properties; 1: no packs."""
+    theirs = properties.get(PACK_ITEMS)
+    if ours < 2 or not isinstance(theirs, int) or isinstance(theirs, bool) or theirs < 2:
+        return 1
+    return min(ours, theirs)
+
+
+def offer(items: int) -> dict[str, Any]:
+    """Return the link properties that offer deliveries of so many items."""
+    return {PACK_ITEMS: items} if items > 1 else {}
+
+
+class Pack:
+    """A packed delivery on the receiver's hands: settled when each of its items is.
+
+    Attributes:
+        handle: How the driver knows the delivery.
+        left: Items not settled yet.
+        size: Items in it.
+        outcomes: What became of those that were not accepted, by their index.
+    """
+
+    __slots__ = ("handle", "left", "outcomes", "size")
+
+    def __init__(self, handle: object, size: int) -> None:
+        self.handle = handle
+        self.left = self.size = size
+        self.outcomes: dict[int, Outcome] = {}
+
+    def outcome(self) -> Outcome:
+        """Return the outcome of the whole, once all is settled."""
+        outcomes = self.outcomes
+        if not outcomes:
+            return ACCEPTED
+        values = list(outcomes.values())
+        if len(values) == self.size and all(value == values[0] for value in values):
+            return values[0]
+        told = [_told(index, outcome) for index, outcome in sorted(outcomes.items())]
+        failed = any(outcome.delivery_failed for outcome in values)
+        return Outcome("modified", delivery_failed=failed, annotations={OUTCOMES: told})
+
+
+PackedItem: TypeAlias = tuple[Pack, int]
+"""An item of a pack: the pack, and its place in it."""
+
+
+def unpack(handles: Sequence[object], messages: Sequence[bytes], most: int) -> tuple[list[object], list[bytes]]:
+    """Return how each item of these messages is known, and its encoded form.
+
+    Args:
+        handles: How the driver knows each delivery; None if it came settled.
+        messages: Their messages.
+        most: The most items a delivery may carry.
+
+    Errors: `RemoteProtocolError` for a pack that is malformed, or larger than was agreed.
+    """
+    known: list[object] = []
+    items: list[bytes] = []
+    for handle, message in zip(handles, messages, strict=True):
+        packed = decode_pack(message)
+        if packed is None:
+            known.append(handle)
+            items.append(message)
+            continue
+        size = len(packed)
+        if not 0 < size <= most:
+            msg = f"a packed delivery of {size} items, where {most} were agreed"
+            raise RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg)
+        pack = None if handle is None else Pack(handle, size)
+        known += [None] * size if pack is None else zip([pack] * size, range(size), strict=True)
+        items += packed
+    return known, items
+
+
+def settled_whole(
+    accepted: Iterable[Any], given_back: Iterable[tuple[Outcome, Any]]
+) -> tuple[list[Any], list[tuple[Outcome, Any]]]:
+    """Return the deliveries that are settled as a whole now: those accepted, and the others with their outcomes.
+
+    Args:
+        accepted: Items accepted: packed ones, or deliveries by themselves.
+        given_back: Items with another outcome.
+    """
+    whole: list[Any] = []
+    others: list[tuple[Outcome, Any]] = []
+    ended: dict[Pack, None] = {}
+    for outcome, known in given_back:
+        if type(known) is not tuple:
+            others.append((outcome, known))
+            continue
+        pack, index = cast("PackedItem", known)
+        pack.outcomes[index] = outcome
+        pack.left -= 1
+        if not pack.left:
+            ended[pack] = None
+    for packed, run in groupby(accepted, lambda known: type(known) is tuple):
+        if not packed:
+            whole += run
+            continue
+        for pack, items in groupby(run, itemgetter(0)):
+            pack.left -= sum(1 for _ in items)
+            if not pack.left:
+                ended[pack] = None
+    for pack in ended:
+        outcome = pack.outcome()
+        if outcome is ACCEPTED:
+            whole.append(pack.handle)
+        else:
+            others.append((outcome, pack.handle))
+    return whole, others
+
+
+def _told(index: int, outcome: Outcome) -> list[Any]:
+    told: list[Any] = [index, Symbol(outcome.kind)]
+    if outcome.kind == "rejected":
+        told += [outcome.condition, outcome.description[:MAX_DESCRIPTION]]
+    elif outcome.kind == "modified":
+        told += [outcome.delivery_failed, outcome.undeliverable_here]
+    return told
+
+
+def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
+    """Return what became of each of `size` items, by the outcome of their pack."""
+    told = outcome.annotations.get(OUTCOMES) if outcome.kind == "modified" else None
+    if not isinstance(told, list):
+        return [outcome] * size
+    outcomes = [ACCEPTED] * size
+    for entry in told:
+        match entry:
+            case [int(index), _, *_] if 0 <= index < size:
+                outcomes[index] = _heard(entry)
+    return outcomes
+
+
+def _heard(entry: list[Any]) -> Outcome:
+    kind = str(entry[1])
+    more = [*entry[2:4], None, None]
+    if kind == "rejected":
+        return Outcome("rejected", str(more[0] or Condition.INTERNAL_ERROR.value), str(more[1] or ""))
+    if kind == "released":
+        return Outcome("released")
+    if kind == "modified":
+        return Outcome("modified", delivery_failed=bool(more[0]), undeliverable_here=bool(more[1]))
+    return FAILED
