@@ -89,7 +89,7 @@ class _Conformance:
         self._outcomes: dict[str, str] = {}
         self._unlisted: list[str] = []
         path: Path | None = config.getoption("--conformance-list")
-        self._listed = None if path is None else read_list(path)
+        self._listed = None if path is None else _list_of(path)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         subject = dict(report.user_properties).get("conformance")
@@ -130,6 +130,14 @@ class _Conformance:
         outcomes = list(self._outcomes.values())
         counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable")]
         writer.line(f"conformance: {', '.join(counts)}")
+
+
+def _list_of(path: Path) -> dict[tuple[str, str, str], set[str]]:
+    try:
+        return read_list(path)
+    except (OSError, ValueError) as error:
+        msg = f"--conformance-list {path}: it cannot be read ({error})"
+        raise pytest.UsageError(msg) from error
 
 
 def read_list(path: Path) -> dict[tuple[str, str, str], set[str]]:

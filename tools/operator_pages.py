@@ -33,6 +33,12 @@ def families() -> list[dict[str, Any]]:
     return found
 
 
+def beside() -> list[dict[str, Any]]:
+    """Return what else a stream has: tables without pages of their own."""
+    found: list[dict[str, Any]] = tomllib.loads((PAGES / "families.toml").read_text(encoding="utf-8"))["beside"]
+    return found
+
+
 def documented() -> dict[str, tuple[str, Function]]:
     """Return every source and operator by its name, each with the package it is in."""
     return {each.name: (kind, each) for kind in ("sources", "operators") for each in functions(kind)}
@@ -137,6 +143,10 @@ def _index(known: dict[str, tuple[str, Function]]) -> str:
         for name, need in family["needs"].items():
             assert name in known, f"families.toml: there is no {name}"
             lines.append(f"| {need} | [`{name}`]({family['page']}.md#{name}) |")
+        blocks.append("\n".join(lines))
+    for table in beside():
+        lines = [f"## {table['title']}", "", table["about"].strip(), "", "| I want | use |", "|---|---|"]
+        lines += [f"| {need} | [`{name}`]({link}) |" for name, (need, link) in table["needs"].items()]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 

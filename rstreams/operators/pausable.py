@@ -66,7 +66,7 @@ def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publishe
 
     Args:
         source: Where the items come from.
-        valve: Who says when to pause and when to resume; see `rstreams.operators.pausable.Valve`.
+        valve: Who says when to pause and when to resume; an `rstreams.Valve`, made beforehand.
         size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
 
     Demand: Requested demand goes up, at most `size` items at a time, and not at all during a pause. Items that were

@@ -28,7 +28,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._holds import NO_HOLD
-from rstreams._scheduler import bound_scheduler
+from rstreams._scheduler import bound_scheduler, current_scheduler
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
@@ -84,6 +84,31 @@ def parse(marbles: str) -> list[Moment]:
     return moments
 
 
+def _drawn(function: str, marbles: str, allowed: str = "") -> list[Moment]:
+    """Return the moments of a stream's string, if it can be the drawing of one.
+
+    Args:
+        function: What it was given to.
+        marbles: The string.
+        allowed: "^" if the moment of the subscription may be drawn in it.
+
+    Errors: `ConfigError` for a string of nothing, one that goes on after its end, or a sign of another kind of string.
+    """
+    moments = parse(marbles)
+    problem = ""
+    if not marbles.strip():
+        problem = "there is nothing in it; a stream without signals is drawn as '-'"
+    for sign, what in (("^", "subscribe"), ("!", "cancel")):
+        if sign not in allowed and any(moment.what == what for moment in moments):
+            problem = f"{sign!r} has no meaning here: '^' is for hot, and '!' for `cancel` of expect_marbles"
+    if any(moment.what in ("complete", "error") for moment in moments[:-1]):
+        problem = "a stream ends once, and nothing follows its end"
+    if problem:
+        msg = f"{function}({marbles!r}): {problem}"
+        raise ConfigError(msg)
+    return moments
+
+
 def _item(letter: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever is drawn
     return values.get(letter, int(letter) if letter.isdigit() else letter)
 
@@ -103,10 +128,7 @@ def cold(
     Demand: Items come when they are drawn, and no item without demand: one that is not asked for yet fails the test,
         because a real source would have to wait or to drop it. Use an operator that asks in time, or `requests`.
     """
-    moments = parse(marbles)
-    if any(moment.what in ("subscribe", "cancel") for moment in moments):
-        msg = f"cold({marbles!r}): '^' and '!' have a meaning in hot and in expect_marbles only"
-        raise ConfigError(msg)
+    moments = _drawn("cold", marbles)
     return _Drawn(moments, values, error, unit_s, lambda: 0.0)
 
 
@@ -122,9 +144,12 @@ def hot(
     A subscriber that comes later has missed what came before. What stands before `^`, if there is one, has happened
     before now. To be called inside the block of a `VirtualScheduler`.
     """
-    moments = parse(marbles)
+    moments = _drawn("hot", marbles, "^")
     begin = next((moment.at for moment in moments if moment.what == "subscribe"), 0)
-    scheduler = bound_scheduler("hot")
+    scheduler = current_scheduler.get(None)
+    if scheduler is None:
+        msg = f"hot({marbles!r}) plays from now on, in virtual time: call it inside `with VirtualScheduler():`"
+        raise ConfigError(msg)
     began = scheduler.now() - begin * unit_s
     kept = [moment for moment in moments if moment.what != "subscribe"]
     return _Drawn(kept, values, error, unit_s, lambda: scheduler.now() - began)
@@ -154,7 +179,7 @@ def expect_marbles(
     Errors: `AssertionError` that shows both pictures, and the items that differ.
     Context: Virtual time: that of the `VirtualScheduler` whose block this is called in, else of one of its own.
     """
-    wanted = [moment for moment in parse(expected) if moment.what != "subscribe"]
+    wanted = _drawn("expect_marbles", expected)
     with virtual_time() as scheduler:
         probe = _subscribed(scheduler, publisher, unit_s, requests=requests, cancel=cancel)
         scheduler.advance(max(map(_length, (expected, requests, cancel))) * unit_s)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rstreams.errors import ConfigError, DemandError
 from rstreams.operators.map import map as map_
 from rstreams.operators.merge import merge
+from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import MarbleError, ProbeSubscriber, VirtualScheduler, cold, expect_marbles, hot
@@ -90,7 +93,7 @@ def test_a_wrong_demand() -> None:
         ("1|", "complete was expected at 1; next 2 came at 0"),
         ("3|", "next 3 was expected at 0; next 1 came at 0"),
         ("-(12|)", "next 1 was expected at 1; next 1 came at 0"),
-        ("(12|)-3", "at 6 next was expected, and nothing came"),
+        ("(12)-3", "next 3 was expected at 5; complete None came at 0"),
         ("(12)", "nothing more was expected, and complete None came at 0"),
         ("(12X)", "error .* was expected at 0; complete"),
     ],
@@ -100,6 +103,38 @@ def test_a_difference_is_named_and_both_are_shown(expected: str, message: str) -
         expect_marbles(of(1, 2), expected)
     assert repr(expected) in str(caught.value)
     assert "0: next 1" in str(caught.value)
+
+
+def test_what_should_come_later_and_does_not() -> None:
+    with pytest.raises(AssertionError, match="at 2 next was expected, and nothing came"):
+        expect_marbles(never(), "--1")
+
+
+@pytest.mark.parametrize("function", [cold, hot, lambda drawing: expect_marbles(never(), drawing)])
+@pytest.mark.parametrize(
+    ("drawing", "text"),
+    [
+        ("a|b", "a stream ends once, and nothing follows its end"),
+        ("a||", "a stream ends once"),
+        ("aX|", "a stream ends once"),
+        ("", "there is nothing in it; a stream without signals is drawn as '-'"),
+        ("  ", "there is nothing in it"),
+        ("-!", "'!' has no meaning here"),
+    ],
+)
+def test_what_can_be_no_stream_is_refused(function: Callable[[str], object], drawing: str, text: str) -> None:
+    with VirtualScheduler(), pytest.raises(ConfigError, match=text):
+        function(drawing)
+
+
+def test_the_subscription_is_drawn_in_hot_only() -> None:
+    with pytest.raises(ConfigError, match=r"^expect_marbles\('-\^a'\): '\^' has no meaning here: '\^' is for hot"):
+        expect_marbles(of(1), "-^a")
+
+
+def test_hot_needs_virtual_time() -> None:
+    with pytest.raises(ConfigError, match=r"^hot\('a'\) .*: call it inside `with VirtualScheduler\(\):`$"):
+        hot("a")
 
 
 def test_strings_in_the_wrong_place() -> None:

@@ -49,6 +49,15 @@ def test_the_last_line_counts_what_the_kit_showed(tmp_path: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.parametrize("text", [None, "only | two"], ids=["no such file", "no such line"])
+def test_a_list_that_cannot_be_read_is_a_usage_error(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "list.txt").write_text(text, encoding="utf-8")
+    code, lines = run(tmp_path, KIT, "--conformance-list", "list.txt")
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert lines == []
+
+
 def test_a_failure_counts_once(tmp_path: Path) -> None:
     code, lines = run(tmp_path, KIT.replace("range(elements)", "range(elements + 1)"), "-k", "spec101 or spec304")
     assert lines[-1] == "conformance: 0 passed, 1 failed, 1 not applicable"
