@@ -11,6 +11,7 @@ import trustme
 
 from rstreams import tls
 
+TO_COME = dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
 LONG_AGO = dt.datetime(2001, 1, 1, tzinfo=dt.UTC)
 
 

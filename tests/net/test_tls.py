@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import memory_stream_pair
 
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import AuthenticationFailed, ConfigError, ConnectFailed, RStreamsError
 from rstreams.net._opening import OpeningOptions, open_connection
+from rstreams.net._tls import start_tls
 from rstreams.net.address import PeerAddress
-from tests.net.certificates import alice, client_context, node_context
+from tests.net.certificates import TO_COME, alice, authority, client_context, node_context
 from tests.net.over_tcp import until
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, SASL_MECHANISMS, SASL_OUTCOME
 
@@ -131,6 +133,16 @@ async def test_a_wrong_certificate_is_told_as_what_is_wrong_and_logged_once(
     assert "it refused this side's certificate" in line
 
 
+async def test_a_certificate_that_is_not_valid_yet() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    end = TO_COME.replace(year=3000)
+    authority().issue_cert("127.0.0.1", not_before=TO_COME, not_after=end).configure_cert(context)
+    async with listening(context) as (_, url):
+        error = await refused(url, tls=client_context())
+    assert isinstance(error, ConnectFailed)
+    assert "it is not valid yet" in str(error)
+
+
 async def test_a_host_name_is_verified_against_the_certificate() -> None:
     async with listening(node_context("localhost")) as (_, url):
         named = url.replace("127.0.0.1", "localhost")
@@ -228,6 +240,44 @@ async def test_no_tls_to_a_port_that_speaks_it(who: str, caplog: pytest.LogCaptu
     assert "speaks TLS: connect with amqps://" in str(error)
     assert "it does not speak TLS" in line
     assert "hush" not in str(error) + line
+
+
+NONSENSE = b"\x16\x03\x01\x00\x05hello"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "it hung up during the TLS handshake"),
+        (NONSENSE[:7], "it hung up during the TLS handshake"),
+        (NONSENSE, "the TLS handshake failed (unexpected message)"),
+        (b"GET / HTTP/1.1\r\n\r\n", "it does not speak TLS"),
+    ],
+)
+async def test_a_client_that_breaks_the_handshake_is_logged_once(
+    said: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(node_context()) as (_, url):
+        async with await trio.open_tcp_stream("127.0.0.1", int(url.rpartition(":")[2])) as stream:
+            if said:
+                await stream.send_all(said)
+            await stream.send_eof()
+            while await stream.receive_some():
+                pass
+        assert why in await told_once(caplog)
+
+
+async def test_a_server_that_breaks_the_handshake() -> None:
+    ours, theirs = memory_stream_pair()
+    await theirs.send_all(NONSENSE)
+    with pytest.raises(ConnectFailed, match=r"TLS with peer:1 failed \(unexpected message\)"):
+        await start_tls(ours, PeerAddress("peer", 1, tls=True), client_context())
+
+
+async def test_a_host_that_no_certificate_can_be_for() -> None:
+    ours, _ = memory_stream_pair()
+    with pytest.raises(ConfigError, match=r"TLS with \.:1 cannot be"):
+        await start_tls(ours, PeerAddress(".", 1, tls=True), client_context())
 
 
 async def test_a_server_that_hangs_up_in_the_handshake() -> None:
