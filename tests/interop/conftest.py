@@ -124,10 +124,12 @@ def rabbitmq_4(request: pytest.FixtureRequest) -> RabbitMQ:
 
 @pytest.fixture(params=["trixie", "forky"])
 def killable(request: pytest.FixtureRequest) -> Iterator[RabbitMQ]:
-    """A RabbitMQ 4 of its own, for a test that kills it."""
+    """A RabbitMQ 4 of its own, for a test that kills it, with a quorum queue `kept` that is on its disk."""
     server = RabbitMQ(installed({"trixie": "rabbitmq-4.0", "forky": "rabbitmq-4.3"}[request.param], request.param))
     try:
         server.start()
+        server.declare("kept", type="quorum")
+        server.restart()
         yield server
     finally:
         server.stop()

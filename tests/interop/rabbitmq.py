@@ -79,6 +79,14 @@ class RabbitMQ:
         self._epmd.start()
         self._server.start()
 
+    def restart(self) -> None:
+        """End the broker in order and start it again.
+
+        A quorum queue is known to its disk only some seconds after it was declared, or when the broker has ended.
+        """
+        self._server.stop()
+        self._server.start()
+
     def stop(self) -> None:
         """End the broker and forget its state."""
         self._server.stop()

@@ -175,7 +175,6 @@ async def test_two_hundred_links_share_its_sessions(rabbitmq_4: RabbitMQ) -> Non
 
 
 async def test_a_broker_that_is_killed_keeps_all_that_it_has_accepted(killable: RabbitMQ) -> None:
-    killable.declare("kept", type="quorum")
     receipts: list[Receipt] = []
     async with rstreams.connect(killable.url) as connection:
         reader = ProbeSubscriber[int](1)
