@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
     loops._compiled is None, reason="the loops in C are not built, or RSTREAMS_PURE=1 is set"
 )
 
-FUNCTIONS = 0 if loops._compiled is None else len(loops._compiled.NAMES)
+COUNT = 0 if loops._compiled is None else len(loops._compiled.FUNCTIONS)
 
 
 @pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])
@@ -32,11 +32,27 @@ def test_a_delivery_that_is_no_pointer_is_refused() -> None:
             loops._compiled.settle(wrong, lib.PN_ACCEPTED)
 
 
-@pytest.mark.parametrize("addresses", [(), (1,) * 20, (0,) * FUNCTIONS, ("pn_link_recv",) * FUNCTIONS, [1] * FUNCTIONS])
+@pytest.mark.parametrize("addresses", [(), (1,) * 20, (0,) * COUNT, ("pn_link_recv",) * COUNT, [1] * COUNT])
 def test_a_table_that_does_not_fit_is_refused_and_the_old_one_stays(addresses: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         loops._compiled.bind(addresses, 1, 2, 3)
     Engines().free()
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ((("pn_link_recv", "int(*)(struct pn_link_t *, char *, size_t)"),), "built for another engine"),
+        ((("pn_no_such_function", "void(*)(void)"),), "not to be had"),
+    ],
+)
+def test_a_module_built_for_another_engine_is_left_alone(
+    functions: object, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "rstreams.net")
+    monkeypatch.setattr(loops._compiled, "FUNCTIONS", functions)
+    assert loops._load() is None
+    assert said in caplog.text
 
 
 def test_nothing_runs_before_the_functions_are_known() -> None:

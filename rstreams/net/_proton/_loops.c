@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------------------------------------------- the engine */
 
@@ -46,33 +47,33 @@ static struct {
     ptrdiff_t (*transport_push)(void *transport, const char *from, size_t size);
 } pn;
 
-/* Their names, in the order of the table above. */
-static const char *const NAMES[] = {
-    "pn_collector_peek",
-    "pn_collector_pop",
-    "pn_event_type",
-    "pn_event_link",
-    "pn_delivery",
-    "pn_delivery_aborted",
-    "pn_delivery_partial",
-    "pn_delivery_pending",
-    "pn_delivery_remote_state",
-    "pn_delivery_settle",
-    "pn_delivery_settled",
-    "pn_delivery_update",
-    "pn_link_advance",
-    "pn_link_current",
-    "pn_link_recv",
-    "pn_link_send",
-    "pn_transport_capacity",
-    "pn_transport_peek",
-    "pn_transport_pending",
-    "pn_transport_pop",
-    "pn_transport_push",
+/* What they are called and how they are declared, in the order of the table above; `loops.py` compares that. */
+static const char *const FUNCTIONS[][2] = {
+    {"pn_collector_peek", "struct pn_event_t *(*)(struct pn_collector_t *)"},
+    {"pn_collector_pop", "_Bool(*)(struct pn_collector_t *)"},
+    {"pn_event_type", "pn_event_type_t(*)(struct pn_event_t *)"},
+    {"pn_event_link", "struct pn_link_t *(*)(struct pn_event_t *)"},
+    {"pn_delivery", "struct pn_delivery_t *(*)(struct pn_link_t *, struct pn_bytes_t)"},
+    {"pn_delivery_aborted", "_Bool(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_partial", "_Bool(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_pending", "size_t(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_remote_state", "uint64_t(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_settle", "void(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_settled", "_Bool(*)(struct pn_delivery_t *)"},
+    {"pn_delivery_update", "void(*)(struct pn_delivery_t *, uint64_t)"},
+    {"pn_link_advance", "_Bool(*)(struct pn_link_t *)"},
+    {"pn_link_current", "struct pn_delivery_t *(*)(struct pn_link_t *)"},
+    {"pn_link_recv", "ssize_t(*)(struct pn_link_t *, char *, size_t)"},
+    {"pn_link_send", "ssize_t(*)(struct pn_link_t *, char *, size_t)"},
+    {"pn_transport_capacity", "ssize_t(*)(struct pn_transport_t *)"},
+    {"pn_transport_peek", "ssize_t(*)(struct pn_transport_t *, char *, size_t)"},
+    {"pn_transport_pending", "ssize_t(*)(struct pn_transport_t *)"},
+    {"pn_transport_pop", "void(*)(struct pn_transport_t *, size_t)"},
+    {"pn_transport_push", "ssize_t(*)(struct pn_transport_t *, char *, size_t)"},
 };
 
-enum { FUNCTIONS = sizeof(NAMES) / sizeof(NAMES[0]) };
-_Static_assert(sizeof(pn) == FUNCTIONS * sizeof(void (*)(void)), "a name for each function");
+enum { COUNT = sizeof(FUNCTIONS) / sizeof(FUNCTIONS[0]) };
+_Static_assert(sizeof(pn) == COUNT * sizeof(void (*)(void)), "a declaration for each function");
 
 static uint64_t accepted;
 static int delivery_event, flow_event;
@@ -91,7 +92,7 @@ static int take_address(PyObject *object, void *to)
 }
 
 PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event): take the engine's functions, in the order "
-                       "of NAMES, and its numbers for an outcome and two kinds of events; before all else.");
+                       "of FUNCTIONS, and its numbers for an outcome and two kinds of events; before all else.");
 
 static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -100,10 +101,10 @@ static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
     int delivery, flow;
     if (!PyArg_ParseTuple(args, "O!Kii:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow))
         return NULL;
-    if (PyTuple_Size(addresses) != FUNCTIONS)
-        return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)FUNCTIONS);
-    void *table[FUNCTIONS];
-    for (Py_ssize_t i = 0; i < FUNCTIONS; i++)
+    if (PyTuple_Size(addresses) != COUNT)
+        return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)COUNT);
+    void *table[COUNT];
+    for (Py_ssize_t i = 0; i < COUNT; i++)
         if (!take_address(PyTuple_GetItem(addresses, i), &table[i]))
             return NULL;
     memcpy(&pn, table, sizeof(pn));
@@ -412,21 +413,21 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_names(PyObject *module)
+static int add_functions(PyObject *module)
 {
-    PyObject *names = PyTuple_New(FUNCTIONS);
-    for (Py_ssize_t i = 0; names != NULL && i < FUNCTIONS; i++) {
-        PyObject *name = PyUnicode_FromString(NAMES[i]);
-        if (name == NULL || PyTuple_SetItem(names, i, name) < 0)
-            Py_CLEAR(names);
+    PyObject *functions = PyTuple_New(COUNT);
+    for (Py_ssize_t i = 0; functions != NULL && i < COUNT; i++) {
+        PyObject *function = Py_BuildValue("ss", FUNCTIONS[i][0], FUNCTIONS[i][1]);
+        if (function == NULL || PyTuple_SetItem(functions, i, function) < 0)
+            Py_CLEAR(functions);
     }
-    int failed = names == NULL ? -1 : PyModule_AddObjectRef(module, "NAMES", names);
-    Py_XDECREF(names);
+    int failed = functions == NULL ? -1 : PyModule_AddObjectRef(module, "FUNCTIONS", functions);
+    Py_XDECREF(functions);
     return failed;
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_names},
+    {Py_mod_exec, add_functions},
     {0, NULL},
 };
 

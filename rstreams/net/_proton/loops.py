@@ -20,6 +20,7 @@ Pointer: TypeAlias = Any  # a cffi pointer into the engine
 Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
 
 _log: Final = logging.getLogger("rstreams.net")
+_UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 
 
@@ -252,18 +253,22 @@ def _address(pointer: Pointer) -> int:
     return int(ffi.cast(_UINTPTR, pointer))
 
 
-_UINTPTR: Final = ffi.typeof("uintptr_t")
-
-
 def _load() -> Any:  # noqa: ANN401 - a module without types
-    """Return the compiled module, bound to the engine; None if there is none or Python is asked for."""
+    """Return the compiled module, bound to the engine; None if there is none that fits, or Python is asked for."""
     if os.environ.get("RSTREAMS_PURE") == "1":
         return None
     try:
         compiled = import_module("rstreams.net._proton._loops")
-        addresses = tuple(_address(ffi.addressof(lib, name)) for name in compiled.NAMES)
-    except (ImportError, AttributeError):  # not built, or built for another engine
+        functions = [(ffi.addressof(lib, name), declared) for name, declared in compiled.FUNCTIONS]
+    except (ImportError, AttributeError) as error:
+        _log.debug("the loops over the engine in C are not to be had: %s", error)
         return None
+    for function, declared in functions:
+        if (found := ffi.typeof(function).cname) != declared:
+            text = "the loops over the engine in C were built for another engine (%s, not %s) and are left alone"
+            _log.warning(text, declared, found)
+            return None
+    addresses = tuple(_address(function) for function, _ in functions)
     compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW)
     return compiled
 
