@@ -69,6 +69,7 @@ class Pump:
         error: Why it ended; None while it lives, and when it was closed from this side.
         engine: The connection in the engine.
         returns: Whether somebody opens a new connection when this one is lost, so that its links wait for it.
+        waiting: The ends that do, and what they attach with.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Pump:
         self._over = False  # nothing more will come
         self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
+        self.waiting: list[tuple[LinkEnd, Attach]] = []
 
     async def run(self) -> None:
         """Own the connection until it ends; all its links have ended then, and the stream is closed.
@@ -184,7 +186,7 @@ class Pump:
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
         if self._over or self._closing:
-            end.on_lost(self._lost(self.error or self._end))
+            self._tell_lost(self._lost(self.error or self._end), [(end, frame)])
         else:
             self._attaching.append((end, frame))
             self._ring()
@@ -325,12 +327,23 @@ class Pump:
         if self.error is None and not self._closing:
             self.error = error
         lost = self._lost(self.error or error)
+        origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
         self.engine.lose(lost.error, returns=lost.returns)
+        self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
         attaching, self._attaching = self._attaching, []
-        for end, _ in attaching:
-            end.on_lost(lost)
+        self._tell_lost(lost, attaching)
         self.opened.set()
         self._ring()
+
+    def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
+        """Tell ends that have no link yet."""
+        for end, _ in ends:
+            end.on_lost(lost)
+        self._keep_waiting(lost, ends)
+
+    def _keep_waiting(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
+        if lost.returns:
+            self.waiting += [(end, frame) for end, frame in ends if end.wants_link]
 
     def _lost(self, error: RStreamsError) -> Lost:
         return Lost(error, returns=self.returns and not self._closing)

@@ -134,8 +134,7 @@ class KeptConnection:
         self._random = random
         self._on_attach = on_attach
         self._pump: Pump | None = None
-        self._links: list[tuple[LinkEnd, Attach]] = []
-        self._room = 64  # links listed before those that have ended are taken out
+        self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._closing = False
         self._over: RStreamsError | None = None
 
@@ -174,15 +173,12 @@ class KeptConnection:
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a link now, or as soon as there is a connection again."""
-        if self._over is not None:
-            end.on_lost(Lost(self._over))
-            return
-        if len(self._links) >= self._room:
-            self._links = [link for link in self._links if link[0].wants_link]
-            self._room = max(64, 2 * len(self._links))
-        self._links.append((end, frame))
         if self._pump is not None:
             self._pump.attach(end, frame)
+        elif self._over is not None:
+            end.on_lost(Lost(self._over))
+        else:
+            self._waiting.append((end, frame))
 
     async def close(self) -> None:
         """Close the connection in order; what waits for one that was lost hears of it."""
@@ -190,6 +186,7 @@ class KeptConnection:
         pump = self._pump
         if pump is not None:
             await pump.close()
+            self._waiting += pump.waiting
         self._end(pump.error if pump is not None else None)
 
     async def _stay_open(self, nursery: trio.Nursery) -> None:
@@ -200,6 +197,7 @@ class KeptConnection:
             if self._closing:
                 return
             self._pump = None
+            self._waiting += pump.waiting
             error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
             opened = await self._open_again(error, nursery)
             if opened is None:
@@ -249,10 +247,10 @@ class KeptConnection:
         self._pump = pump
         pump.returns = self.returns
         self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
-        links, self._links = self._links, []
-        for end, frame in links:
+        waiting, self._waiting = self._waiting, []
+        for end, frame in waiting:
             if end.wants_link:
-                self.attach(end, frame)
+                pump.attach(end, frame)
 
     def _end(self, error: RStreamsError | None) -> None:
         """There will be no connection any more."""
@@ -260,8 +258,8 @@ class KeptConnection:
             return
         self._over = error or ConnectionLost(f"the connection to {self.peer} was closed from this side")
         self._tell(ConnectionStatus("closed", self.peer, error))
-        links, self._links = self._links, []
-        for end, _ in links:
+        waiting, self._waiting = self._waiting, []
+        for end, _ in waiting:
             if end.wants_link:
                 end.on_lost(Lost(self._over))
 

@@ -248,9 +248,17 @@ async def test_a_connection_that_is_closed_while_it_is_lost_ends_what_waits() ->
 async def test_links_that_have_ended_are_not_remembered() -> None:
     async with returning() as (node, connection):
         node.serve("numbers", Stream.range(3))
-        for _ in range(200):
-            await connection.stream("numbers").to_list()
-        assert len(connection._links.carrier._links) <= 64  # type: ignore[attr-defined]
+        node.queue("work")
+        staying, leaving = ProbeSubscriber[Any](5), ProbeSubscriber[Any](5)
+        connection.stream("work").subscribe(staying)
+        connection.stream("work").subscribe(leaving)
+        assert await connection.stream("numbers").to_list() == [0, 1, 2]
+        await until(lambda: leaving.subscription)
+        lost = pump_of(connection)
+        leaving.cancel()
+        await cut(connection)
+        assert len(lost.waiting) == 1
+        await until(lambda: node.statistics().queues["work"].demand == 5)
 
 
 async def test_a_session_ended_for_a_bad_address_is_replaced_for_the_other_links() -> None:

@@ -242,6 +242,11 @@ class Engine:
         return driver
 
     @property
+    def drivers(self) -> list[LinkDriver]:
+        """The drivers of the links alive."""
+        return list(self._drivers.values())
+
+    @property
     def links(self) -> list[Link]:
         """The links alive."""
         return [driver.link for driver in self._drivers.values() if driver.link is not None]

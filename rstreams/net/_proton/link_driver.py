@@ -159,6 +159,11 @@ class LinkDriver:
         link.lose(Lost(error))
 
     @property
+    def lives(self) -> bool:
+        """Whether there is a link that has not ended."""
+        return self.link is not None and not self._ended
+
+    @property
     def _ended(self) -> bool:
         return self.link is not None and self.link.state is State.DETACHED
 
