@@ -10,12 +10,13 @@ from rstreams.operators.distribute import distribute
 from rstreams.operators.map import map as map_
 from rstreams.operators.parallel import parallel
 from rstreams.operators.partition import partition
-from rstreams.operators.publish import publish
 from rstreams.operators.replay import replay
 from rstreams.operators.share import share
 from tests.operators.steps import Step
 
 windows = st.integers(1, 5)
+
+# Not publish().auto_connect(): what its last subscriber left waits for the next one, so that it has no outcome.
 
 
 def _of_window(window: int) -> st.SearchStrategy[Step]:
@@ -24,7 +25,6 @@ def _of_window(window: int) -> st.SearchStrategy[Step]:
         [
             Step(f"share{named}", lambda s: share(s, window=window), list),
             Step(f"broadcast{named}", lambda s: broadcast(s, window=window), list),
-            Step(f"publish{named}.auto_connect()", lambda s: publish(s, window=window).auto_connect(), list),
             Step(f"replay(2{named}).ref_count()", lambda s: replay(s, 2, window=window).ref_count(), list),
             Step(f"distribute{named}", lambda s: distribute(s, window=window), list),
             Step(f"partition{named}", lambda s: partition(s, lambda _: 0, 1, window=window)[0], list),
