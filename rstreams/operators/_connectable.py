@@ -90,6 +90,7 @@ class AutoConnected(Watched, Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add a subscriber, and begin if it is the last that was waited for."""
         require_subscriber(subscriber)
+        self._run.needs = self._subscribers
         self._begins(self._run.join(subscriber))
         if len(self._run.members) >= self._subscribers:
             self._run.connect(self._source)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Resubscribing(Arbiter[T]):
     """A stage that subscribes to its source again; the operator says when."""
 
-    __slots__ = ("_due", "_endless", "_looping", "_next_turn", "_scheduler", "_source", "_source_over")
+    __slots__ = ("_due", "_endless", "_looping", "_next_at", "_next_turn", "_scheduler", "_source", "_source_over")
 
     def __init__(self, downstream: Subscriber[T], source: Publisher[T], *, endless: str | None = None) -> None:
         """Make a stage.
@@ -48,8 +48,16 @@ class Resubscribing(Arbiter[T]):
         self._source = source
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
+        self._next_at = 0.0
         self._looping = False
         self._due = False
+
+    @property
+    def waits_for(self) -> str:
+        """What `explain` says that it waits for."""
+        if self._next_turn is None or self._scheduler is None or not self._source_over:
+            return ""
+        return f"its next try is in {max(self._next_at - self._scheduler.now(), 0):.1f} s"
 
     def on_subscribe(self, subscription: Subscription) -> None:
         if self._awaiting:
@@ -84,6 +92,7 @@ class Resubscribing(Arbiter[T]):
         self._due = True
         if delay_s and self._scheduler is not None:
             self._next_turn = self._scheduler.call_later(delay_s, self._take_turn)
+            self._next_at = self._scheduler.now() + delay_s
         elif not self._looping:
             self._take_turn()
 

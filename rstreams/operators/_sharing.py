@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
-from rstreams._runs import Watched
+from rstreams._runs import Watched, counts_of
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import ENDED, checked_error, require_subscriber, require_subscription
 from rstreams._threads import get_ident, refuse_thread
@@ -114,6 +114,11 @@ class Member(Generic[T]):
         """Return the subscriptions that the items come from."""
         return self._run.upstreams()
 
+    @property
+    def waits_for(self) -> str:
+        """What it waits for besides its source."""
+        return self._run.waits_for()
+
     # who waits for whom, see `_deadlock`
 
     def waits_to_send(self) -> Answer:
@@ -160,6 +165,7 @@ class Sharing(Generic[T, M]):
         "joining",
         "label",
         "members",
+        "needs",
         "on_deserted",
         "stopped",
     )
@@ -181,6 +187,7 @@ class Sharing(Generic[T, M]):
         self.stopped = False
         self.error: BaseException | None = None
         self.on_deserted: Callable[[], None] | None = None
+        self.needs = 0  # subscribers, before it begins by itself
 
     # publishers call these
 
@@ -303,6 +310,16 @@ class Sharing(Generic[T, M]):
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription of the run."""
         return () if self._upstream is ENDED else (self._upstream,)
+
+    def waits_for(self) -> str:
+        """Return what `explain` says that the members wait for, as far as it is not the source."""
+        there = len(self.members)
+        if not self.connected:
+            return f"it waits for subscriber {there + 1} of {self.needs}" if self.needs > there else ""
+        counts = [counts_of(member) for member in self.members]
+        full = [str(number) for number, each in enumerate(counts, 1) if each is not None and not each.outstanding]
+        which = f"subscriber {' and '.join(full)} of {there}, which asked for no more"
+        return f"it waits for {which}" if full and there > 1 else ""
 
     def require_own_thread(self, call: str) -> None:
         """Refuse a call from another thread than that of the subscribers, who would be called in it."""
@@ -491,7 +508,7 @@ class Gathered(Watched, Generic[T]):
         run = self._run
         if run is None or run.stopped or (self._again and run.finished):
             run = self._run = self._make_run()
-            run.on_deserted = run.stop
+            run.on_deserted, run.needs = run.stop, self._subscribers
         self._begins(run.join(subscriber))
         if len(run.members) >= self._subscribers:
             run.connect(self._source)

@@ -121,6 +121,11 @@ class _Pausable(Waiting[T]):
         if not self._shut:
             super().resume()
 
+    @property
+    def waits_for(self) -> str:
+        """What `explain` says that it waits for."""
+        return "its valve is paused" if self._shut else ""
+
     def refuse_other_threads(self, call: str) -> None:
         """Raise `SpecViolation` if a call of the valve comes from another thread than this stream's."""
         if get_ident() != self._thread:

@@ -30,11 +30,15 @@ class StageReport:
         name: The operator or source, or the text given to `name`.
         counts: What its subscriber has requested from it and received; None if it cannot tell.
         upstream: The stages that its items come from.
+        waits_for: What it waits for besides them, as a sentence; empty if it knows of nothing.
+        named: Whether it is no more than the text given to `name`.
     """
 
     name: str
     counts: Counts | None
     upstream: tuple[StageReport, ...]
+    waits_for: str = ""
+    named: bool = False
 
     def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
         """Yield the lines of the tree from here up: what stands at the left, and the counts."""
@@ -42,22 +46,29 @@ class StageReport:
         for stage in self.upstream:
             yield from stage.lines(depth + 1)
 
-    def stalls(self) -> Iterator[str]:
-        """Yield what this stage waits for, a sentence for each branch that stands still."""
+    def stalls(self, called: str = "") -> Iterator[str]:
+        """Yield what this stage waits for, a sentence for each branch that stands still.
+
+        Args:
+            called: The text given to `name` right behind it.
+        """
+        name = f"{self.name} ({called})" if called else self.name
         owing = [stage for stage in self.upstream if stage.counts is None or stage.counts.outstanding]
         if owing:
             for stage in owing:
-                yield from stage.stalls()
+                yield from stage.stalls(self.name if self.named else "")
         elif self.counts is None:
-            yield f"{self.name} does not tell what it has sent"
+            yield f"{name} does not tell what it has sent"
+        elif self.waits_for:
+            yield f"{name} stalls: it owes {_items(self.counts.outstanding)}; {self.waits_for}"
         elif self.upstream:
             kept = f" and keeps {_items(self.counts.buffered)}" if self.counts.buffered else ""
             yield (
-                f"{self.name} stalls: it owes {_items(self.counts.outstanding)}{kept}, and asks "
+                f"{name} stalls: it owes {_items(self.counts.outstanding)}{kept}, and asks "
                 f"{' and '.join(stage.name for stage in self.upstream)} for none"
             )
         else:
-            yield f"{self.name} stalls: it owes {_items(self.counts.outstanding)}"
+            yield f"{name} stalls: it owes {_items(self.counts.outstanding)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,9 @@ def reported(subscription: Subscription) -> StageReport:
     """Return where a run stands, from this subscription up."""
     upstreams: Sequence[Subscription] = getattr(subscription, "upstreams", tuple)()
     upstream = tuple(reported(each) for each in upstreams)
-    return StageReport(_name_of(subscription), counts_of(subscription), upstream)
+    waits_for: str = getattr(subscription, "waits_for", "")
+    named = isinstance(subscription, Name)
+    return StageReport(_name_of(subscription), counts_of(subscription), upstream, waits_for, named)
 
 
 def _name_of(subscription: Subscription) -> str:

@@ -992,7 +992,7 @@ class StreamMethods(Generic[T_co]):
         """Emit the items of this stream while `valve` is open; nothing is lost while it is paused.
 
         Args:
-            valve: Who says when to pause and when to resume; see `rstreams.operators.pausable.Valve`.
+            valve: Who says when to pause and when to resume; an `rstreams.Valve`, made beforehand.
             size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
 
         Demand, holds, errors: `rstreams.operators.pausable`.

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from rstreams import Stream
+from rstreams import Stream, Valve
 from rstreams._demand import UNBOUNDED
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.push import Latest, Multicast, Replay, Unicast
 from rstreams.runtime.scope import Scope
-from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from tests.net.over_tcp import connected, until
 
 ALL_SENT = "  -> the subscriber stalls: it has all that it requested"
@@ -158,7 +158,7 @@ def test_a_merge_of_a_slow_and_a_fast_source() -> None:
         "  merge 106 43 63 0",
         "    slow 32 0 32 0",
         "      ManualPublisher 32 0 32 0",
-        "  -> ManualPublisher stalls: it owes 32 items",
+        "  -> ManualPublisher (slow) stalls: it owes 32 items",
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_zip_waits_for_one_of_its_sources() -> None:
         "    ManualPublisher 32 32 0 0",
         "    late 32 0 32 0",
         "      ManualPublisher 32 0 32 0",
-        "  -> ManualPublisher stalls: it owes 32 items",
+        "  -> ManualPublisher (late) stalls: it owes 32 items",
     ]
 
 
@@ -246,7 +246,7 @@ def test_what_a_buffer_waits_for() -> None:
         "    boundary unbounded 0 unbounded 0",
         "      ManualPublisher unbounded 0 unbounded 0",
         "  -> ManualPublisher stalls: it owes 6 items",
-        "  -> ManualPublisher stalls: it owes all it has",
+        "  -> ManualPublisher (boundary) stalls: it owes all it has",
     ]
 
 
@@ -412,3 +412,42 @@ async def test_a_link() -> None:
         ]
         probe.cancel()
         assert not stream.explain().runs
+
+
+# what a stage waits for besides its sources
+
+
+def test_a_shared_stream_waits_for_its_slowest_subscriber() -> None:
+    stream = Stream.range(9).broadcast(subscribers=2, window=2)
+    run(stream, 8)
+    run(stream, 1)
+
+    told = [line for line in lines(stream) if "->" in line]
+    assert told == [
+        "  -> broadcast stalls: it owes 7 items; it waits for subscriber 2 of 2, which asked for no more",
+        ALL_SENT,
+    ]
+
+
+def test_a_broadcast_waits_for_its_subscribers() -> None:
+    stream = Stream.range(9).broadcast(subscribers=2)
+    run(stream, 1)
+
+    assert lines(stream)[-1] == "  -> broadcast stalls: it owes 1 item; it waits for subscriber 2 of 2"
+
+
+def test_a_paused_valve() -> None:
+    valve = Valve()
+    valve.pause()
+    stream = Stream.range(9).pausable(valve).name("orders")
+    run(stream, 3)
+    assert lines(stream)[-1] == "  -> pausable (orders) stalls: it owes 3 items; its valve is paused"
+
+
+def test_when_the_next_try_is() -> None:
+    with VirtualScheduler() as scheduler:
+        stream = Stream.fail(LookupError()).retry_backoff(9, first_s=10.0, jitter=0.0)
+        run(stream, 3)
+        scheduler.advance(2.5)
+        assert lines(stream)[-1] == "  -> retry_backoff stalls: it owes 3 items; its next try is in 7.5 s"
+        _probes[-1].cancel()
