@@ -68,11 +68,13 @@ class Files:
         self.ca = folder / "ca.pem"
         self.node = folder / "node.pem"
         self.node_key = folder / "node.key"
-        self.alice = folder / "alice.pem"  # certificate and key
+        self.both = folder / "both.pem"  # certificate and key
+        self.alice = folder / "alice.pem"  # likewise
         authority().cert_pem.write_to_path(self.ca)
         node = certificate("127.0.0.1")
         node.cert_chain_pems[0].write_to_path(self.node)
         node.private_key_pem.write_to_path(self.node_key)
+        node.private_key_and_cert_chain_pem.write_to_path(self.both)
         alice().private_key_and_cert_chain_pem.write_to_path(self.alice)
 
     @property
