@@ -86,6 +86,10 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.checkpoint`."""
         return self._with(self._stream.checkpoint(description))
 
+    def collect(self, *, ack: Ack = "on_receipt") -> BlockingStream[list[T_co]]:
+        """See `Stream.collect`."""
+        return self._with(self._stream.collect(ack=ack))
+
     @overload
     def combine_latest(self, *, prefetch: int = 32, delay_errors: bool = False) -> BlockingStream[tuple[T_co]]: ...
 
@@ -212,6 +216,10 @@ class BlockingMethods(Generic[T_co]):
     def element_at(self, index: int) -> BlockingStream[T_co]:
         """See `Stream.element_at`."""
         return self._with(self._stream.element_at(index))
+
+    def end_with(self, *items: R) -> BlockingStream[T_co | R]:
+        """See `Stream.end_with`."""
+        return self._with(self._stream.end_with(*items))
 
     def enumerate(self, start: int = 0) -> BlockingStream[tuple[int, T_co]]:
         """See `Stream.enumerate`."""

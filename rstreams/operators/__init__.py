@@ -11,6 +11,7 @@ from rstreams.operators.buffer_time import buffer_time
 from rstreams.operators.cache import cache
 from rstreams.operators.cast import cast
 from rstreams.operators.checkpoint import checkpoint
+from rstreams.operators.collect import collect
 from rstreams.operators.combine_latest import combine_latest
 from rstreams.operators.concat import concat
 from rstreams.operators.concat_map import concat_map
@@ -31,6 +32,7 @@ from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.do_on_request import do_on_request
 from rstreams.operators.do_on_subscribe import do_on_subscribe
 from rstreams.operators.element_at import element_at
+from rstreams.operators.end_with import end_with
 from rstreams.operators.enumerate import enumerate  # noqa: A004 - the field's name
 from rstreams.operators.expand import expand
 from rstreams.operators.filter import filter  # noqa: A004 - the field's name
@@ -115,6 +117,7 @@ __all__ = [
     "cache",
     "cast",
     "checkpoint",
+    "collect",
     "combine_latest",
     "concat",
     "concat_map",
@@ -135,6 +138,7 @@ __all__ = [
     "do_on_request",
     "do_on_subscribe",
     "element_at",
+    "end_with",
     "enumerate",
     "expand",
     "filter",

@@ -355,6 +355,17 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.checkpoint(self._source, description))
 
+    def collect(self, *, ack: Ack = "on_receipt") -> Stream[list[T_co]]:
+        """Gather the items of this stream into a list, and emit it at the end.
+
+        Args:
+            ack: When an item is done: "on_receipt", as soon as it is in the list, or "on_emit", when the list has been
+                handled.
+
+        Demand, holds, errors: `rstreams.operators.collect`.
+        """
+        return self._stream(operators.collect(self._source, ack=ack))
+
     @overload
     def combine_latest(self, *, prefetch: int = 32, delay_errors: bool = False) -> Stream[tuple[T_co]]: ...
 
@@ -617,6 +628,16 @@ class StreamMethods(Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.element_at`.
         """
         return self._stream(operators.element_at(self._source, index))
+
+    def end_with(self, *items: R) -> Stream[T_co | R]:
+        """Emit the items of this stream, then `items`.
+
+        Args:
+            items: What comes behind them, in this order.
+
+        Demand, holds, errors: `rstreams.operators.end_with`.
+        """
+        return self._stream(operators.end_with(self._source, *items))
 
     def enumerate(self, start: int = 0) -> Stream[tuple[int, T_co]]:
         """Emit each item of this stream in a pair behind its number.

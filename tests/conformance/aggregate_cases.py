@@ -12,6 +12,7 @@ from rstreams.notifications import Next
 from rstreams.operators.all import all as all_
 from rstreams.operators.any import any as any_
 from rstreams.operators.average import average
+from rstreams.operators.collect import collect
 from rstreams.operators.contains import contains
 from rstreams.operators.count import count
 from rstreams.operators.dematerialize import dematerialize
@@ -95,6 +96,7 @@ SINGLES: dict[str, Callable[[], Publisher[Any]]] = {
     "sum": lambda: sum_(range_(10)),
     "to_dict": lambda: to_dict(range_(10), str),
     "to_set": lambda: to_set(range_(10)),
+    "collect": lambda: collect(range_(10)),
     "sequence_equal": lambda: sequence_equal(range_(10), range_(10)),
     "sequence_equal (of different ones)": lambda: sequence_equal(range_(10), range_(9), prefetch=1),
     "materialize": lambda: materialize(empty()),

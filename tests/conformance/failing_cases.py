@@ -37,6 +37,7 @@ _APPLIED: dict[str, Callable[[Callable[..., Publisher[Any]]], Publisher[Any]]] =
     "take_last": lambda op: op(BROKEN, 3),
     "to_dict": lambda op: op(BROKEN, str),
     "to_set": lambda op: op(BROKEN),
+    "collect": lambda op: op(BROKEN),
     "using": lambda source: source(nullcontext, lambda _: BROKEN),
 }
 

@@ -11,6 +11,7 @@ from rstreams.operators.default_if_empty import default_if_empty
 from rstreams.operators.distinct import distinct
 from rstreams.operators.distinct_until_changed import distinct_until_changed
 from rstreams.operators.element_at import element_at
+from rstreams.operators.end_with import end_with
 from rstreams.operators.enumerate import enumerate as enumerate_
 from rstreams.operators.first import first
 from rstreams.operators.flatten import flatten
@@ -42,6 +43,7 @@ PROCESSORS: dict[str, Callable[[Publisher[Any]], Publisher[Any]]] = {
     "distinct_until_changed": lambda s: distinct_until_changed(s, lambda _: object()),
     "switch_if_empty": lambda s: switch_if_empty(s, empty()),
     "start_with (nothing)": start_with,
+    "end_with (nothing)": end_with,
     "cast": lambda s: cast(s, object),
     "enumerate": lambda s: map_(enumerate_(s), lambda pair: pair[1]),
     "flatten": lambda s: flatten(map_(s, lambda x: [x])),
@@ -55,6 +57,7 @@ PUBLISHERS: dict[str, Callable[[int], Publisher[Any]]] = {
     "skip_while (of more)": lambda n: skip_while(range_(n + 5), lambda x: x < 5),
     "switch_if_empty (of none)": lambda n: switch_if_empty(empty(), range_(n)),
     "start_with": lambda n: start_with(range_(n - n // 2), *range(n // 2)),
+    "end_with": lambda n: end_with(range_(n - n // 2), *range(n // 2)),
 }
 
 SINGLES: dict[str, Callable[[], Publisher[Any]]] = {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rstreams.operators.all import all as all_
 from rstreams.operators.any import any as any_
 from rstreams.operators.average import average
+from rstreams.operators.collect import collect
 from rstreams.operators.contains import contains
 from rstreams.operators.count import count
 from rstreams.operators.dematerialize import dematerialize
@@ -45,6 +46,7 @@ STEPS: list[st.SearchStrategy[Step]] = [
                 lambda s: map_(average(start_with(s, 5)), int),
                 lambda xs: [int(sum([5, *xs]) / (len(xs) + 1))],
             ),
+            Step("collect", lambda s: map_(collect(s), sum), lambda xs: [sum(xs)]),
             Step("to_set", lambda s: map_(to_set(s), sum), lambda xs: [sum(set(xs))]),
             Step(
                 "to_dict",

@@ -11,6 +11,7 @@ from rstreams.operators.cast import cast
 from rstreams.operators.default_if_empty import default_if_empty
 from rstreams.operators.distinct import distinct
 from rstreams.operators.distinct_until_changed import distinct_until_changed
+from rstreams.operators.end_with import end_with
 from rstreams.operators.enumerate import enumerate as enumerate_
 from rstreams.operators.flatten import flatten
 from rstreams.operators.ignore_elements import ignore_elements
@@ -68,6 +69,7 @@ STEPS: list[st.SearchStrategy[Step]] = [
     _small.map(lambda n: Step(f"take_last({n})", lambda s: take_last(s, n), lambda xs: xs[-n:] if n else [])),
     _small.map(lambda n: Step(f"skip_last({n})", lambda s: skip_last(s, n), lambda xs: xs[:-n] if n else xs)),
     _numbers.map(lambda first: Step(f"start_with({first})", lambda s: start_with(s, *first), lambda xs: [*first, *xs])),
+    _numbers.map(lambda last: Step(f"end_with({last})", lambda s: end_with(s, *last), lambda xs: [*xs, *last])),
     _numbers.map(
         lambda other: Step(
             f"switch_if_empty({other})", lambda s: switch_if_empty(s, from_iterable(other)), lambda xs: xs or other
