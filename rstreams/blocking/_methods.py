@@ -169,6 +169,10 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.delay`."""
         return self._with(self._stream.delay(delay_s))
 
+    def delay_each(self, delay_s: float) -> BlockingStream[T_co]:
+        """See `Stream.delay_each`."""
+        return self._with(self._stream.delay_each(delay_s))
+
     def dematerialize(self: BlockingMethods[Notification[R]]) -> BlockingStream[R]:
         """See `Stream.dematerialize`."""
         return self._with(self._stream.dematerialize())

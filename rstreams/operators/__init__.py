@@ -20,6 +20,7 @@ from rstreams.operators.count import count
 from rstreams.operators.debounce import debounce
 from rstreams.operators.default_if_empty import default_if_empty
 from rstreams.operators.delay import delay
+from rstreams.operators.delay_each import delay_each
 from rstreams.operators.dematerialize import dematerialize
 from rstreams.operators.distinct import distinct
 from rstreams.operators.distinct_until_changed import distinct_until_changed
@@ -126,6 +127,7 @@ __all__ = [
     "debounce",
     "default_if_empty",
     "delay",
+    "delay_each",
     "dematerialize",
     "distinct",
     "distinct_until_changed",

@@ -502,6 +502,16 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.delay(self._source, delay_s))
 
+    def delay_each(self, delay_s: float) -> Stream[T_co]:
+        """Emit each item of this stream after a pause of `delay_s` seconds, the items one after the other; none is lost.
+
+        Args:
+            delay_s: How long the pause is, in seconds; more than 0.
+
+        Demand, holds, errors: `rstreams.operators.delay_each`.
+        """
+        return self._stream(operators.delay_each(self._source, delay_s))
+
     def dematerialize(self: StreamMethods[Notification[R]]) -> Stream[R]:
         """Turn the items of this stream, which are signals, into those signals: the inverse of `materialize`.
 

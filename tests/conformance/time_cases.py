@@ -9,6 +9,7 @@ from rstreams.abc import Publisher
 from rstreams.operators.concat import concat
 from rstreams.operators.debounce import debounce
 from rstreams.operators.delay import delay
+from rstreams.operators.delay_each import delay_each
 from rstreams.operators.do_finally import do_finally
 from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.operators.do_on_request import do_on_request
@@ -42,6 +43,7 @@ PROCESSORS: dict[str, Callable[[Publisher[Any]], Publisher[Any]]] = {
     "timestamp": lambda s: map_(timestamp(s), lambda stamped: stamped.item),
     "time_interval": lambda s: map_(time_interval(s), lambda timed: timed.item),
     "delay": lambda s: delay(s, 0.001),
+    "delay_each": lambda s: delay_each(s, 0.001),
     "timeout": lambda s: timeout(s, 1e9),
     "retry": lambda s: retry(s, 0),
     "retry_backoff": lambda s: retry_backoff(s, 0),

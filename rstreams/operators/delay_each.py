@@ -1,0 +1,61 @@
+"""delay_each: a pause before every item."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeVar
+
+from rstreams._scheduler import bound_scheduler
+from rstreams._times import require_seconds
+from rstreams.abc import Publisher, Scheduler, Subscriber
+from rstreams.operators._jobs import Jobs
+from rstreams.operators._stage import Lifted
+
+T = TypeVar("T")
+
+
+def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
+    """Emit each item of `source` after a pause of `delay_s` seconds, the items one after the other; none is lost.
+
+        --1-2-3|
+          delay_each(4)
+        ------1---2---3|
+
+    The pause of an item begins when it has come and the one before has been emitted, so items are at least that far
+    apart, however fast they come. `delay` moves all items by the same time, `throttle` drops what comes too fast.
+
+    Args:
+        source: Where the items come from; it waits, as each item is asked for when the one before has been emitted.
+        delay_s: How long the pause is, in seconds; more than 0.
+
+    Demand: Passed up one at a time, so that no more than one item is on its way or waits here.
+    Holds: The item is held until it has been handled by all who hold what is emitted; it is given back (released) on a
+        cancel or an error.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
+        source passes through at once, without the item that waits; completion comes right behind the last item.
+    Cancels: Nothing by itself.
+    Context: Timed in the scope that subscribes, in a task for each item.
+    Spec: Reactive Streams 1.1, 3.3.
+
+    Example:
+        >>> began = trio.current_time()
+        >>> await Stream.of(1, 2, 3).delay_each(4.0).to_list(), round(trio.current_time() - began, 3)
+        ([1, 2, 3], 12.0)
+    """
+    require_seconds("delay_each", "delay_s", delay_s)
+
+    def stage(downstream: Subscriber[T]) -> Jobs[T, T]:
+        scheduler = bound_scheduler("delay_each")
+        return Jobs(downstream, partial(_after_pause, scheduler, delay_s), 1, scheduler, ordered=True)
+
+    return Lifted(source, stage)
+
+
+async def _after_pause(scheduler: Scheduler, delay_s: float, item: T) -> T:
+    over = scheduler.event()
+    timer = scheduler.call_later(delay_s, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()
+    return item

@@ -1,0 +1,73 @@
+from typing import Any
+
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams.errors import ConfigError
+from rstreams.operators.delay_each import delay_each
+from rstreams.sources.of import of
+from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler, cold, expect_marbles
+from tests.operators.scheduled import ScheduledContract
+
+
+class TestDelayEach(ScheduledContract):
+    build = staticmethod(lambda source: delay_each(source, 1.0))
+    model = list
+    requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))
+
+    def settle(self) -> None:
+        self.scheduler.advance(20_000.0)
+
+
+def test_a_pause_before_each() -> None:
+    expect_marbles(delay_each(of(1, 2, 3), 2.0), "--1-2-(3|)")
+
+
+def test_an_item_that_comes_late_has_its_pause_all_the_same() -> None:
+    expect_marbles(delay_each(cold("a------b--|"), 2.0), "--a------b|")
+
+
+def test_one_item_at_a_time_is_asked_for_and_none_is_lost() -> None:
+    with VirtualScheduler() as scheduler:
+        source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)
+        delay_each(source, 4.0).subscribe(probe)
+        assert source.requests == [1]
+        source.next(1)
+        scheduler.advance(3.9)
+        assert (probe.items, source.outcomes) == ([], [None])
+        scheduler.advance(0.1)
+        assert (probe.items, source.outcomes) == ([1], ["done"])
+        assert source.requests == [1, 1]
+
+
+@pytest.mark.parametrize("end", ["cancel", "error"])
+def test_the_item_that_waits_is_given_back_and_no_timer_is_left(end: str) -> None:
+    with VirtualScheduler() as scheduler:
+        source, probe = ManualPublisher[int](), ProbeSubscriber[int](5)
+        delay_each(source, 4.0).subscribe(probe)
+        source.next(1)
+        scheduler.advance(2.0)
+        assert scheduler.timers == 1
+        if end == "cancel":
+            probe.cancel()
+        else:
+            source.error(LookupError())
+        scheduler.run()
+        assert source.outcomes == ["released"]
+        assert (scheduler.timers, scheduler.running) == (0, 0)
+        assert probe.items == []
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", True, None])
+def test_a_wrong_time_is_named(value: Any) -> None:  # noqa: ANN401 - whatever is wrong
+    with pytest.raises(ConfigError) as caught:
+        delay_each(ManualPublisher[int](), value)
+    assert (
+        str(caught.value) == f"delay_each(delay_s={value!r}): delay_s must be a finite number of seconds, more than 0"
+    )
+
+
+def test_without_a_scheduler_there_is_no_time() -> None:
+    probe = ProbeSubscriber[int](1)
+    delay_each(ManualPublisher[int](), 1.0).subscribe(probe)
+    assert str(probe.error).startswith("delay_each needs a scheduler and found none")
