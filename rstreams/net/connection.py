@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ import trio
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.message import Message, decode_body, decode_message, encode_item
+from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._names import check_name
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
+from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.sender import Sender
 from rstreams.protocol.credit import check_pack, check_window
@@ -29,7 +31,9 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
 
-SettlementName: TypeAlias = Literal["at_most_once", "at_least_once"]
+SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
+
+EFFECTIVELY_ONCE = "effectively_once"
 
 DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
@@ -106,6 +110,7 @@ class Connection:
         filters: Mapping[str, Any] | None = None,
         capabilities: Sequence[str] = (),
         pack_items: int = 1,
+        dedup_window: int | None = None,
     ) -> Stream[Any]:
         """Return the stream of what is sent to `address`: one link for each subscription.
 
@@ -113,8 +118,9 @@ class Connection:
             address: The peer's name for the source.
             window: The most items granted, buffered and unsettled together, of one subscription.
             settlement: "at_least_once": an item is accepted when the pipeline is through with it. "at_most_once": it is
-                sent settled, so what is under way when the link ends is lost. "manual": each item comes in a
-                `Delivery`, whose outcome the user decides.
+                sent settled, so what is under way when the link ends is lost. "effectively_once": as at least once, but
+                what comes again after a loss is dropped if it was accepted here, and what is still in hand then is not
+                handed over twice. "manual": each item comes in a `Delivery`, whose outcome the user decides.
             decode: Makes an item of an encoded message; the default gives its body: bytes for a data section, else the
                 value it holds.
             on_failure: What becomes of an item that cannot be decoded, or whose processing failed: "fail" gives it back
@@ -126,7 +132,12 @@ class Connection:
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
                 `window`. Much faster for small items, but not exact: while less demand is left than a pack has items,
                 one is drawn, and what of it is not wanted waits here, or is given back.
+            dedup_window: How many of the messages accepted last are known when they come again, not less than `window`;
+                by default 4096, or twice the window if that is more. With "effectively_once" and "manual" alone.
 
+        Once: A message is known by what `publish(settlement="effectively_once")` stamps it with, or else by its message
+            id, which its senders must not use twice; one without either comes again like any other. It is this
+            subscription that knows: another one, or another process, does not. What failed is handed over again.
         Credit: Granted as demand comes, never beyond it and never beyond `window` (see `protocol/credit.py`).
         Errors: `ConfigError` at the call for a bad option; `on_error` with one if it is subscribed to in another thread
             than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a condition,
@@ -140,6 +151,7 @@ class Connection:
             address=address,
             window=check_window(window),
             settlement=Settlement.AT_LEAST_ONCE if manual else _settlement(settlement, "manual"),
+            remembered=_remembered(settlement, dedup_window, window),
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
@@ -161,7 +173,7 @@ class Connection:
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
-        return self.stream(address, decode=decode_message, settlement=settlement, **options)
+        return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     async def consume(
         self,
@@ -169,6 +181,7 @@ class Connection:
         handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
         *,
         concurrency: int = 1,
+        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -181,6 +194,7 @@ class Connection:
             address: The peer's name for the source.
             handler: A function, which must not block, or an async function.
             concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
+            settlement: As for `stream`: whether an item that was handled is handled again if it comes again.
             decode: As for `stream`.
             **options: As for `stream`; `on_failure` says, too, what becomes of an item whose handler raised.
 
@@ -206,6 +220,12 @@ class Connection:
             else:
                 delivery.accept()
 
+        if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
+            msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
+            raise ConfigError(msg)
+        if settlement == EFFECTIVELY_ONCE:
+            window = options.get("window", DEFAULT_WINDOW)
+            options["dedup_window"] = check_remembered(options.get("dedup_window"), check_window(window))
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
         await deliveries.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
 
@@ -219,6 +239,8 @@ class Connection:
         capabilities: Sequence[str] = (),
         pack_items: int = DEFAULT_PACK_ITEMS,
         linger_s: float = 0.0,
+        producer_id: str | None = None,
+        first_sequence: int = 0,
     ) -> PublishResult:
         """Send what `items` publishes to `address`; return when all of it is settled.
 
@@ -226,12 +248,23 @@ class Connection:
             address: The peer's name for the target.
             items: A stream or any publisher. Its items are `Message`s, or values that become a message's body.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
+                "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops what it has
+                stored already when it is sent again after a loss.
             expose_errors: Whether the text of an exception of `items` goes to the peer; else only that it failed.
             capabilities: What the target must be able to do, such as "queue" or "topic" for some brokers.
             pack_items: The most items sent in one delivery, if the peer takes packs; 1 for none. Only what is there
                 goes into one, so that a slow stream is not held up.
             linger_s: How long a pack may wait for more items all the same, in seconds.
+            producer_id: Effectively once: who sends, for the node to remember. None: a new random one, which holds for
+                this call, with all the losses that it outlives. With an id of its own, and items that come in the same
+                order each time, a publisher may also be started again, after an error or in a new process, from any
+                item it likes: the node stores what it has not stored. One call at a time for one id and address.
+            first_sequence: The number of the first item; the next ones are numbered on from it. To go on from the
+                middle of what is numbered, give that item's number.
 
+        Once: Other peers than an `rstreams.Node` do not look at the numbers, and may store a message twice; then it is
+            a consumer with "effectively_once" that drops the second one. A node remembers a number of producers for
+            each address, in memory: one that is started anew, or another one of several urls, knows of none.
         Demand: The peer's credit; nothing is requested that could not be sent.
         Errors: `LinkDetached` if the peer refuses or ends the link; what ended the connection if it is lost and does
             not return; `DeliveryFailed` for the first item not accepted; what `items` failed with. `outcome_unknown` of
@@ -257,6 +290,7 @@ class Connection:
             capabilities=tuple(capabilities),
             pack_items=check_pack(pack_items),
             linger_s=linger_s,
+            stamper=_stamper(settlement, producer_id, first_sequence),
         )
         try:
             await sending.finished.wait()
@@ -269,14 +303,23 @@ class Connection:
 
     @asynccontextmanager
     async def sender(
-        self, address: str, *, settlement: SettlementName = "at_least_once", capabilities: Sequence[str] = ()
+        self,
+        address: str,
+        *,
+        settlement: SettlementName = "at_least_once",
+        capabilities: Sequence[str] = (),
+        producer_id: str | None = None,
+        first_sequence: int = 0,
     ) -> AsyncIterator[Sender]:
         """Open a sender to `address` for an `async with` block: messages from tasks, each with its outcome.
 
         Args:
             address: The peer's name for the target.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
+                "effectively_once": as for `publish`.
             capabilities: As for `publish`.
+            producer_id: As for `publish`.
+            first_sequence: The number of the first message sent; the next ones are numbered in the order of sending.
 
         Errors: `ConfigError` for a bad option; what ended the link, from the calls of the sender, and at the end of the
             block if a message's outcome never came.
@@ -296,6 +339,7 @@ class Connection:
             fail_on_refusal=False,
             expose_errors=False,
             capabilities=tuple(capabilities),
+            stamper=_stamper(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
         )
         try:
@@ -313,11 +357,31 @@ def _nothing(_result: None) -> None:
     """The outcome has been told already."""
 
 
+def _stamper(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
+    if settlement == EFFECTIVELY_ONCE:
+        return Stamper(uuid.uuid4().hex if producer_id is None else producer_id, first_sequence)
+    if producer_id is not None or first_sequence != 0:
+        msg = f"producer_id and first_sequence go with settlement='effectively_once', not with {settlement!r}"
+        raise ConfigError(msg)
+    return None
+
+
+def _remembered(settlement: str, dedup_window: int | None, window: int) -> int:
+    if settlement == EFFECTIVELY_ONCE or (settlement == "manual" and dedup_window is not None):
+        return check_remembered(dedup_window, window)
+    if dedup_window is not None:
+        msg = f"dedup_window goes with settlement='effectively_once' or 'manual', not with {settlement!r}"
+        raise ConfigError(msg)
+    return 0
+
+
 def _settlement(name: str, *more: str) -> Settlement:
+    if name == EFFECTIVELY_ONCE:
+        return Settlement.AT_LEAST_ONCE  # on the wire
     try:
         return Settlement(name)
     except ValueError:
-        *allowed, last = [repr(each) for each in (*(mode.value for mode in Settlement), *more)]
+        *allowed, last = [repr(each) for each in (*(mode.value for mode in Settlement), EFFECTIVELY_ONCE, *more)]
         msg = f"settlement={name!r}: it must be {', '.join(allowed)} or {last}"
         raise ConfigError(msg) from None
 

@@ -12,8 +12,9 @@ from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, RemoteProtocolError, RStreamsError
-from rstreams.message import decode_message, encode_item
+from rstreams.message import encode_item
 from rstreams.net._names import check_name
+from rstreams.net.once import decode_unstamped
 from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, outcome_of, reject
 
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
@@ -84,7 +85,7 @@ def strategy_for(
 def dead_letter(payload: bytes, error: BaseException, address: str) -> bytes:
     """Return the message that tells of its own failure; what is no message goes as it is."""
     try:
-        message = decode_message(payload)
+        message = decode_unstamped(payload)
     except RemoteProtocolError:
         return payload
     text = f"{type(error).__name__}: {error}"[:MAX_TEXT]

@@ -12,6 +12,7 @@ from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.net.carrier import Carrier
 from rstreams.net.failures import DeadLetterQueue
+from rstreams.net.once import ONCE, Stamper
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -32,10 +33,17 @@ class Sending:
         self.finished = trio.Event()
         self.error: BaseException | None = None
         self._on_finished = on_finished
+        self._then: Callable[[], None] | None = None
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Have `call` called first when the link has ended."""
+        self._then = call
 
     def finish(self, error: BaseException | None) -> None:
         """Tell who waits."""
         self.error = error
+        if self._then is not None:
+            self._then()
         self.finished.set()
         if self._on_finished is not None:
             self._on_finished(error)
@@ -53,6 +61,7 @@ class Links:
         self._container_id = container_id
         self._numbers = itertools.count(1)
         self._run = trio.lowlevel.current_trio_token()
+        self._producers: set[tuple[str, str]] = set()  # that stamp what they send, by address
         self._dead_letters: dict[str, DeadLetterQueue] = {}
 
     @property
@@ -84,6 +93,7 @@ class Links:
         capabilities: tuple[str, ...] = (),
         pack_items: int = 1,
         linger_s: float = 0.0,
+        stamper: Stamper | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
@@ -99,14 +109,18 @@ class Links:
             capabilities: What the target must be able to do.
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
+            stamper: Stamps the messages, so that the peer can drop those that it has.
             on_finished: Called when the link has ended, with the error or None.
 
-        Errors: `ConfigError` in another thread or trio run than the connection's.
+        Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
+            address already: of two that number their messages at the same time, one's would be lost.
         """
         error = self.elsewhere(call)
         if error is not None:
             raise error
         sending = Sending(on_finished)
+        if stamper is not None:
+            encode = self._stamping(sending, call, address, encode, stamper)
         sending.end = LinkSubscriber(
             items,
             encode=encode,
@@ -126,10 +140,22 @@ class Links:
             address,
             settlement,
             capabilities=capabilities,
-            properties=sending.end.properties(),
+            properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
         )
         self.carrier.attach(sending.end, frame)
         return sending
+
+    def _stamping(
+        self, sending: Sending, call: str, address: str, encode: Callable[[Any], bytes], stamper: Stamper
+    ) -> Callable[[Any], bytes]:
+        producer = (address, stamper.producer_id)
+        if producer in self._producers:
+            msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
+            raise ConfigError(msg)
+        self._producers.add(producer)
+        sending.then(lambda: self._producers.discard(producer))
+        stamp = stamper.stamp
+        return lambda item: stamp(encode(item))
 
     def new_name(self) -> str:
         """Return a name for a new link, unique on this connection."""

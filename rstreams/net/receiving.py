@@ -12,6 +12,7 @@ from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
+from rstreams.net.once import OnceStage
 from rstreams.protocol.delivery import END, Delivery, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -29,6 +30,7 @@ class StreamOptions(TypedDict, total=False):
     filters: Mapping[str, Any] | None
     capabilities: Sequence[str]
     pack_items: int
+    dedup_window: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class ReceivingOptions(Generic[T]):
         filters: What of the source is wanted, by the filter's name.
         capabilities: What the source must be able to do.
         pack_items: The most items a delivery may carry, if the peer knows packs.
+        remembered: How many messages accepted last are known if they come again; 0: what comes is handed over.
     """
 
     address: str
@@ -56,6 +59,7 @@ class ReceivingOptions(Generic[T]):
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     pack_items: int = 1
+    remembered: int = 0
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -80,8 +84,12 @@ class LinkPublisher(Watched, Generic[T]):
             return Delivery(options.decode(payload), end.hold())
 
         decode: Callable[[bytes], Any] = decode_delivery if options.manual else options.decode
+        once: OnceStage[Any] | None = None
+        if options.remembered:
+            once = OnceStage(subscriber, options.decode, remembered=options.remembered, manual=options.manual)
+            decode = once.decode
         end = LinkSubscription(
-            subscriber,
+            subscriber if once is None else once,
             decode=decode,
             window=options.window,
             on_raised=self._raised,
@@ -89,6 +97,8 @@ class LinkPublisher(Watched, Generic[T]):
             pack_items=options.pack_items,
             label=f"link {options.address!r}",
         )
+        if once is not None:
+            once.link = end
         self._begins(end)
         frame = Attach(
             links.new_name(),

@@ -80,6 +80,11 @@ class Producer:
     def on_complete(self) -> None:
         self._end()
 
+    @property
+    def stores(self) -> bool:
+        """Whether the next message is stored, and not one too many."""
+        return self.outstanding > 0 and not self.ended
+
     def grant(self, n: int) -> None:
         """Request `n` more items of the producer; they count as outstanding before it can answer."""
         self.outstanding += n

@@ -38,6 +38,7 @@ from rstreams.net.listener import (
     ListeningOptions,
     open_listener,
 )
+from rstreams.net.once import ONCE
 from rstreams.net.security import Admission
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
@@ -294,7 +295,7 @@ class Node:
             )
             return
         end = LinkSubscription(
-            address.producer(),
+            address.producer(once=ONCE in frame.properties),
             decode=_as_is,
             window=DEFAULT_WINDOW,
             on_raised=_log_raised,

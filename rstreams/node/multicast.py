@@ -11,6 +11,7 @@ from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node._address import Producer, check_capacity, check_name, hand_over
+from rstreams.node._seen import DropSeen, Seen
 from rstreams.node.statistics import MulticastStatistics, SubscriberStatistics
 
 
@@ -46,6 +47,7 @@ class Multicast:
             raise ConfigError(msg)
         self.overflow: Literal["block", "drop_oldest"] = overflow
         self.capacity = check_capacity("multicast", name, capacity)
+        self.seen = Seen()
         self._subscribers: tuple[_Copies, ...] = ()
         self._producers: dict[Producer, None] = {}
         self._arrived: deque[bytes] = deque()  # more than one only if a producer sends while an item is passed on
@@ -73,12 +75,16 @@ class Multicast:
         self._subscribers = (*self._subscribers, copies)
         subscriber.on_subscribe(copies)
 
-    def producer(self) -> Subscriber[bytes]:
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
+
+        Args:
+            once: Whether its items are stamped in order, so that those passed on before are dropped, and counted.
 
         Credit: Its demand is the link's credit, as the class says.
         """
-        return Producer(self, self.capacity)
+        producer = Producer(self, self.capacity)
+        return DropSeen(self.seen, producer) if once else producer
 
     def statistics(self) -> MulticastStatistics:
         """Return the address's counters."""
@@ -96,6 +102,7 @@ class Multicast:
             producers=len(self._producers),
             credit=self._credit,
             subscribers=subscribers,
+            duplicates=self.seen.duplicates,
         )
 
     # producers call these

@@ -13,6 +13,7 @@ from rstreams.errors import RemoteProtocolError
 from rstreams.message import with_delivery_count
 from rstreams.node._address import Producer, check_capacity, check_name, hand_over
 from rstreams.node._room import Room
+from rstreams.node._seen import DropSeen, Seen
 from rstreams.node.statistics import QueueStatistics
 from rstreams.protocol.delivery import outcome_of
 
@@ -43,6 +44,7 @@ class Queue:
 
     def __init__(self, name: str, capacity: int = 1024) -> None:
         self.name = check_name("queue", name)
+        self.seen = Seen()
         self._room = Room(check_capacity("queue", name, capacity))
         self._fresh: deque[bytes] = deque()
         self._returned: list[_Message] = []  # a heap: all of them came before all that are fresh
@@ -69,14 +71,18 @@ class Queue:
         self._consumers[consumer] = None
         subscriber.on_subscribe(consumer)
 
-    def producer(self) -> Subscriber[bytes]:
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
+
+        Args:
+            once: Whether its messages are stamped in order, so that those stored before are dropped, and counted.
 
         Credit: Its demand is the link's credit: small first, its part of the free room while it sends.
         Cancels: Only a producer that sends more than it was asked for. When the link ends, what it was granted
             and did not use goes to the other producers; its messages stay.
         """
-        return Producer(self, self._room.first_window)
+        producer = Producer(self, self._room.first_window)
+        return DropSeen(self.seen, producer) if once else producer
 
     def statistics(self) -> QueueStatistics:
         """Return the queue's counters."""
@@ -98,6 +104,7 @@ class Queue:
             producers=self._room.producers,
             credit=self._room.outstanding,
             demand=demand,
+            duplicates=self.seen.duplicates,
         )
 
     # producers call these

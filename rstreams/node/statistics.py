@@ -29,6 +29,7 @@ class QueueStatistics:
     Attributes:
         capacity: The most messages it stores and grants together.
         enqueued: Messages accepted from producers.
+        duplicates: Messages accepted from producers and not stored, because they were stored before.
         delivered: Messages handed to consumers, each time counted.
         accepted: Messages consumers accepted.
         rejected: Messages consumers rejected; they have left the queue.
@@ -55,6 +56,7 @@ class QueueStatistics:
     producers: int
     credit: int
     demand: int
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class MulticastStatistics:
         overflow: "block" or "drop_oldest".
         capacity: The most items it grants, and the most that wait for one subscriber.
         enqueued: Items accepted from producers.
+        duplicates: Items accepted from producers and not passed on, because they were passed on before.
         unrouted: Those of them that found no subscriber.
         copies: Copies made, one for each subscriber there was.
         delivered: Copies handed over.
@@ -109,6 +112,7 @@ class MulticastStatistics:
     producers: int
     credit: int
     subscribers: tuple[SubscriberStatistics, ...] = ()
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,11 @@ class LinkSubscription(Generic[T]):
         """Whether a lost link is to be replaced: neither side has ended the subscription."""
         return not self._silent and not self._ended
 
+    @property
+    def losses(self) -> int:
+        """How often the link was lost, and came back or did not."""
+        return self._losses
+
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
         return Counts(self._requested, self._delivered, len(self._buffer))

@@ -1,0 +1,82 @@
+"""What an address has stored of each producer, so that what is sent again after a loss is not stored again.
+
+Theory of operation. A producer numbers its messages, each higher than the one before, and sends what is in doubt again
+in the same order before anything new (`rstreams.net.once`). So the highest number stored of a producer says all: what
+is not higher has been stored, over this link or one that was lost. Only links that say that they do so are looked at.
+"""
+
+from __future__ import annotations
+
+from rstreams.errors import ConfigError
+from rstreams.net.once import Stamp, read_stamp
+from rstreams.node._address import Producer
+from rstreams.operators._stage import Stage
+
+DEFAULT_PRODUCERS = 4096
+
+
+class Seen:
+    """The highest sequence number stored of each producer; pure state.
+
+    Args:
+        producers: How many producers are remembered: for one more the one not heard of for longest is forgotten.
+
+    Attributes:
+        duplicates: Messages that came again, and were not stored again.
+
+    Errors: `ConfigError` unless `producers` is a whole number, 1 or more.
+    """
+
+    __slots__ = ("_highest", "_most", "duplicates")
+
+    def __init__(self, producers: int = DEFAULT_PRODUCERS) -> None:
+        if not isinstance(producers, int) or isinstance(producers, bool) or producers < 1:
+            msg = f"dedup_producers={producers!r}: it must be a whole number of producers, 1 or more"
+            raise ConfigError(msg)
+        self._most = producers
+        self._highest: dict[str, int] = {}  # heard of last behind
+        self.duplicates = 0
+
+    def __len__(self) -> int:
+        return len(self._highest)
+
+    def has(self, stamp: Stamp) -> bool:
+        """Tell whether a message has been stored before."""
+        producer, sequence = stamp
+        return sequence <= self._highest.get(producer, -1)
+
+    def note(self, stamp: Stamp) -> None:
+        """Count a message as stored."""
+        producer, sequence = stamp
+        highest = self._highest
+        before = highest.pop(producer, None)
+        if before is None and len(highest) >= self._most:
+            del highest[next(iter(highest))]
+        highest[producer] = sequence if before is None else max(before, sequence)
+
+
+class DropSeen(Stage[bytes, bytes]):
+    """Passes a producer's messages on to its address, but for those that are stored there already: these are accepted.
+
+    Demand: Passed up; what is dropped is asked for again, so the producer's credit stays what its address granted.
+    """
+
+    __slots__ = ("_producer", "_seen")
+
+    def __init__(self, seen: Seen, producer: Producer) -> None:
+        super().__init__(producer)
+        self._seen = seen
+        self._producer = producer
+
+    def on_next(self, item: bytes) -> None:
+        if self._ended:
+            return
+        stamp = read_stamp(item)
+        if stamp is not None:
+            if self._seen.has(stamp):
+                self._seen.duplicates += 1
+                self._upstream.request(1)
+                return
+            if self._producer.stores:
+                self._seen.note(stamp)
+        self._downstream.on_next(item)
