@@ -366,7 +366,7 @@ async def test_the_receivers_refusal_of_an_item_ends_the_publish() -> None:
             def on_error(self, error: BaseException) -> None: ...
             def on_complete(self) -> None: ...
 
-        queue.producer = Rejecting  # type: ignore[method-assign]
+        queue.producer = lambda **_: Rejecting()  # type: ignore[method-assign]
         with pytest.raises(DeliveryFailed, match="come back tomorrow") as raised:
             await connection.publish("work", Stream.range(5))
         assert (raised.value.outcome, raised.value.condition, raised.value.accepted) == ("rejected", "shop:closed", 0)
