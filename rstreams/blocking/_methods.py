@@ -74,6 +74,10 @@ class BlockingMethods(Generic[T_co]):
         """See `Stream.buffer_time`."""
         return self._with(self._stream.buffer_time(span_s, max_items=max_items))
 
+    def buffer_until(self, predicate: Callable[[T_co], object], *, max_items: int = 1024) -> BlockingStream[list[T_co]]:
+        """See `Stream.buffer_until`."""
+        return self._with(self._stream.buffer_until(predicate, max_items=max_items))
+
     def cache(self, *, max_items: int | None = None, ack: Ack = "on_receipt") -> BlockingStream[T_co]:
         """See `Stream.cache`."""
         return self._with(self._stream.cache(max_items=max_items, ack=ack))

@@ -8,6 +8,7 @@ from rstreams.operators.buffer_boundary import buffer_boundary
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.buffer_count_or_time import buffer_count_or_time
 from rstreams.operators.buffer_time import buffer_time
+from rstreams.operators.buffer_until import buffer_until
 from rstreams.operators.cache import cache
 from rstreams.operators.cast import cast
 from rstreams.operators.checkpoint import checkpoint
@@ -115,6 +116,7 @@ __all__ = [
     "buffer_count",
     "buffer_count_or_time",
     "buffer_time",
+    "buffer_until",
     "cache",
     "cast",
     "checkpoint",

@@ -323,6 +323,18 @@ class StreamMethods(Generic[T_co]):
         """
         return self._stream(operators.buffer_time(self._source, span_s, max_items=max_items))
 
+    def buffer_until(self, predicate: Callable[[T_co], object], *, max_items: int = 1024) -> Stream[list[T_co]]:
+        """Gather the items of this stream into lists, each ended by an item for which `predicate` is true.
+
+        Args:
+            predicate: Called once an item; the item it is true for is the last of its list.
+            max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such an
+                item.
+
+        Demand, holds, errors: `rstreams.operators.buffer_until`.
+        """
+        return self._stream(operators.buffer_until(self._source, predicate, max_items=max_items))
+
     def cache(self, *, max_items: int | None = None, ack: Ack = "on_receipt") -> Stream[T_co]:
         """Run this stream once, and give every subscriber all of its items from the first.
 

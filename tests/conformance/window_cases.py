@@ -10,6 +10,7 @@ from rstreams.operators.buffer_boundary import buffer_boundary
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.buffer_count_or_time import buffer_count_or_time
 from rstreams.operators.buffer_time import buffer_time
+from rstreams.operators.buffer_until import buffer_until
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.group_by import group_by
 from rstreams.operators.map import map as map_
@@ -30,6 +31,7 @@ PUBLISHERS: dict[str, Callable[[int], Publisher[Any]]] = {
     "buffer_count (overlapping)": lambda n: buffer_count(range_(n), 3, skip=1),
     "buffer_count (with gaps)": lambda n: buffer_count(range_(3 * n), 2, skip=3),
     "buffer_count_or_time": lambda n: buffer_count_or_time(range_(2 * n), 2, 1e9),
+    "buffer_until": lambda n: buffer_until(range_(2 * n), lambda x: x % 2, max_items=5),
     "window_count": lambda n: map_(window_count(range_(2 * n), 2, prefetch=max(2 * n, 1)), type),
     "window_count (flat)": lambda n: _one_by_one(window_count(range_(n), 2)),
     "window_time": lambda n: _one_by_one(window_time(range_(n), 1.0)),
@@ -46,6 +48,7 @@ SINGLES: dict[str, Callable[[], Publisher[Any]]] = {
 
 PROCESSORS: dict[str, Callable[[Publisher[Any]], Publisher[Any]]] = {
     "buffer_count_or_time (1)": lambda s: map_(buffer_count_or_time(s, 1, 1e9), lambda items: items[0]),
+    "buffer_until (each)": lambda s: map_(buffer_until(s, lambda _: True), lambda items: items[0]),
     "window_count (flat)": lambda s: _one_by_one(window_count(s, 2)),
     "window_time (flat)": lambda s: _one_by_one(window_time(s, 1.0)),
     "window_count_or_time (flat)": lambda s: _one_by_one(window_count_or_time(s, 2, 1.0)),
@@ -55,6 +58,7 @@ PROCESSORS: dict[str, Callable[[Publisher[Any]], Publisher[Any]]] = {
 
 FAILING: dict[str, Callable[[], Publisher[Any]]] = {
     "buffer_count_or_time": lambda: buffer_count_or_time(fail(LookupError()), 2, 1.0),
+    "buffer_until": lambda: buffer_until(fail(LookupError()), bool),
     "buffer_time": lambda: buffer_time(fail(LookupError()), 1.0),
     "buffer_boundary": lambda: buffer_boundary(fail(LookupError()), never()),
     "window_count": lambda: window_count(fail(LookupError()), 2),

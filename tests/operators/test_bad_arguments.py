@@ -31,6 +31,7 @@ GIVEN: list[tuple[str, str, Callable[[Any], object]]] = [
         ("do_on_request", "function"),
         ("do_on_subscribe", "function"),
         ("expand", "function"),
+        ("buffer_until", "predicate"),
         ("filter", "predicate"),
         ("first", "predicate"),
         ("flat_map", "function"),

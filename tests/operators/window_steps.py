@@ -11,6 +11,7 @@ from rstreams.operators.buffer_boundary import buffer_boundary
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.buffer_count_or_time import buffer_count_or_time
 from rstreams.operators.buffer_time import buffer_time
+from rstreams.operators.buffer_until import buffer_until
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.group_by import group_by
 from rstreams.operators.map import map as map_
@@ -51,6 +52,13 @@ def _steps() -> list[st.SearchStrategy[Step]]:
                 Step("buffer_boundary", lambda s: map_(buffer_boundary(s, never()), sum), _all_in_one),
                 Step("group_by(one key)", lambda s: _joined(group_by(s, lambda _: 0, prefetch=3)), list),
             ]
+        ),
+        some.map(
+            lambda n: Step(
+                f"buffer_until(no item, max_items={n})",
+                lambda s: map_(buffer_until(s, lambda _: False, max_items=n), sum),
+                _sums(n, n),
+            )
         ),
         pair.map(
             lambda o: Step(

@@ -1,0 +1,142 @@
+"""buffer_until: items gathered into lists that end with an item of a kind."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._demand import UNBOUNDED, add_demand, take_demand
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._subscription import ENDED, require_subscription
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, require_plain, window_of
+
+T = TypeVar("T")
+
+
+def buffer_until(
+    source: Publisher[T], predicate: Callable[[T], object], *, max_items: int = 1024
+) -> Publisher[list[T]]:
+    """Gather the items of `source` into lists, each ended by an item for which `predicate` is true.
+
+        --1--2--5--3--5--4--|
+          buffer_until(x == 5)
+        --------125---35----4|
+
+    Args:
+        source: Where the items come from.
+        predicate: Called once an item; the item it is true for is the last of its list.
+        max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such an
+            item.
+
+    Demand: While a list is wanted, the source is asked for as many items as there is room for. Lists that end ahead of
+        demand wait, within `max_items`.
+    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome; those
+        of a list that is not emitted are given back (released). Behind a link with a window smaller than `max_items`
+        the window takes its place.
+    Errors: `ConfigError` at the call if `max_items` is less than 1. What `predicate` raises ends the stream, and its
+        item counts as failed. An error of the source passes through at once, without the items kept.
+    Cancels: The source, when `predicate` raises.
+    Spec: Reactive Streams 1.1, 3.3, 3.17.
+
+    Example:
+        >>> await Stream.of("a", "b.", "c.", "d").buffer_until(lambda text: text.endswith(".")).to_list()
+        [['a', 'b.'], ['c.'], ['d']]
+    """
+    require_plain("buffer_until", "predicate", predicate)
+    require_at_least("buffer_until", "max_items", max_items, 1)
+    return Lifted(source, lambda downstream: _BufferUntil(downstream, predicate, max_items))
+
+
+class _BufferUntil(KeepingStage[T, list[T]]):
+    __slots__ = ("_bound", "_coming", "_demand", "_kept", "_lists", "_predicate")
+
+    def __init__(self, downstream: Subscriber[list[T]], predicate: Callable[[T], object], max_items: int) -> None:
+        super().__init__(downstream)
+        self._predicate = predicate
+        self._bound = max_items
+        self._lists: deque[tuple[list[T], list[Hold]]] = deque([([], [])])  # the last one is open
+        self._kept = 0
+        self._coming = 0  # asked for and not here yet
+        self._demand = 0
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._bound = min(self._bound, window_of(subscription))
+        self._emitting = NO_HOLD  # signals come one after the other (1.3)
+        try:
+            super().on_subscribe(subscription)
+        finally:
+            self._emitting = None
+        self._work()
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        try:
+            last = self._predicate(item)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if self._ended:  # the predicate has cancelled
+            return
+        items, holds = self._lists[-1]
+        items.append(item)
+        hold = self._upstream.hold()
+        if hold is not NO_HOLD:
+            holds.append(hold)
+        self._coming -= 1
+        self._kept += 1
+        if last or len(items) >= self._bound:
+            self._lists.append(([], []))
+            self._work()
+
+    def on_complete(self) -> None:
+        if not self._ended and self._upstream is not ENDED:
+            self._upstream = ENDED  # 2.3, 2.4
+            if self._lists[-1][0]:
+                self._lists.append(([], []))
+            self._work()
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._demand = add_demand(self._demand, n)
+            self._work()
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED  # how many items a list has is not known
+
+    def _work(self) -> None:
+        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+            return
+        while not self._ended:
+            room = self._bound - self._kept - self._coming
+            if self._demand and len(self._lists) > 1:
+                items, holds = self._lists.popleft()
+                self._demand = take_demand(self._demand, 1)
+                self._kept -= len(items)
+                self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+            elif self._upstream is ENDED:
+                if len(self._lists) == 1:
+                    super().on_complete()
+                return
+            elif self._demand and room > 0:
+                self._coming += room
+                self._upstream.request(room)
+            else:
+                return
+
+    def _kept_items(self) -> int:
+        return self._kept
+
+    def _let_go(self) -> None:
+        lists, self._lists = self._lists, deque([([], [])])
+        self._kept = 0
+        for _, holds in lists:
+            for hold in holds:
+                hold.release()
