@@ -18,8 +18,8 @@ Any task of the run may wake a link. Only the pump touches the engine otherwise,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 import trio
 
@@ -64,6 +64,7 @@ class Pump:
 
     Attributes:
         peer: Where the connection leads, for messages: host and port, never a password.
+        peer_properties: What the peer says of itself in its `open`: its product and version, mostly.
         opened: Set when the peer has opened the connection, or it has ended.
         ended: Set when it has ended: all its links have, and the stream is closed.
         error: Why it ended; None while it lives, and when it was closed from this side.
@@ -101,6 +102,7 @@ class Pump:
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
+        self.peer_properties: Mapping[str, Any] = {}
         self.opened = trio.Event()
         self.error: RStreamsError | None = None
         self.returns = False
@@ -219,7 +221,7 @@ class Pump:
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
-            driver = self.engine.new_link(frame.name, frame.role)
+            driver = self.engine.new_link(frame.name, frame.role, paired=frame.properties.get("paired") is True)
             driver.origin = end, frame
             link = end.bind(frame.name, driver)
             driver.bind(link)
@@ -265,6 +267,7 @@ class Pump:
     def on_open(self) -> None:
         """The peer has opened the connection."""
         self._open = True
+        self.peer_properties = self.engine.peer_properties
         self.opened.set()
 
     def on_attach(self, driver: LinkDriver, frame: Attach) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rstreams.errors import RStreamsError
 from rstreams.protocol.driver import Driver
@@ -50,6 +51,11 @@ class Carrier(Protocol):
     @property
     def peer(self) -> str:
         """Where it leads, for messages: host and port, never a password."""
+        ...
+
+    @property
+    def peer_properties(self) -> Mapping[str, Any]:
+        """What the peer says of itself in its `open`; of the last one, if the connection is lost."""
         ...
 
     @property

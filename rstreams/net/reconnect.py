@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -134,6 +134,7 @@ class KeptConnection:
         self._random = random
         self._on_attach = on_attach
         self._pump: Pump | None = None
+        self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._closing = False
         self._over: RStreamsError | None = None
@@ -245,6 +246,7 @@ class KeptConnection:
 
     def _use(self, pump: Pump, attempt: int) -> None:
         self._pump = pump
+        self.peer_properties = pump.peer_properties
         pump.returns = self.returns
         self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
         waiting, self._waiting = self._waiting, []

@@ -80,14 +80,19 @@ class CreditLedger:
         pack: The most items a delivery carries.
     """
 
-    __slots__ = ("buffered", "demand", "pack", "unsettled", "window")
+    __slots__ = ("buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, *, renews_at_zero: bool = False) -> None:
         """Start with no demand.
+
+        Args:
+            window: See the attribute.
+            renews_at_zero: Grant nothing while credit is left: some peers send too much if it is raised meanwhile.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
         self.window = check_window(window)
+        self.renews_at_zero = renews_at_zero
         self.pack = 1
         self.demand = 0
         self.buffered = 0
@@ -125,6 +130,8 @@ class CreditLedger:
 
     def grant(self, credit: int) -> int:
         """Return how many deliveries to grant on top of `credit`, the engine's own number; often 0."""
+        if credit > 0 and self.renews_at_zero:
+            return 0
         pack = self.pack
         room = self.window - self.unsettled - self.buffered
         wanted = self.demand - self.buffered

@@ -10,16 +10,16 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import cproton
 from cproton_ffi import lib
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
-from rstreams.net._proton.data import read_symbols, write_symbols
+from rstreams.net._proton.data import read_map, read_symbols, write_symbols
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
 from rstreams.net._proton.loops import Pointer, choose_loops
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
@@ -234,10 +234,14 @@ class Engine:
 
     # links
 
-    def new_link(self, name: str, role: Role) -> LinkDriver:
-        """Return the driver of a new link of ours, not yet attached."""
+    def new_link(self, name: str, role: Role, *, paired: bool = False) -> LinkDriver:
+        """Return the driver of a new link of ours, not yet attached.
+
+        One that is `paired` lives in the session of the link that has its name and the other role.
+        """
         make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
-        driver = LinkDriver(self, self._limited(make(self._session(), name)))
+        session = (self._session_of(name) if paired else None) or self._session()
+        driver = LinkDriver(self, self._limited(make(session, name)))
         self._drivers[driver.pointer] = driver
         return driver
 
@@ -261,6 +265,17 @@ class Engine:
         if self.max_message_bytes:
             lib.pn_link_set_max_message_size(pointer, self.max_message_bytes)
         return pointer
+
+    @property
+    def peer_properties(self) -> Mapping[str, Any]:
+        """What the peer says of itself in its `open`."""
+        return read_map(lib.pn_connection_remote_properties(self._connection))
+
+    def _session_of(self, name: str) -> Pointer | None:
+        for driver in self._drivers.values():
+            if driver.link is not None and driver.link.name == name:
+                return lib.pn_link_session(driver.pointer)
+        return None
 
     def _session(self) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used."""
