@@ -64,12 +64,13 @@ class _Called(Stage[None, T]):
         self._task: Cancellable = ENDED
         self._waits = False
 
-    def on_next(self, _: None) -> None:
+    def on_next(self, item: None) -> None:
+        del item
         if self._ended:
             return
         try:
-            made = self._function()
-            if isinstance(made, Awaitable) and not isinstance(made, Publisher):
+            made: Any = self._function()
+            if _to_be_awaited(made):
                 self._awaited = made
                 if self._ended:  # the function has cancelled
                     self._let_go()
@@ -117,3 +118,7 @@ class _Called(Stage[None, T]):
         if inspect.iscoroutine(awaited):
             awaited.close()  # it never began: Python would warn of it
         self._task.cancel()
+
+
+def _to_be_awaited(made: object) -> bool:
+    return isinstance(made, Awaitable) and not isinstance(made, Publisher)  # a stream says itself how it is run
