@@ -18,6 +18,7 @@ from rstreams.net._options import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTE
 from rstreams.net._proton import LinkDriver
 from rstreams.net.address import parse_url
 from rstreams.net.connection import Connection
+from rstreams.net.dialects import dialect_named
 from rstreams.net.links import Links
 from rstreams.net.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
@@ -38,6 +39,7 @@ async def connect(
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
     container_id: str | None = None,
+    dialect: str | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a connection to an AMQP 1.0 peer for the length of an `async with` block.
 
@@ -58,6 +60,8 @@ async def connect(
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
             None: any size.
         container_id: This side's name for the peer; a random one by default.
+        dialect: How the peer wants addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
+            "servicebus", "eventhubs", "router", or "none" for addresses as they are. None: as the peer says of itself.
 
     Errors: `ConfigError` for a bad option, or a password that would go over the network in clear text; `ConnectFailed`
         if nothing listens there, it speaks no AMQP 1.0 or no TLS, or its certificate is not to be trusted;
@@ -72,6 +76,7 @@ async def connect(
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
     check_container_id(container_id)
+    spoken = None if dialect is None else dialect_named(dialect)
     options = OpeningOptions(
         container_id=container_id or f"rstreams-{uuid.uuid4()}",
         tls=tls,
@@ -88,7 +93,7 @@ async def connect(
         carrier = KeptConnection(addresses, options, reconnect, random=random.random, on_attach=_refuse_attach)
         await carrier.open(scope.nursery)
         try:
-            yield Connection(Links(carrier, options.container_id))
+            yield Connection(Links(carrier, options.container_id, spoken))
         finally:
             with trio.CancelScope(shield=True):
                 await carrier.close()

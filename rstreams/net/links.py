@@ -11,6 +11,7 @@ import trio
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.net.carrier import Carrier
+from rstreams.net.dialects import Dialect, dialect_of
 from rstreams.net.failures import DeadLetterQueue
 from rstreams.net.once import ONCE, Stamper
 from rstreams.protocol.frames import Attach, Role, Settlement
@@ -55,9 +56,16 @@ class Links:
     Context: The trio run that made it: `elsewhere` is the error for any other.
     """
 
-    def __init__(self, carrier: Carrier, container_id: str) -> None:
-        """Attach links over `carrier`, under names that begin with `container_id`."""
+    def __init__(self, carrier: Carrier, container_id: str, dialect: Dialect | None = None) -> None:
+        """Attach links over `carrier`, under names that begin with `container_id`.
+
+        Args:
+            carrier: The connection.
+            container_id: This side's name for the peer.
+            dialect: How the peer wants to be spoken to; None: as befits what it says of itself.
+        """
         self.carrier = carrier
+        self._dialect = dialect
         self._container_id = container_id
         self._numbers = itertools.count(1)
         self._run = trio.lowlevel.current_trio_token()
@@ -68,6 +76,11 @@ class Links:
     def peer(self) -> str:
         """Where they lead, for messages."""
         return self.carrier.peer
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the peer wants to be spoken to."""
+        return self._dialect or dialect_of(self.carrier.peer_properties, self.peer.rpartition(":")[0])
 
     def elsewhere(self, call: str) -> ConfigError | None:
         """Return the error for a call from another thread or trio run than the connection's, if this is one."""
@@ -118,6 +131,7 @@ class Links:
         error = self.elsewhere(call)
         if error is not None:
             raise error
+        place = self.dialect.target(address)
         sending = Sending(on_finished)
         if stamper is not None:
             encode = self._stamping(sending, call, address, encode, stamper)
@@ -137,9 +151,9 @@ class Links:
             self.new_name(),
             Role.SENDER,
             "",
-            address,
+            place.address,
             settlement,
-            capabilities=capabilities,
+            capabilities=capabilities or place.capabilities,
             properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
         )
         self.carrier.attach(sending.end, frame)

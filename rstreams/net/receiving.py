@@ -10,6 +10,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
+from rstreams.errors import ConfigError
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.once import OnceStage
@@ -79,6 +80,12 @@ class LinkPublisher(Watched, Generic[T]):
         if error is not None:
             subscribe_failed(subscriber, error)
             return
+        dialect = links.dialect
+        try:
+            place = dialect.source(options.address)
+        except ConfigError as unknown:  # known only now: a connection may come to another peer
+            subscribe_failed(subscriber, unknown)
+            return
 
         def decode_delivery(payload: bytes) -> Delivery[Any]:
             return Delivery(options.decode(payload), end.hold())
@@ -95,6 +102,8 @@ class LinkPublisher(Watched, Generic[T]):
             on_raised=self._raised,
             on_failure=options.on_failure,
             pack_items=options.pack_items,
+            renews_at_zero=dialect.renews_at_zero,
+            answers_drain=dialect.answers_drain,
             label=f"link {options.address!r}",
         )
         if once is not None:
@@ -103,11 +112,11 @@ class LinkPublisher(Watched, Generic[T]):
         frame = Attach(
             links.new_name(),
             Role.RECEIVER,
-            options.address,
+            place.address,
             "",
             options.settlement,
             filters=options.filters,
-            capabilities=options.capabilities,
+            capabilities=options.capabilities or place.capabilities,
             properties=end.properties(),
         )
         links.receive(end, frame)

@@ -76,6 +76,8 @@ class LinkSubscription(Generic[T]):
         on_raised: Callable[[BaseException], None],
         on_failure: FailureStrategy = END,
         pack_items: int = 1,
+        renews_at_zero: bool = False,
+        answers_drain: bool = True,
         label: str = "link",
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
@@ -87,11 +89,15 @@ class LinkSubscription(Generic[T]):
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
             on_failure: What becomes of an item whose processing failed.
             pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
+            renews_at_zero: Whether credit is granted only when none is left, as some peers need it.
+            answers_drain: Whether the sender can give credit back; if not, what was granted before `suspend` still
+                comes, and is handed over.
             label: What `explain` calls it.
         """
         self.label = label
         self.late = 0
-        self.ledger = CreditLedger(window)
+        self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero)
+        self._answers_drain = answers_drain
         self._subscriber = subscriber
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
         self._on_raised = on_raised
@@ -454,7 +460,7 @@ class LinkSubscription(Generic[T]):
 
     def _send_flow(self) -> None:
         credit = self._driver.credit()
-        if self._on_drained or self._draining is not None or (self._suspended and credit > 0):
+        if self._on_drained or self._draining is not None or (self._suspended and credit > 0 and self._answers_drain):
             self._work_drain(credit)
             return
         granted = self._grant(credit)

@@ -22,7 +22,6 @@ QUEUES: Final = 80
 CANNOT: Final[Mapping[str, Mapping[str, str]]] = {
     "rabbitmq-3.10": {
         "drain": "its classic queues end the session on a drain, its quorum queues send nothing more after one",
-        "exact credit": "it may send a few too many when credit is renewed while it sends",
         "lists": "it hangs up on a list as a body",
         "delivery count": "its classic queues keep no count",
         "missing target": "it accepts what is sent to a queue that is not there",

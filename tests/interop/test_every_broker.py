@@ -90,8 +90,16 @@ async def test_no_more_is_sent_than_the_broker_grants(broker: Broker) -> None:
         assert trace.sent == 3000
         assert not trace.overdrawn
         assert await connection.stream(queue).take(3000).to_list() == list(range(3000))
-        if broker.can("exact credit"):
-            assert not tap.credit(queue).overdrawn
+        assert not tap.credit(queue).overdrawn
+
+
+async def test_a_small_window_is_kept(broker: Broker) -> None:
+    queue = broker.queue()
+    async with tapped(broker.url) as tap, rstreams.connect(tap.url) as connection:
+        await connection.publish(queue, Stream.range(1000))
+        assert await connection.stream(queue, window=4).take(1000).to_list() == list(range(1000))
+        trace = tap.credit(queue)
+        assert (trace.granted, trace.sent, trace.overdrawn) == (1000, 1000, 0)
 
 
 async def test_a_drain_says_that_the_queue_is_empty(broker: Broker) -> None:

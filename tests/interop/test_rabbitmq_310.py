@@ -7,11 +7,12 @@ import trio
 
 import rstreams
 from rstreams import Stream
-from rstreams.errors import AuthenticationFailed, SessionEnded
+from rstreams.errors import AuthenticationFailed, RemoteProtocolError, SessionEnded
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ
+from tests.interop.tap import tapped
 
 pytestmark = pytest.mark.broker
 
@@ -54,6 +55,58 @@ async def test_a_drain_of_a_classic_queue_ends_the_session_and_is_heard_of(rabbi
         await eventually(lambda: probe.error)
         assert isinstance(probe.error, SessionEnded)
         assert probe.error.condition == "amqp:internal-error"
+
+
+async def test_a_plain_address_is_a_queue(rabbitmq_310: RabbitMQ) -> None:
+    async with rstreams.connect(rabbitmq_310.url) as connection:
+        await connection.publish("plain", Stream.range(3))
+        assert await connection.stream("queue://plain").take(3).to_list() == [0, 1, 2]
+        probe = ProbeSubscriber[int](1)
+        connection.stream("topic://plain.#").subscribe(probe)
+        await eventually(lambda: probe.subscription)
+        await connection.publish("topic://plain.one", Stream.of(1))
+        await eventually(lambda: probe.items == [1])
+        probe.cancel()
+
+
+async def test_it_sends_too_much_when_credit_is_renewed_as_to_others(rabbitmq_310: RabbitMQ) -> None:
+    """Why its dialect renews credit only when none is left."""
+    overdrawn = 0
+    for turn in range(20):
+        queue = f"/queue/renewed-{turn}"
+        async with (
+            tapped(rabbitmq_310.url) as tap,
+            rstreams.connect(tap.url, dialect="none") as connection,
+        ):
+            await connection.publish(queue, Stream.range(1000))
+            probe = ProbeSubscriber[int](1000)
+            connection.stream(queue, window=16).subscribe(probe)
+            await eventually(lambda probe=probe: probe.error or len(probe.items) == 1000)  # type: ignore[misc]
+            overdrawn += tap.credit(queue).overdrawn
+            if probe.error is None:
+                probe.cancel()
+            else:
+                assert isinstance(probe.error, RemoteProtocolError)
+                assert probe.error.condition == "amqp:link:transfer-limit-exceeded"
+                break
+    assert overdrawn
+
+
+async def test_a_paused_stream_is_not_drained(rabbitmq_310: RabbitMQ) -> None:
+    queue = "/queue/paused"
+    async with tapped(rabbitmq_310.url) as tap, rstreams.connect(tap.url) as connection:
+        probe = ProbeSubscriber[int](100)
+        connection.stream(queue, window=10).subscribe(probe)
+        await eventually(lambda: probe.subscription)
+        assert isinstance(probe.subscription, LinkSubscription)
+        probe.subscription.suspend()
+        await connection.publish(queue, Stream.range(30))
+        assert not any(frame["drain"] for frame in tap.named("flow", "ours"))
+        assert len(probe.items) <= 10, "what was granted before, and no more"
+        probe.subscription.resume()
+        await eventually(lambda: len(probe.items) == 30)
+        assert not tap.credit(queue).overdrawn
+        probe.cancel()
 
 
 async def test_a_wrong_password_is_refused(rabbitmq_310: RabbitMQ) -> None:

@@ -7,7 +7,14 @@ import trio
 
 import rstreams
 from rstreams import Message, Stream
-from rstreams.errors import AuthenticationFailed, ConnectionLost, DeliveryFailed, LinkDetached, SessionEnded
+from rstreams.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionLost,
+    DeliveryFailed,
+    LinkDetached,
+    SessionEnded,
+)
 from rstreams.net.dialects import DIALECTS
 from rstreams.net.sender import Receipt
 from rstreams.testing import ProbeSubscriber
@@ -151,6 +158,15 @@ async def test_a_queue_that_is_deleted_ends_its_stream(rabbitmq_4: RabbitMQ) -> 
         await eventually(lambda: probe.error)
         assert isinstance(probe.error, LinkDetached)
         assert probe.error.condition == "amqp:resource-deleted"
+
+
+async def test_a_plain_address_is_a_queue(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("plain address")
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        await connection.publish("plain address", Stream.range(3))
+        assert await connection.stream("queue://plain address").take(3).to_list() == [0, 1, 2]
+        with pytest.raises(ConfigError, match="bind a queue"):
+            await connection.stream("topic://prices").first_or_none()
 
 
 async def test_a_wrong_password_is_refused(rabbitmq_4: RabbitMQ) -> None:

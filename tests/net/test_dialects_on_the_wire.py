@@ -1,0 +1,145 @@
+"""What a dialect changes in what a peer is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+
+import rstreams
+from rstreams import Stream
+from rstreams.errors import ConfigError
+from rstreams.net.connection import Connection
+from rstreams.net.dialects import DIALECTS
+from rstreams.net.links import Links
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing import ProbeSubscriber
+from tests.net.peers import SendingPeer, until
+from tests.net.wire import Peer, attach_frame, detach_frame, scripted
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
+
+def speaking(connection: Connection, dialect: str) -> Connection:
+    return Connection(Links(connection._links.carrier, "test", DIALECTS[dialect]))
+
+
+async def test_an_attach_names_the_address_in_the_peers_words() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        receiving = await peer.expect("attach")
+        assert receiving["source"].value[0] == "queue://orders"
+        assert receiving["source"].value[-1] == "queue", "its capability"
+        await peer.send(attach_frame(receiving["name"], "sender", source="a", initial_delivery_count=0))
+        assert (await peer.expect("flow"))["link-credit"] == 1
+        await peer.send(detach_frame())
+        await peer.expect("detach")
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        assert await speaking(connection, "activemq").stream("orders").first_or_none() is None
+
+
+async def test_what_a_peer_has_no_word_for_is_the_streams_error() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        with pytest.raises(ConfigError, match="bind a queue"):
+            await speaking(connection, "rabbitmq4").stream("topic://a").to_list()
+
+
+async def test_credit_that_is_renewed_only_when_none_is_left() -> None:
+    flows: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        sending = SendingPeer(peer)
+        await sending.attaches()
+        await sending.hear()
+        assert sending.credit == 8
+        await sending.send(7)
+        await peer.expect("disposition")
+        await peer.is_silent()
+        assert sending.credit == 1
+        await sending.send(1)
+        for _ in range(2):
+            came = await peer.frame()
+            flows.extend([came["link-credit"]] if came.name == "flow" else [])
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        probe = ProbeSubscriber[bytes](100)
+        speaking(connection, "rabbitmq310").stream("a", window=8).subscribe(probe)
+        await until(lambda: flows)
+        assert flows == [8]
+        assert len(probe.items) == 8
+
+
+async def test_a_peer_that_answers_no_drain_is_not_drained() -> None:
+    suspended, resumed = trio.Event(), trio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        sending = SendingPeer(peer)
+        await sending.attaches()
+        await sending.hear()
+        assert sending.credit == 8
+        await suspended.wait()
+        await peer.is_silent()
+        await sending.send(8)
+        await peer.expect("disposition")
+        await peer.is_silent()
+        resumed.set()
+        assert (await peer.expect("flow"))["link-credit"] == 8
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        probe = ProbeSubscriber[bytes](100)
+        speaking(connection, "rabbitmq310").stream("a", window=8).subscribe(probe)
+        await until(lambda: probe.subscription)
+        assert isinstance(probe.subscription, LinkSubscription)
+        probe.subscription.suspend()
+        suspended.set()
+        await resumed.wait()
+        assert len(probe.items) == 8, "what had been granted came, and was handed over"
+        probe.subscription.resume()
+
+
+async def test_paired_links_live_in_one_session() -> None:
+    channels: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        channels.extend([(await peer.expect("attach")).channel, (await peer.expect("attach")).channel])
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        carrier = connection._links.carrier
+        frame = Attach("pair", Role.RECEIVER, "a", "a", Settlement.AT_MOST_ONCE, properties={"paired": True})
+        receiving = LinkSubscription(ProbeSubscriber[bytes](), decode=bytes, window=1, on_raised=print)
+        carrier.attach(receiving, frame)
+        sending = LinkSubscriber(
+            Stream.never(),
+            encode=bytes,
+            settlement=Settlement.AT_MOST_ONCE,
+            settle_before_detach=True,
+            fail_on_refusal=False,
+            expose_errors=False,
+            on_finished=print,
+        )
+        carrier.attach(sending, replace(frame, role=Role.SENDER))
+        await until(lambda: len(channels) == 2)
+    assert channels == [0, 0]
+
+
+async def test_a_dialect_that_is_none_is_refused_before_anything_is_opened() -> None:
+    with pytest.raises(ConfigError, match="dialect='rabbit'"):
+        async with rstreams.connect("amqp://127.0.0.1:1", dialect="rabbit"):
+            pass
