@@ -17,6 +17,7 @@ from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._names import check_name
 from rstreams.net.carrier import ConnectionStatus
+from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
@@ -63,6 +64,11 @@ class Connection:
     def __repr__(self) -> str:
         """Return where the connection leads."""
         return f"<rstreams connection to {self._links.peer}>"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the peer wants to be spoken to; its methods make filters: `connection.dialect.offset("first")`."""
+        return self._links.dialect
 
     @property
     def status(self) -> ConnectionStatus:

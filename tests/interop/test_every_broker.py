@@ -13,8 +13,9 @@ import trio
 import rstreams
 from rstreams import Message, Stream
 from rstreams.abc import Suspendable
-from rstreams.errors import DeliveryFailed, LinkDetached, SessionEnded
+from rstreams.errors import DeliveryFailed, LinkDetached, PublisherFailed, SessionEnded
 from rstreams.net.connection import Connection
+from rstreams.net.end_of_stream import until_end_marker, with_end_marker
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.interop.conftest import Broker
@@ -249,6 +250,18 @@ async def test_values_of_rarer_types(broker: Broker) -> None:
     async with rstreams.connect(broker.url) as connection:
         await connection.publish(queue, Stream.from_iterable(bodies))
         assert await connection.stream(queue).take(len(bodies)).to_list() == bodies
+
+
+async def test_the_end_of_a_stream_goes_through_it(broker: Broker) -> None:
+    queue = broker.queue()
+    async with rstreams.connect(broker.url) as connection:
+        await connection.publish(queue, with_end_marker(Stream.range(20)))
+        bodies = until_end_marker(connection.messages(queue)).map(lambda message: message.body)
+        assert await bodies.to_list() == list(range(20))
+        with pytest.raises(ValueError, match="spilled"):
+            await connection.publish(queue, with_end_marker(Stream.fail(ValueError("spilled"))))
+        with pytest.raises(PublisherFailed):
+            await until_end_marker(connection.messages(queue)).to_list()
 
 
 async def test_lists_as_bodies(broker: Broker) -> None:

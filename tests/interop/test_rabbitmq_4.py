@@ -44,8 +44,9 @@ async def test_a_stream_is_replayed_from_an_offset(rabbitmq_4: RabbitMQ) -> None
         again = await read(58, offsets[42])
         assert [each.body for each in again] == list(range(42, 100))
         assert [each.annotations["x-stream-offset"] for each in again] == list(range(42, 100))
+        assert connection.dialect is DIALECT, "by what the broker says of itself"
         probe = ProbeSubscriber[int](2)
-        connection.stream(address, filters=DIALECT.offset("next")).subscribe(probe)
+        connection.stream(address, filters=connection.dialect.offset("next")).subscribe(probe)
         await eventually(lambda: probe.subscription)
         await connection.publish(address, Stream.of("new", "newer"))
         await eventually(lambda: len(probe.items) == 2)
