@@ -87,10 +87,12 @@ def test_under_asyncio_it_says_that_there_is_no_trio(run: Callable[[], Awaitable
     async def main() -> None:
         await run()
 
-    with pytest.raises(
-        RuntimeError, match=r"^rstreams runs in trio, and no trio is running here: .*rstreams\.blocking"
+    # In a thread of its own: asyncio.run leaves its thread without an event loop, which other tests may look for.
+    with (
+        ThreadPoolExecutor(1) as thread,
+        pytest.raises(RuntimeError, match=r"^rstreams runs in trio, and no trio is running here: .*rstreams\.blocking"),
     ):
-        asyncio.run(main())
+        thread.submit(lambda: asyncio.run(main())).result()
 
 
 async def test_blocking_is_not_for_trio() -> None:
