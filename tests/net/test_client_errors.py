@@ -196,7 +196,7 @@ async def test_bad_options_of_a_stream_are_named_at_the_call() -> None:
         for window in (0, -1, 2**31, "5", None, True):
             with pytest.raises(ConfigError, match="window="):
                 connection.stream("a", window=window)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match=r"settlement='exactly_once'.*'at_least_once' or 'manual'"):
+        with pytest.raises(ConfigError, match=r"settlement='exactly_once'.*'effectively_once' or 'manual'"):
             connection.stream("a", settlement="exactly_once")  # type: ignore[call-overload]
         with pytest.raises(ConfigError, match=r"on_failure='ignore'.*'reject', 'accept' or DeadLetters"):
             connection.stream("a", on_failure="ignore")  # type: ignore[call-overload]
