@@ -77,7 +77,7 @@ class RabbitMQ:
     def start(self) -> None:
         """Start the broker; again after `kill`, with what it had kept."""
         self._epmd.start()
-        self._server.start()
+        self._start_server()
 
     def restart(self) -> None:
         """End the broker in order and start it again.
@@ -85,7 +85,7 @@ class RabbitMQ:
         A quorum queue is known to its disk only some seconds after it was declared, or when the broker has ended.
         """
         self._server.stop()
-        self._server.start()
+        self._start_server()
 
     def stop(self) -> None:
         """End the broker and forget its state."""
@@ -113,7 +113,14 @@ class RabbitMQ:
 
     def evaluate(self, expression: str) -> str:
         """Evaluate an Erlang expression in the broker."""
-        command = chrooted(self._root, f"{_ERLANG_BIN}/rabbitmqctl", "eval", expression)
+        return self._control("eval", expression)
+
+    def _start_server(self) -> None:
+        self._server.start()
+        self._control("await_startup")  # it listens before it is ready
+
+    def _control(self, *arguments: str) -> str:
+        command = chrooted(self._root, f"{_ERLANG_BIN}/rabbitmqctl", *arguments)
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
