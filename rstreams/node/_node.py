@@ -40,6 +40,9 @@ from rstreams.net.listener import (
 )
 from rstreams.net.once import ONCE
 from rstreams.net.security import Admission
+from rstreams.node._expiry import Expiry
+from rstreams.node._lifetime import Clock
+from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.served import Served
@@ -116,6 +119,7 @@ class Node:
         self._pack_items = check_pack(pack_items, DEFAULT_WINDOW)
         self._addresses: dict[str, Address] = {}
         self._listeners: list[Listener] = []
+        self._expiry = Expiry()
         self._scope = Scope()
         self._entered = False
         self._open = False
@@ -131,6 +135,7 @@ class Node:
             raise RuntimeError(msg)
         self._entered = self._open = True
         await self._scope.__aenter__()
+        self._scope.nursery.start_soon(self._expiry.run)
         return self
 
     async def __aexit__(
@@ -156,17 +161,43 @@ class Node:
         """
         self._add(Served(address, publisher))
 
-    def queue(self, name: str, *, capacity: int = 1024) -> Queue:
+    def queue(
+        self,
+        name: str,
+        *,
+        capacity: int = 1024,
+        dead_letters: str | None = None,
+        max_deliveries: int | None = None,
+        dedup_producers: int = DEFAULT_PRODUCERS,
+    ) -> Queue:
         """Add a queue: messages wait for one of its competing consumers.
+
+        A message with a time to live or an expiry time is never delivered when that is over.
 
         Args:
             name: The name peers use, producers and consumers.
             capacity: The most messages stored and granted to producers together; producers get credit for the rest.
+            dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
+                `max_deliveries` times or are too old; annotations say why. None: they are dropped, and counted.
+            max_deliveries: How many attempts to deliver a message may fail; a link that is lost counts as one for each
+                message that its consumer had. None: any number.
+            dedup_producers: How many producers of "effectively_once" are remembered: for one more, the one not heard
+                of for longest is forgotten.
 
-        Errors: `ConfigError` for a name that is taken or cannot be, or a capacity below 1.
+        Errors: `ConfigError` for a name that is taken or cannot be, a number below 1, or a queue for dead letters that
+            there is not, or not yet; so there can be no circle of them.
         """
-        queue = Queue(name, capacity)
+        queue = Queue(
+            name,
+            capacity,
+            dead_letters=self._dead_letters(name, dead_letters),
+            max_deliveries=max_deliveries,
+            dedup_producers=dedup_producers,
+            clock=Clock(now=trio.current_time),
+            on_deadline=self._expiry.note,
+        )
         self._add(queue)
+        self._expiry.queues.append(queue)
         return queue
 
     def multicast(
@@ -243,6 +274,16 @@ class Node:
             multicasts={name: each.statistics() for name, each in addresses if isinstance(each, Multicast)},
             served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},
         )
+
+    def _dead_letters(self, name: str, dead_letters: str | None) -> Queue | None:
+        if dead_letters is None:
+            return None
+        queue = self._addresses.get(dead_letters) if isinstance(dead_letters, str) else None
+        if isinstance(queue, Queue) and dead_letters != name:
+            return queue
+        why = "it cannot be the queue itself" if dead_letters == name else "it must be a queue made before this one"
+        msg = f"queue {name!r:.80}: dead_letters={dead_letters!r:.80}: {why}"
+        raise ConfigError(msg)
 
     def _add(self, address: Address) -> None:
         if address.name in self._addresses:

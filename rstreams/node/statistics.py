@@ -23,8 +23,8 @@ __all__ = [
 class QueueStatistics:
     """A queue at one moment.
 
-    `enqueued = ready + unsettled + accepted + rejected`, `delivered = unsettled + accepted + rejected + released +
-    modified`, and `ready + unsettled + credit <= capacity`.
+    `enqueued = ready + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled + accepted +
+    rejected + released + modified`, and `ready + unsettled + leaving + credit <= capacity`.
 
     Attributes:
         capacity: The most messages it stores and grants together.
@@ -34,7 +34,11 @@ class QueueStatistics:
         accepted: Messages consumers accepted.
         rejected: Messages consumers rejected; they have left the queue.
         released: Messages given back untouched.
-        modified: Messages given back as failed.
+        modified: Messages given back with a mark, such as failed.
+        exhausted: Messages given back as failed as often as is allowed; they have left the queue.
+        expired: Messages that were too old before a consumer took them; they have left the queue.
+        dead_lettered: Those of the rejected, exhausted and expired ones that have arrived at the dead letters.
+        leaving: Those of them that wait for room there.
         ready: Messages waiting for a consumer.
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
@@ -57,6 +61,10 @@ class QueueStatistics:
     credit: int
     demand: int
     duplicates: int = 0
+    exhausted: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
+    leaving: int = 0
 
 
 @dataclass(frozen=True, slots=True)

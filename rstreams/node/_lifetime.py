@@ -1,0 +1,117 @@
+"""How long a message may wait: its time to live and its expiry time, read from the encoded message and taken from it.
+
+Spec: AMQP 1.0 sections 3.2.1 (ttl) and 3.2.4 (absolute-expiry-time).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from rstreams._codec.annotations import with_annotations
+from rstreams._codec.decode import Malformed, read_list, skip_value
+from rstreams._codec.encode import NULL, encode_fields, encode_value
+from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
+from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT, MAX_TEXT
+
+DELIVERY_COUNT: Final = "x-opt-rstreams-delivery-count"
+"""The annotation of a dead letter that says how many attempts to deliver it have failed."""
+
+_TTL: Final = 2
+_DELIVERY_COUNT: Final = 4
+_EXPIRY: Final = 8
+
+
+class Clock(NamedTuple):
+    """Where a queue has the time from.
+
+    Attributes:
+        now: Seconds that only go on, and as fast as time does.
+        today: The date and time, which somebody may set.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    today: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def deadline(self, encoded: bytes) -> float:
+        """Return when a message that has just come is too old, by `now`; infinity for never."""
+        if encoded[2:3] > b"s":  # it begins behind the properties: 0x73
+            return math.inf
+        try:
+            ttl_s, expiry = _lifetime(encoded)
+        except Malformed:
+            return math.inf  # no AMQP message: the queue stores what it is sent
+        if expiry is not None:
+            ttl_s = min(ttl_s, (expiry - self.today()).total_seconds())
+        return math.inf if ttl_s == math.inf else self.now() + ttl_s
+
+
+def _lifetime(encoded: bytes) -> tuple[float, datetime | None]:
+    ttl_s, expiry = math.inf, None
+    at = before = 0
+    while at < len(encoded):
+        code, at = read_section(encoded, at, before)
+        if code > PROPERTIES:
+            break
+        if code in {HEADER, PROPERTIES}:
+            values, at = read_list(encoded, at)
+            if code == HEADER and len(values) > _TTL and type(values[_TTL]) is int:
+                ttl_s = values[_TTL] / 1000
+            elif code == PROPERTIES and len(values) > _EXPIRY and isinstance(values[_EXPIRY], datetime):
+                expiry = values[_EXPIRY]
+        else:
+            at = skip_value(encoded, at)
+        before = code
+    return ttl_s, expiry
+
+
+def dead_letter(encoded: bytes, reason: str, address: str, failures: int) -> bytes:
+    """Return the message that tells of its own failure, and lives on; what is no message goes as it is.
+
+    Args:
+        encoded: The message.
+        reason: Why it is a dead letter.
+        address: The queue it comes from.
+        failures: How many attempts to deliver it have failed.
+    """
+    annotations = {FAILURE_TEXT: reason[:MAX_TEXT], FAILURE_ADDRESS: address, DELIVERY_COUNT: failures}
+    try:
+        added = {name: encode_value(value) for name, value in annotations.items()}
+        return with_annotations(_without_lifetime(encoded), added)
+    except Malformed:
+        return encoded
+
+
+def _without_lifetime(encoded: bytes) -> bytes:
+    """Return the same message without time to live, expiry time and delivery count."""
+    parts: list[bytes] = []
+    at = before = 0
+    while at < len(encoded):
+        code, content = read_section(encoded, at, before)
+        if code > PROPERTIES:
+            break
+        if code in {HEADER, PROPERTIES}:
+            fields, end = _split_list(encoded, content)
+            for index in (_TTL, _DELIVERY_COUNT) if code == HEADER else (_EXPIRY,):
+                if index < len(fields):
+                    fields[index] = NULL
+            parts.append(START[code] + encode_fields(fields))
+        else:
+            end = skip_value(encoded, content)
+            parts.append(encoded[at:end])
+        before, at = code, end
+    return b"".join(parts) + encoded[at:]
+
+
+def _split_list(buffer: bytes, at: int) -> tuple[list[bytes], int]:
+    """Return the encoded values of the list at `at`, and the position after it."""
+    values, end = read_list(buffer, at)
+    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
+    fields: list[bytes] = []
+    for _ in values:
+        start, at = at, skip_value(buffer, at)
+        fields.append(buffer[start:at])
+    return fields, end
