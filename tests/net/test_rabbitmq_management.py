@@ -1,0 +1,191 @@
+"""RabbitMQ's management over AMQP, against a scripted broker: what is asked for, and what an answer means."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from rstreams.errors import ConfigError, LinkDetached
+from rstreams.message import Message, decode_message, encode_item
+from rstreams.net.dialects.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
+from tests.net.wire import Peer, attach_frame, detach_frame, error, flow_frame, scripted, transfer_frame
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
+Answer = Callable[[Message], Message | None]
+
+
+class Broker:
+    """A broker that answers each request by a function; None is no answer, and the end of the link.
+
+    Attributes:
+        requests: What was asked for.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[Message] = []
+
+    async def script(self, peer: Peer) -> None:
+        await peer.opens()
+        begin = await peer.begins()
+        sending, receiving = await peer.expect("attach"), await peer.expect("attach")
+        assert sending["name"] == receiving["name"]
+        assert sending.channel == receiving.channel == begin.channel
+        assert sending["target"].value[0] == receiving["source"].value[0] == "/management"
+        assert sending["snd-settle-mode"] == receiving["snd-settle-mode"] == 1
+        name, requests, replies = sending["name"], sending["handle"], receiving["handle"]
+        await peer.send(
+            attach_frame(name, "receiver", target="/management", handle=requests),
+            attach_frame(name, "sender", source="/management", initial_delivery_count=0, handle=replies),
+            flow_frame(handle=requests, credit=100),
+        )
+        answered = 0
+        while True:
+            came = await peer.frame()
+            if came.name == "transfer":
+                request = decode_message(came.payload)
+                self.requests.append(request)
+                reply = self.answer(request)
+                if reply is None:
+                    why = error("amqp:resource-deleted", "gone")
+                    await peer.send(detach_frame(handle=replies, why=why))
+                    continue
+                payload = encode_item(reply)
+                await peer.send(transfer_frame(answered, b"", settled=True, handle=replies, payload=payload))
+                answered += 1
+            elif came.name == "detach" and came["handle"] == requests:
+                await peer.send(detach_frame(handle=requests))
+            elif came.name == "detach":
+                await peer.send(detach_frame(handle=replies))
+                break
+        await peer.closes()
+
+
+@asynccontextmanager
+async def managed(broker: Broker) -> AsyncIterator[RabbitMQManagement]:
+    with trio.fail_after(60):
+        async with scripted(broker.script) as connection, rabbitmq_management(connection) as management:
+            yield management
+
+
+def answering(status: str, body: object = None) -> Answer:
+    return lambda request: Message(body, subject=status, correlation_id=request.id)
+
+
+Call = Callable[[RabbitMQManagement], Awaitable[object]]
+
+DECLARED = {"durable": True, "auto_delete": False, "exclusive": False}
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "path", "body"),
+    [
+        (
+            lambda m: m.declare_queue("a b/c", arguments={"x-max-length": 3}),
+            "PUT",
+            "/queues/a%20b%2Fc",
+            {**DECLARED, "arguments": {"x-queue-type": "quorum", "x-max-length": 3}},
+        ),
+        (
+            lambda m: m.declare_queue("q", type="stream"),
+            "PUT",
+            "/queues/q",
+            {**DECLARED, "arguments": {"x-queue-type": "stream"}},
+        ),
+        (lambda m: m.queue("q"), "GET", "/queues/q", None),
+        (lambda m: m.delete_queue("q"), "DELETE", "/queues/q", None),
+        (lambda m: m.purge_queue("q"), "DELETE", "/queues/q/messages", None),
+        (
+            lambda m: m.declare_exchange("e", type="topic"),
+            "PUT",
+            "/exchanges/e",
+            {"type": "topic", "durable": True, "auto_delete": False, "internal": False, "arguments": {}},
+        ),
+        (lambda m: m.delete_exchange("e"), "DELETE", "/exchanges/e", None),
+        (
+            lambda m: m.bind("q", "e", "k.#"),
+            "POST",
+            "/bindings",
+            {"source": "e", "destination_queue": "q", "binding_key": "k.#", "arguments": {}},
+        ),
+        (lambda m: m.unbind("q", "e", "k.#"), "DELETE", "/bindings/src=e;dstq=q;key=k.%23;args=", None),
+    ],
+)
+async def test_each_call_is_one_request(call: Call, method: str, path: str, body: Any) -> None:  # noqa: ANN401
+    broker = Broker(answering("200", {"message_count": 7}))
+    async with managed(broker) as management:
+        await call(management)
+    (request,) = broker.requests
+    assert (request.subject, request.address, request.body) == (method, path, body)
+    assert request.reply_to == "$me"
+
+
+async def test_counts_and_facts_come_back() -> None:
+    async with managed(Broker(answering("200", {"message_count": 7}))) as management:
+        assert await management.delete_queue("q") == 7
+        assert await management.purge_queue("q") == 7
+        assert await management.queue("q") == {"message_count": 7}
+    async with managed(Broker(answering("204"))) as management:
+        assert await management.delete_queue("q") == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "text"),
+    [
+        ("404", "no queue 'q'", 404, "DELETE /queues/q: RabbitMQ answered 404 (no queue 'q')"),
+        ("409", None, 409, "DELETE /queues/q: RabbitMQ answered 409"),
+        ("nonsense", None, 0, "DELETE /queues/q: RabbitMQ answered 0"),
+    ],
+)
+async def test_what_is_refused_says_why_and_the_next_request_goes_on(
+    status: str, body: object, code: int, text: str
+) -> None:
+    broker = Broker(answering(status, body))
+    async with managed(broker) as management:
+        with pytest.raises(ManagementRefused) as caught:
+            await management.delete_queue("q")
+        assert (caught.value.status, str(caught.value)) == (code, text)
+        broker.answer = answering("200", {})
+        assert await management.queue("q") == {}
+
+
+async def test_answers_find_their_requests() -> None:
+    def swapped(request: Message) -> Message:
+        assert isinstance(request.id, int)
+        return Message({"name": request.address}, subject="200", correlation_id=request.id)
+
+    async with managed(Broker(swapped)) as management, trio.open_nursery() as nursery:
+
+        async def ask(name: str) -> None:
+            assert (await management.queue(name))["name"] == f"/queues/{name}"
+
+        for number in range(10):
+            nursery.start_soon(ask, f"q{number}")
+
+
+async def test_a_link_that_ends_is_the_error_of_who_waits_and_of_who_comes_later() -> None:
+    async with managed(Broker(lambda _: None)) as management:
+        for _ in range(2):
+            with pytest.raises(LinkDetached) as caught:
+                await management.queue("q")
+            assert caught.value.condition == "amqp:resource-deleted"
+
+
+async def test_another_thread_is_refused() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.closes()
+
+    async with scripted(script) as connection:
+
+        async def enter() -> None:
+            with pytest.raises(ConfigError, match="another thread"):
+                async with rabbitmq_management(connection):
+                    pass
+
+        await trio.to_thread.run_sync(trio.run, enter)
