@@ -9,7 +9,8 @@ from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.operators._sharing import Gathered, Sharing
+from rstreams.operators._gathered import Gathered
+from rstreams.operators._sharing import Sharing
 from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")

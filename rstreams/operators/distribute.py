@@ -8,8 +8,8 @@ from typing import TypeVar
 from rstreams._demand import UNBOUNDED, take_demand
 from rstreams._holds import SharedHold, share_hold
 from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._gathered import Gathered
 from rstreams.operators._routing import Receiver, Routing
-from rstreams.operators._sharing import Gathered
 from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")

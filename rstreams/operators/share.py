@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams.abc import Publisher
+from rstreams.operators._gathered import Gathered
 from rstreams.operators._log import Log
-from rstreams.operators._sharing import Gathered
 from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")
