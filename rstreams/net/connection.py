@@ -14,8 +14,9 @@ import trio
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.message import Message, decode_body, encode_item
+from rstreams.message import Message
 from rstreams.net._names import check_name
+from rstreams.net._proton import decode_body, encode_item
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for

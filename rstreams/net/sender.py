@@ -10,7 +10,7 @@ import trio
 from rstreams._demand import add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed, RStreamsError
-from rstreams.message import encode_item
+from rstreams.net._proton import encode_item
 
 
 class Receipt:
