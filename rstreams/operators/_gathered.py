@@ -1,4 +1,4 @@
-"""A run of a source that begins when enough subscribers have come: what share, broadcast and distribute have in common."""
+"""A run of a source that begins when enough subscribers are there: what share, broadcast and distribute share."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
 from rstreams._runs import counts_of
 from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED, checked_error, require_subscription
+from rstreams._subscription import ENDED, checked_error, require_subscriber, require_subscription
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import DemandDeadlock
