@@ -13,7 +13,6 @@ import trio
 
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
-from rstreams.message import encode_item
 from rstreams.net._names import CertificateUsers, check_certificate_users, check_container_id, check_users
 from rstreams.net._options import (
     DEFAULT_IDLE_TIMEOUT_S,
@@ -26,7 +25,7 @@ from rstreams.net._options import (
     check_max_frame,
     check_max_message,
 )
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton import LinkDriver, encode_item
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
