@@ -32,6 +32,7 @@ __all__ = [
     "PublisherFailed",
     "RStreamsError",
     "RemoteProtocolError",
+    "RequestFailed",
     "SessionEnded",
     "SpecViolation",
     "StreamTimeout",
@@ -281,6 +282,21 @@ class DeliveryFailed(RStreamsError):
         self.annotations = dict(annotations or {})
 
 
+class RequestFailed(RStreamsError):
+    """The other side could not answer a request, and said so; raised by a handler, it tells the requester just that.
+
+    Attributes:
+        condition: An AMQP error condition, such as "amqp:not-found", or one of the responder's own.
+        description: The responder's text; may be empty.
+    """
+
+    def __init__(self, condition: str, description: str = "") -> None:
+        """Carry what the responder said, unchanged."""
+        super().__init__(f"{description} ({condition})" if description else condition)
+        self.condition = condition
+        self.description = description
+
+
 Scope = Literal["link", "session", "connection"]
 
 _SCOPE_TYPES: Mapping[Scope, type[PeerClosed]] = MappingProxyType(
@@ -325,12 +341,12 @@ def error_for(
 def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
     """Return the condition, description and info that tell the peer of `error`.
 
-    Conditions that came from a peer, and protocol errors, travel unchanged. Of any other exception only the fact
+    Conditions that came from a peer or are a responder's own, and protocol errors, travel unchanged. Of any other exception only the fact
     travels, as `amqp:internal-error` with a plain text, unless `expose` allows its type and text out.
     """
     if isinstance(error, PeerClosed):
         return error.condition, error.description, error.info
-    if isinstance(error, ProtocolError):
+    if isinstance(error, (ProtocolError, RequestFailed)):
         return error.condition, error.description, {}
     for kind, condition in _LOCAL_CONDITIONS:
         if isinstance(error, kind):

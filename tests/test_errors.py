@@ -25,6 +25,7 @@ from rstreams.errors import (
     ProtocolError,
     PublisherFailed,
     RemoteProtocolError,
+    RequestFailed,
     RStreamsError,
     SessionEnded,
     SpecViolation,
@@ -133,6 +134,10 @@ def test_a_protocol_error_travels_unchanged() -> None:
     )
 
 
+def test_what_a_handler_says_of_a_request_travels_unchanged() -> None:
+    assert condition_of(RequestFailed("shop:sold-out", "no tea")) == ("shop:sold-out", "no tea", {})
+
+
 @pytest.mark.parametrize(
     "error", [ValueError("the password is x"), ConnectionLost("to db.internal:5672"), KeyboardInterrupt()]
 )
@@ -208,6 +213,7 @@ RStreamsError
   ProtocolError
     LocalProtocolError
     RemoteProtocolError
+  RequestFailed
   SpecViolation
     DemandError
   StreamTimeout

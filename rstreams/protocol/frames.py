@@ -45,7 +45,8 @@ class Attach:
         source: Where the items come from; "" for a terminus without an address.
         target: Where they go.
         settlement: How deliveries are settled.
-        dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3).
+        dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3). In a reply:
+            whether the address at this end has been made for the link.
         durable: Whether what the peer's end keeps is to outlive the link, and the connection (3.5.5).
         filters: What of the source is wanted, by the filter's name (3.5.8).
         capabilities: What the peer's end must be able to do, such as "queue" (3.5.3, 3.5.4).

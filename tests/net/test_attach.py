@@ -73,3 +73,8 @@ def test_a_capability_that_cannot_be_a_symbol_is_named() -> None:
         arrived(frame)
     with pytest.raises(ConfigError, match="at most 255 characters"):
         arrived(replace(frame, capabilities=("queue", "x" * 256)))
+
+
+def test_a_sender_names_the_address_it_has_made() -> None:
+    frame = Attach("link", Role.SENDER, "made", "", dynamic=True)
+    assert arrived(frame) == frame

@@ -24,7 +24,9 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
     _write_address(target, frame.target)
     theirs = source if frame.role is Role.RECEIVER else target
     if frame.dynamic:
-        lib.pn_terminus_set_dynamic(theirs, 1)
+        ours, made = (target, frame.target) if frame.role is Role.RECEIVER else (source, frame.source)
+        # It asks the peer for an address, and then has none itself; or it names the one made here (3.5.3, 3.5.4).
+        lib.pn_terminus_set_dynamic(ours if made else theirs, 1)
     if frame.durable:
         lib.pn_terminus_set_durability(theirs, _KEPT_DURABLY)
         lib.pn_terminus_set_expiry_policy(theirs, _EXPIRES_NEVER)
@@ -53,7 +55,7 @@ def read_attach(pointer: Pointer) -> Attach:
         _read_address(source),
         _read_address(target),
         Settlement.AT_MOST_ONCE if settled else Settlement.AT_LEAST_ONCE,
-        dynamic=bool(lib.pn_terminus_is_dynamic(ours)),
+        dynamic=bool(lib.pn_terminus_is_dynamic(source) or lib.pn_terminus_is_dynamic(target)),
         durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
         filters=read_map(lib.pn_terminus_filter(source)),
         capabilities=read_symbols(lib.pn_terminus_capabilities(ours)),
