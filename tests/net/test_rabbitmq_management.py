@@ -12,7 +12,7 @@ import trio
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import Message, decode_message, encode_item
 from rstreams.net.dialects.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
-from tests.net.wire import Peer, attach_frame, detach_frame, error, flow_frame, scripted, transfer_frame
+from tests.net.wire import Peer, attach_frame, close_frame, detach_frame, error, flow_frame, scripted, transfer_frame
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -44,26 +44,23 @@ class Broker:
             attach_frame(name, "sender", source="/management", initial_delivery_count=0, handle=replies),
             flow_frame(handle=requests, credit=100),
         )
-        answered = 0
-        while True:
-            came = await peer.frame()
+        answered, ended = 0, set()
+        while (came := await peer.frame()).name != "close":
             if came.name == "transfer":
                 request = decode_message(came.payload)
                 self.requests.append(request)
                 reply = self.answer(request)
                 if reply is None:
-                    why = error("amqp:resource-deleted", "gone")
-                    await peer.send(detach_frame(handle=replies, why=why))
+                    ended.add(replies)
+                    await peer.send(detach_frame(handle=replies, why=error("amqp:resource-deleted", "gone")))
                     continue
                 payload = encode_item(reply)
                 await peer.send(transfer_frame(answered, b"", settled=True, handle=replies, payload=payload))
                 answered += 1
-            elif came.name == "detach" and came["handle"] == requests:
-                await peer.send(detach_frame(handle=requests))
-            elif came.name == "detach":
-                await peer.send(detach_frame(handle=replies))
-                break
-        await peer.closes()
+            elif came.name == "detach" and came["handle"] not in ended:
+                ended.add(came["handle"])
+                await peer.send(detach_frame(handle=came["handle"]))
+        await peer.send(close_frame())
 
 
 @asynccontextmanager
