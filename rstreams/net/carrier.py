@@ -68,6 +68,10 @@ class Carrier(Protocol):
         """What has happened to the connection last."""
         ...
 
+    async def close(self) -> None:
+        """Close the connection in order; what is attached hears `Lost`."""
+        ...
+
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end`, soon; an end that cannot be attached any more hears `Lost` at once."""
         ...

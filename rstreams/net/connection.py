@@ -19,6 +19,7 @@ from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body, encode_item
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.dialects import Dialect
+from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
@@ -47,9 +48,11 @@ class PublishResult:
 
     Attributes:
         accepted: Items the peer accepted; at most once: items sent.
+        complete: Whether these are all there were; False if `drain_and_close` ended it before the stream had.
     """
 
     accepted: int
+    complete: bool = True
 
 
 class Connection:
@@ -306,7 +309,7 @@ class Connection:
             raise
         if sending.error is not None:
             raise sending.error
-        return PublishResult(sending.end.accepted)
+        return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
     @asynccontextmanager
     async def sender(
@@ -349,6 +352,7 @@ class Connection:
             stamper=_stamper(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
         )
+        sending.leave = sender.complete  # type: ignore[method-assign]
         try:
             yield sender
             sender.complete()
@@ -358,6 +362,30 @@ class Connection:
             raise
         if sending.error is not None:
             raise sending.error
+
+    async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
+        """End everything on the connection in order, then close it: for deployments, so that nothing is cut.
+
+        Subscriptions come first: their credit is withdrawn, what is on its way is handed over, and they complete. When
+        all of that is settled, at the latest when half of the time is over, publishers and senders follow: `publish`
+        takes no more from its source, waits for the outcomes and returns its result, which is not `complete`; a
+        `Sender` takes no more messages. New subscriptions fail from the begin, new publishers from then on.
+
+        Args:
+            timeout_s: How long all of it may take, in seconds; more than 0.
+
+        Returns: What was not through in time: nothing, if it is `complete`. It is given back: what nobody had begun as
+            it was, what was in hand as a failed attempt; those who still wait fail with `ConnectionLost`.
+
+        Errors: `ConfigError` for a time that cannot be.
+        Cancels: The connection is closed at the end of its block.
+        Context: Any task of the connection's trio run, but none that the connection waits for, such as a handler of
+            `consume`; waits.
+        """
+        require_seconds("drain_and_close", "timeout_s", timeout_s)
+        drained = await drain(self._links, timeout_s)
+        await self._links.carrier.close()
+        return drained
 
 
 def _nothing(_result: None) -> None:

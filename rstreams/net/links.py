@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import trio
 
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.net.carrier import Carrier
 from rstreams.net.dialects import Dialect, dialect_of
 from rstreams.net.failures import DeadLetterQueue
 from rstreams.net.once import ONCE, Stamper
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 
@@ -34,17 +35,21 @@ class Sending:
         self.finished = trio.Event()
         self.error: BaseException | None = None
         self._on_finished = on_finished
-        self._then: Callable[[], None] | None = None
+        self._then: list[Callable[[], None]] = []
+
+    def leave(self) -> None:
+        """Take no more from the publisher, and end when what it has sent is through."""
+        self.end.leave()
 
     def then(self, call: Callable[[], None]) -> None:
         """Have `call` called first when the link has ended."""
-        self._then = call
+        self._then.append(call)
 
     def finish(self, error: BaseException | None) -> None:
         """Tell who waits."""
         self.error = error
-        if self._then is not None:
-            self._then()
+        for call in self._then:
+            call()
         self.finished.set()
         if self._on_finished is not None:
             self._on_finished(error)
@@ -69,6 +74,9 @@ class Links:
         self._container_id = container_id
         self._numbers = itertools.count(1)
         self._run = trio.lowlevel.current_trio_token()
+        self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
+        self._sendings: set[Sending] = set()
+        self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # that stamp what they send, by address
         self._dead_letters: dict[str, DeadLetterQueue] = {}
 
@@ -90,7 +98,11 @@ class Links:
         return ConfigError(f"{call} of the connection to {self.peer}: {text} another")
 
     def receive(self, end: LinkSubscription[Any], frame: Attach) -> None:
-        """Attach a link for a subscription."""
+        """Attach a link for a subscription; while the connection is being drained it fails at once."""
+        if not self._receives:
+            end.on_lost(Lost(self._draining))
+            return
+        self._received.add(end)
         self.carrier.attach(end, frame)
 
     def send(
@@ -126,11 +138,14 @@ class Links:
             on_finished: Called when the link has ended, with the error or None.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
-            address already: of two that number their messages at the same time, one's would be lost.
+            address already: of two that number their messages at the same time, one's would be lost. `ConnectionLost`
+            when the connection has been drained.
         """
         error = self.elsewhere(call)
         if error is not None:
             raise error
+        if not self._sends:
+            raise self._draining
         place = self.dialect.target(address)
         sending = Sending(on_finished)
         if stamper is not None:
@@ -156,6 +171,8 @@ class Links:
             capabilities=capabilities or place.capabilities,
             properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
         )
+        self._sendings.add(sending)
+        sending.then(lambda: self._sendings.discard(sending))
         self.carrier.attach(sending.end, frame)
         return sending
 
@@ -170,6 +187,49 @@ class Links:
         sending.then(lambda: self._producers.discard(producer))
         stamp = stamper.stamp
         return lambda item: stamp(encode(item))
+
+    # the orderly end, see `rstreams.net.draining`
+
+    def stop_receiving(self) -> None:
+        """End every subscription in order, and take no new ones."""
+        self._receives = False
+        for end in list(self._received):
+            end.leave()
+
+    def stop_sending(self) -> None:
+        """Have every publisher end in order, and take no new ones."""
+        self._sends = False
+        for sending in list(self._sendings):
+            sending.leave()
+
+    def give_up(self) -> None:
+        """End every subscription that is not through, and release what was not handed over."""
+        for end in list(self._received):
+            end.give_up(self._draining)
+
+    @property
+    def unsettled(self) -> int:
+        """How many items have been received and are not settled."""
+        return sum(end.in_hand for end in self._received)
+
+    @property
+    def received(self) -> bool:
+        """Whether every subscription has ended, and all that came is settled."""
+        return all(end.through for end in self._received)
+
+    @property
+    def sent(self) -> bool:
+        """Whether every publisher has ended."""
+        return not self._sendings
+
+    @property
+    def outcome_unknown(self) -> int:
+        """How many items have been sent and not settled."""
+        return sum(sending.end.unsettled for sending in self._sendings)
+
+    @property
+    def _draining(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
 
     def new_name(self) -> str:
         """Return a name for a new link, unique on this connection."""

@@ -161,9 +161,13 @@ class Listener:
             with self._accepting:
                 await trio.serve_listeners(serve, list(self._listeners), handler_nursery=connections)
 
+    def stop(self) -> None:
+        """Stop listening; those who are connected stay."""
+        self._accepting.cancel()
+
     async def close(self, condition: str, description: str) -> None:
         """Stop listening and close every connection in order, telling the peers why."""
-        self._accepting.cancel()
+        self.stop()
         async with trio.open_nursery() as nursery:
             for pump in list(self._connections):
                 nursery.start_soon(pump.close, condition, description)

@@ -8,9 +8,11 @@ import uuid
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
+from weakref import WeakSet
 
 import trio
 
+from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._names import CertificateUsers, check_certificate_users, check_container_id, check_users
@@ -27,6 +29,7 @@ from rstreams.net._options import (
 )
 from rstreams.net._proton import LinkDriver, encode_item
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net.draining import Drained, wait_until
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
@@ -47,7 +50,7 @@ from rstreams.node.queue import Queue
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
 from rstreams.protocol.credit import check_pack
-from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.frames import Attach, Detach, Role
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
@@ -59,6 +62,8 @@ STATISTICS: Final = "$statistics"
 """The address at which a node serves its own statistics, one snapshot for each item requested."""
 
 Address: TypeAlias = Served[Any] | Queue | Multicast
+
+_CLOSING: Final = "the node is closing"
 
 logger = logging.getLogger("rstreams.node")
 
@@ -119,6 +124,10 @@ class Node:
         self._addresses: dict[str, Address] = {}
         self._listeners: list[Listener] = []
         self._expiry = Expiry()
+        self._draining = False
+        self._producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
+        self._consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
+        self._served: WeakSet[LinkSubscriber[Any]] = WeakSet()
         self._scope = Scope()
         self._entered = False
         self._open = False
@@ -143,9 +152,7 @@ class Node:
         """Close every connection, then end the scope."""
         self._open = False
         with trio.CancelScope(shield=True):
-            async with trio.open_nursery() as nursery:
-                for listener in self._listeners:
-                    nursery.start_soon(listener.close, Condition.CONNECTION_FORCED.value, "the node is closing")
+            await self._close_connections()
         return await self._scope.__aexit__(kind, error, traceback)
 
     def serve(self, address: str, publisher: Publisher[Any]) -> None:
@@ -260,6 +267,58 @@ class Node:
         self._scope.nursery.start_soon(listener.run, self._options, self._on_attach)
         return listener
 
+    async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
+        """Take nothing more on, see through what there is, then close every connection: for deployments.
+
+        The node stops listening and refuses new links. Producers' credit is withdrawn, and what they had sent for it
+        is stored. Served streams are cancelled and end as `LinkDetached`, with amqp:connection:forced, after what they
+        had sent. Consumers go on until the queues are empty and everything is settled; queues without consumers wait
+        for nobody. Then the connections are closed with amqp:connection:forced, so that clients with a reconnect
+        policy go on at another node.
+
+        Args:
+            timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
+
+        Returns: What was not through in time, and what is left in the queues and gone with them.
+
+        Errors: `ConfigError` for a time that cannot be.
+        Cancels: The connections are closed at the end of the node's block.
+        Context: A task of the node's trio run; waits.
+        """
+        require_seconds("drain_and_close", "timeout_s", timeout_s)
+        self._draining = True
+        for listener in self._listeners:
+            listener.stop()
+        for producer in list(self._producers):
+            producer.suspend()
+        goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=_CLOSING)
+        for end in list(self._served):
+            end.leave(goodbye)
+        await wait_until(self._is_through, trio.current_time() + timeout_s)
+        now = self.statistics()
+        drained = Drained(
+            given_back=sum(producer.ledger.buffered for producer in self._producers),
+            outcome_unknown=sum(end.unsettled for end in self._consumers),
+            left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
+        )
+        await self._close_connections()
+        return drained
+
+    def _is_through(self) -> bool:
+        now = self.statistics()
+        return (
+            all(producer.at_rest for producer in self._producers)
+            and all(end.at_rest for end in self._consumers)
+            and not any(end.wants_link for end in self._served)
+            and not any(queue.unsettled or (queue.ready and queue.consumers) for queue in now.queues.values())
+            and not any(multicast.pending for multicast in now.multicasts.values())
+        )
+
+    async def _close_connections(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for listener in self._listeners:
+                nursery.start_soon(listener.close, Condition.CONNECTION_FORCED.value, _CLOSING)
+
     def statistics(self) -> NodeStatistics:
         """Return the counters of every address, and how many connections are open.
 
@@ -293,7 +352,9 @@ class Node:
     # what peers attach
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        if frame.role is Role.RECEIVER:
+        if self._draining:
+            self._refuse(driver, frame, Condition.CONNECTION_FORCED, _CLOSING)
+        elif frame.role is Role.RECEIVER:
             self._attach_consumer(driver, frame)
         else:
             self._attach_producer(driver, frame)
@@ -318,6 +379,7 @@ class Node:
             on_finished=_nothing,
             pack_items=DEFAULT_PACK_ITEMS,
         )
+        (self._consumers if stored else self._served).add(end)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)

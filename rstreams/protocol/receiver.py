@@ -120,6 +120,7 @@ class LinkSubscription(Generic[T]):
         self._on_drained: list[Callable[[], None]] = []  # drains asked for
         self._draining: list[Callable[[], None]] | None = None  # the drain under way
         self._suspended = False
+        self._leaving = False
         self._signalling = False
         self._work_waits = False
         self._lost = False
@@ -228,8 +229,38 @@ class LinkSubscription(Generic[T]):
 
     def resume(self) -> None:
         """Grant again what demand and window allow, once the drain that was under way has been answered."""
-        self._suspended = False
+        self._suspended = self._leaving
         self._wake()
+
+    def leave(self) -> None:
+        """End the subscription in order: nothing more is asked for, and what is on its way is still handed over.
+
+        The subscriber hears `on_complete` when all that came has been handed over; the link is detached when all of
+        that is settled.
+
+        Credit: Withdrawn, as by `suspend`.
+        """
+        self._leaving = True
+        self.suspend()
+
+    def give_up(self, error: BaseException) -> None:
+        """End the subscription with `error`; what was not handed over is released."""
+        self._fail(error)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is on its way: no credit is left, and nothing waits to be handed over."""
+        return not self._buffer and (self._state is not State.ATTACHED or self._driver.credit() <= 0)
+
+    @property
+    def in_hand(self) -> int:
+        """How many items have come and are not settled."""
+        return self.ledger.buffered + self.ledger.unsettled
+
+    @property
+    def through(self) -> bool:
+        """Whether it has ended, and all that came is settled."""
+        return self._silent and not self.in_hand
 
     def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
         """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
@@ -315,6 +346,8 @@ class LinkSubscription(Generic[T]):
         if self._lost:
             self._forget_link()
         self._emit()
+        if self._leaving and self._draining is None and self.at_rest:
+            self._end(None)
         if self._ended and not self._buffer:
             self._signal_end()
         if self._silent:

@@ -59,6 +59,7 @@ class LinkSubscriber(Generic[T]):
         accepted: Items the receiver has accepted; at most once: items sent.
         outcome_unknown: Items sent and not settled when the link ended.
         late: Outcomes that came for items no longer waited for.
+        left: Whether it has ended by `leave`, before the publisher had.
         resent: Items sent again after a loss.
     """
 
@@ -94,6 +95,7 @@ class LinkSubscriber(Generic[T]):
         self.accepted = 0
         self.outcome_unknown = 0
         self.late = 0
+        self.left = False
         self.ledger = SenderLedger()
         self._publisher = publisher
         self._encode = encode
@@ -161,6 +163,23 @@ class LinkSubscriber(Generic[T]):
         self._goodbye = Detach(condition=Condition.LINK_DETACH_FORCED.value, description="the publisher was cancelled")
         self._stop(None)
         self._wake()
+
+    def leave(self, goodbye: Detach | None = None) -> None:
+        """Take no more from the publisher; the link is detached when what it has sent is through.
+
+        Args:
+            goodbye: What the detach says; None: that the stream is complete.
+        """
+        if not self._completed:
+            self.left = self._completed = True
+            self._goodbye = goodbye or self._goodbye
+            self._cancel_publisher()
+            self._wake()
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is held here, and nothing sent waits for its outcome."""
+        return not self._payloads and not self._unsettled
 
     # the publisher calls these
 

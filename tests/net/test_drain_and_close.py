@@ -1,0 +1,331 @@
+"""The orderly end of a connection and of a node over TCP: nothing in hand is cut, and nothing accepted is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+import rstreams
+from rstreams import Delivery, Node, Reconnect, Stream
+from rstreams.errors import ConfigError, ConnectionClosed, ConnectionLost, LinkDetached, RStreamsError
+from rstreams.net.connection import PublishResult
+from rstreams.net.draining import Drained
+from rstreams.testing import FaultyNetwork
+from tests.net.over_tcp import connected, until
+
+
+async def test_a_loop_ends_when_what_came_has_been_handed_over() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue = node.queue("work", capacity=2000)
+        await connection.publish("work", Stream.range(1000))
+        got: list[int] = []
+        ended = trio.Event()
+
+        async def loop() -> None:
+            async with connection.stream("work", window=16).open() as items:
+                async for item in items:
+                    await trio.lowlevel.checkpoint()
+                    got.append(item)
+            ended.set()
+
+        nursery.start_soon(loop)
+        await until(lambda: len(got) > 100)
+        assert await connection.drain_and_close() == Drained()
+        await ended.wait()
+        assert got == list(range(len(got)))
+        assert len(got) < 1000
+        now = queue.statistics()
+        assert (now.accepted, now.ready, now.unsettled, now.modified) == (len(got), 1000 - len(got), 0, 0)
+        assert connection.status.state == "closed"
+
+
+async def test_handlers_finish_what_they_have_and_may_send_meanwhile() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue, answers = node.queue("work"), node.queue("answers")
+        await connection.publish("work", Stream.range(100))
+        inside, go_on = 0, trio.Event()
+        returned = trio.Event()
+
+        async def consume() -> None:
+            async with connection.sender("answers") as sender:
+
+                async def handle(item: int) -> None:
+                    nonlocal inside
+                    inside += 1
+                    await go_on.wait()
+                    await sender.send(item)
+
+                await connection.consume("work", handle, concurrency=5)
+            returned.set()
+
+        nursery.start_soon(consume)
+        await until(lambda: inside == 5)
+        drained: list[Drained] = []
+
+        async def close() -> None:
+            drained.append(await connection.drain_and_close())
+
+        nursery.start_soon(close)
+        await until(lambda: queue.statistics().demand == 0)
+        go_on.set()
+        await returned.wait()
+        await until(lambda: drained)
+        assert drained == [Drained()]
+        assert answers.statistics().enqueued == queue.statistics().accepted == inside
+        assert (queue.statistics().modified, queue.statistics().released) == (0, 0)
+
+
+async def test_publish_returns_what_was_accepted_and_says_that_it_is_not_all() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue = node.queue("work", capacity=10)
+        results: list[PublishResult] = []
+        taken: list[int] = []
+
+        async def publish() -> None:
+            numbers = Stream.range(10**9).do_on_next(taken.append)
+            results.append(await connection.publish("work", numbers))
+
+        nursery.start_soon(publish)
+        await until(lambda: queue.statistics().ready == 10)
+        assert (await connection.drain_and_close()).complete
+        await until(lambda: results)
+        assert results == [PublishResult(10, complete=False)]
+        assert queue.statistics().enqueued == len(taken) == 10
+
+
+async def test_a_relay_ends_with_its_source_and_completes() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        source, target = node.queue("a"), node.queue("b")
+        await connection.publish("a", Stream.range(200))
+        results: list[PublishResult] = []
+
+        async def relay() -> None:
+            results.append(await connection.publish("b", connection.stream("a", window=8)))
+
+        nursery.start_soon(relay)
+        await until(lambda: target.statistics().enqueued > 20)
+        assert (await connection.drain_and_close()).complete
+        await until(lambda: results)
+        assert results == [PublishResult(target.statistics().enqueued)]
+        assert source.statistics().accepted == target.statistics().enqueued
+        assert source.statistics().unsettled == 0
+
+
+async def test_what_is_not_through_in_time_is_told_and_given_back() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(10))
+        kept: list[Delivery[int]] = []
+
+        async def take() -> None:
+            deliveries = connection.stream("work", settlement="manual", window=4)
+            await deliveries.for_each(kept.append)
+
+        nursery.start_soon(take)
+        await until(lambda: len(kept) == 4)
+        drained = await connection.drain_and_close(timeout_s=0.05)
+        assert (drained.given_back, drained.complete) == (4, False)
+        await until(lambda: queue.statistics().ready == 10)
+        kept[0].accept()  # too late, and no error
+
+
+async def test_a_loop_whose_peer_does_not_answer_in_time_fails() -> None:
+    async with Node() as node, trio.open_nursery() as nursery:
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        async with FaultyNetwork(listener.url) as network, rstreams.connect(network.url) as connection:
+            await connection.publish("work", Stream.range(3))
+            got: list[int] = []
+            failed = trio.Event()
+
+            async def loop() -> None:
+                with pytest.raises(ConnectionLost, match="drained"):
+                    await connection.stream("work").for_each(got.append)
+                failed.set()
+
+            nursery.start_soon(loop)
+            await until(lambda: len(got) == 3)
+            network.blackhole()
+            drained: list[Drained] = []
+
+            async def close() -> None:
+                drained.append(await connection.drain_and_close(timeout_s=0.05))
+
+            nursery.start_soon(close)
+            await failed.wait()
+            network.reset()
+            await until(lambda: drained)
+            assert drained == [Drained()], "all that came was settled"
+
+
+async def test_what_begins_after_that_fails_at_once() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        assert (await connection.drain_and_close()).complete
+        with pytest.raises(ConnectionLost, match="drained"):
+            await connection.stream("work").to_list()
+        with pytest.raises(ConnectionLost, match="drained"):
+            await connection.publish("work", Stream.of(1))
+        with pytest.raises(ConnectionLost, match="drained"):
+            async with connection.sender("work"):
+                pass
+        assert (await connection.drain_and_close()).complete
+        for bad in (0, -1, "1", True):
+            with pytest.raises(ConfigError, match="timeout_s"):
+                await connection.drain_and_close(timeout_s=bad)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="timeout_s"):
+                await node.drain_and_close(timeout_s=bad)  # type: ignore[arg-type]
+
+
+async def test_a_sender_takes_no_more() -> None:
+    async with connected() as (node, connection):
+        node.queue("work", capacity=1)
+        async with connection.sender("work") as sender:
+            await sender.send(1)
+            assert (await connection.drain_and_close()).complete
+            with pytest.raises(RStreamsError, match="closed"):
+                await sender.send(2)
+
+
+# the node
+
+
+async def test_a_node_sees_through_what_its_queues_hold() -> None:
+    async with Node() as node, trio.open_nursery() as nursery:
+        listener = await node.listen("127.0.0.1:0")
+        queue = node.queue("work", capacity=500)
+        got: list[int] = []
+        sent: list[int] = []
+        failures: list[BaseException] = []
+
+        async def consume() -> None:
+            async def handle(item: int) -> None:
+                await trio.lowlevel.checkpoint()
+                got.append(item)
+
+            with pytest.raises(ConnectionClosed, match="closing"):
+                async with rstreams.connect(listener.url) as connection:
+                    await connection.consume("work", handle, concurrency=3)
+
+        async def publish() -> None:
+            try:
+                async with rstreams.connect(listener.url) as connection, connection.sender("work") as sender:
+                    for number in range(10**9):
+                        await sender.send(number)
+                        sent.append(number)
+            except RStreamsError as error:
+                failures.append(error)
+
+        nursery.start_soon(publish)
+        await until(lambda: len(sent) > 200)
+        nursery.start_soon(consume)
+        await until(lambda: len(got) > 10)
+        assert await node.drain_and_close() == Drained()
+        await until(lambda: failures)
+        assert sorted(got) == list(range(len(got)))
+        assert set(sent) <= set(got), "what was accepted has been handled"
+        now = queue.statistics()
+        assert (now.accepted, now.ready, now.unsettled) == (now.enqueued, 0, 0)
+
+
+async def test_what_nobody_takes_is_told() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        await connection.publish("work", Stream.range(7))
+        assert await node.drain_and_close() == Drained(left=7)
+
+
+async def test_a_consumer_that_does_not_settle_is_not_waited_for_longer_than_that() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        node.queue("work")
+        await connection.publish("work", Stream.range(3))
+        kept: list[Delivery[int]] = []
+
+        async def take() -> None:
+            with pytest.raises(ConnectionClosed):
+                await connection.stream("work", settlement="manual").for_each(kept.append)
+
+        nursery.start_soon(take)
+        await until(lambda: len(kept) == 3)
+        drained = await node.drain_and_close(timeout_s=0.05)
+        assert drained == Drained(outcome_unknown=3, left=3)
+
+
+async def test_a_served_stream_ends_with_the_reason_after_what_it_has_sent() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        cancelled: list[bool] = []
+        numbers = Stream.range(10**9).do_on_cancel(lambda: cancelled.append(True))
+        node.serve("numbers", numbers)
+        got: list[int] = []
+
+        async def take() -> None:
+            with pytest.raises(LinkDetached, match="closing"):
+                await connection.stream("numbers").for_each(got.append)
+
+        nursery.start_soon(take)
+        await until(lambda: len(got) > 100)
+        assert await node.drain_and_close() == Drained()
+        assert cancelled == [True]
+        await until(lambda: connection.status.state == "closed")
+        assert got == list(range(len(got)))
+
+
+async def test_new_links_and_clients_are_refused_while_it_drains() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue = node.queue("work")
+        [listener] = node._listeners
+        await connection.publish("work", Stream.of(1))
+        kept: list[Delivery[int]] = []
+
+        async def take() -> None:
+            with pytest.raises(ConnectionClosed):
+                await connection.stream("work", settlement="manual").for_each(kept.append)
+
+        nursery.start_soon(take)
+        await until(lambda: kept)
+        drained: list[Drained] = []
+
+        async def close() -> None:
+            drained.append(await node.drain_and_close())
+
+        nursery.start_soon(close)
+        await until(lambda: node._draining)
+        with pytest.raises(LinkDetached, match="closing") as refused:
+            await connection.publish("work", Stream.of(2))
+        assert refused.value.condition == "amqp:connection:forced"
+        with pytest.raises(rstreams.RStreamsError):
+            async with rstreams.connect(listener.url):
+                pass
+        kept[0].accept()
+        await until(lambda: drained)
+        assert drained == [Drained()]
+        assert queue.statistics().accepted == 1
+
+
+async def test_clients_with_a_policy_go_on_at_another_node() -> None:
+    policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0)
+    async with Node() as first, Node() as second:
+        one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
+        queues = first.queue("work", capacity=50), second.queue("work", capacity=1000)
+        got: list[int] = []
+        results: list[PublishResult] = []
+        async with rstreams.connect([one.url, two.url], reconnect=policy) as connection, trio.open_nursery() as nursery:
+
+            async def publish() -> None:
+                results.append(await connection.publish("work", Stream.range(500), settlement="effectively_once"))
+
+            async def consume() -> None:
+                options: Any = {"settlement": "effectively_once"}
+                await connection.consume("work", got.append, **options)
+
+            nursery.start_soon(consume)
+            nursery.start_soon(publish)
+            await until(lambda: len(got) > 100)
+            assert (await first.drain_and_close()).left == 0
+            await until(lambda: results and len(got) >= 500)
+            nursery.cancel_scope.cancel()
+        assert results == [PublishResult(500)]
+        assert got == list(range(500))
+        assert queues[0].statistics().enqueued + queues[1].statistics().enqueued == 500
