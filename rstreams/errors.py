@@ -341,8 +341,9 @@ def error_for(
 def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
     """Return the condition, description and info that tell the peer of `error`.
 
-    Conditions that came from a peer or are a responder's own, and protocol errors, travel unchanged. Of any other exception only the fact
-    travels, as `amqp:internal-error` with a plain text, unless `expose` allows its type and text out.
+    Conditions that came from a peer or are a responder's own, and protocol errors, travel unchanged. Of any other
+    exception only the fact travels, as `amqp:internal-error` with a plain text, unless `expose` allows its type and
+    text out.
     """
     if isinstance(error, PeerClosed):
         return error.condition, error.description, error.info

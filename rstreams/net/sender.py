@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -19,11 +20,12 @@ class Receipt:
     Context: Any task of the connection's trio run.
     """
 
-    __slots__ = ("_error", "_settled")
+    __slots__ = ("_error", "_settled", "_tell")
 
     def __init__(self) -> None:
         self._settled = trio.Event()
         self._error: BaseException | None = None
+        self._tell: Callable[[Receipt], object] = _nobody
 
     @property
     def settled(self) -> bool:
@@ -46,21 +48,34 @@ class Receipt:
         if self._error is not None:
             raise self._error
 
+    def when_settled(self, tell: Callable[[Receipt], object]) -> None:
+        """Have `tell` called once with this receipt when the outcome is known, at once if it is; it must not block."""
+        self._tell = tell
+        if self.settled:
+            tell(self)
+
     # the link's end lets go of it as of any hold
 
     def done(self) -> None:
         """Accepted."""
-        self._settled.set()
+        if not self.settled:
+            self._settled.set()
+            self._tell(self)
 
     def fail(self, error: BaseException) -> None:
         """Not accepted, or unknown."""
         if not self.settled:
             self._error = error
             self._settled.set()
+            self._tell(self)
 
     def release(self) -> None:
         """Given back."""
         self.fail(DeliveryFailed("released"))
+
+
+def _nobody(receipt: Receipt) -> None:
+    """Nobody wants to be told."""
 
 
 class _Waiter:
