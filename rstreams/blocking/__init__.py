@@ -10,6 +10,7 @@ given to operators run in that thread and must not block it; the body of the loo
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,13 +18,17 @@ from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+import trio
+
 import rstreams.net.client as network
 from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.blocking._methods import BlockingMethods
+from rstreams.blocking._sender import BlockingSender
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net.connection import Connection, PublishResult, SettlementName
+from rstreams.net.draining import Drained
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope, refuse_trio
 from rstreams.stream import Explanation, GroupedStream, Stream
@@ -75,18 +80,81 @@ class BlockingConnection:
         return BlockingStream(self._portal, self._connection.messages(address, **options))
 
     def publish(
-        self, address: str, items: Publisher[Any], *, settlement: SettlementName = "at_least_once"
+        self,
+        address: str,
+        items: Publisher[Any],
+        *,
+        settlement: SettlementName = "at_least_once",
+        **options: Any,  # noqa: ANN401 - those of Connection.publish
     ) -> PublishResult:
         """Send what `items` publishes to `address`; return when all of it is settled.
+
+        Args:
+            address: The peer's name for the target.
+            items: A stream or any publisher.
+            settlement: As for `rstreams.Connection.publish`.
+            **options: As there.
 
         Errors: As `rstreams.Connection.publish`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C cancels the publishing.
         """
 
         async def publish() -> PublishResult:
-            return await self._connection.publish(address, items, settlement=settlement)
+            return await self._connection.publish(address, items, settlement=settlement, **options)
 
         return self._portal.run(publish)
+
+    def sender(self, address: str, **options: Any) -> AbstractContextManager[BlockingSender]:  # noqa: ANN401 - likewise
+        """Open a sender to `address` for a `with` block; options as for `rstreams.Connection.sender`."""
+        return _open_sender(self._portal, self._connection, address, options)
+
+    def consume(
+        self,
+        address: str,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 1,
+        **options: Any,  # noqa: ANN401 - those of Connection.consume
+    ) -> None:
+        """Call `handler` with each item from `address`, and settle the item by how that went, until the stream ends.
+
+        Args:
+            address: The peer's name for the source.
+            handler: A function, which may block: each call runs in a worker thread.
+            concurrency: The most items in `handler` at a time, each in a thread.
+            **options: As for `rstreams.Connection.consume`.
+
+        Errors: As `rstreams.Connection.consume`.
+        Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
+        """
+
+        async def handle(item: Any) -> None:  # noqa: ANN401 - whatever comes
+            await trio.to_thread.run_sync(handler, item, limiter=limiter)
+
+        async def consume() -> None:
+            await self._connection.consume(address, handle, concurrency=concurrency, **options)
+
+        limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
+        self._portal.run(consume)
+
+    def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
+        """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
+
+        Context: Any thread but the connection's own, and none that the connection waits for; blocks it.
+        """
+
+        async def drain_and_close() -> Drained:
+            return await self._connection.drain_and_close(timeout_s=timeout_s)
+
+        return self._portal.run(drain_and_close)
+
+
+@contextmanager
+def _open_sender(
+    portal: Portal, connection: Connection, address: str, options: dict[str, Any]
+) -> Iterator[BlockingSender]:
+    with portal.enter(connection.sender(address, **options)) as sender:
+        yield BlockingSender(portal, sender)
 
 
 class BlockingStream(BlockingMethods[T_co]):

@@ -54,6 +54,10 @@ class PublishResult:
     accepted: int
     complete: bool = True
 
+    def __repr__(self) -> str:
+        """Return the numbers, and that it is not all if it is not."""
+        return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
+
 
 class Connection:
     """An open connection; made by `rstreams.connect`.
