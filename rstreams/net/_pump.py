@@ -85,6 +85,7 @@ class Pump:
         max_message_bytes: int = 0,
         max_links: int = 0,
         max_sessions: int = 0,
+        window_bytes: int = 0,
         on_attach: Callable[[LinkDriver, Attach], None],
     ) -> None:
         """Prepare a connection over `stream`, which the pump owns from now on.
@@ -99,6 +100,7 @@ class Pump:
             max_message_bytes: The largest message it takes; 0 for no limit.
             max_links: The most links before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
+            window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
@@ -116,6 +118,7 @@ class Pump:
             max_message_bytes=max_message_bytes,
             max_links=max_links,
             max_sessions=max_sessions,
+            window_bytes=window_bytes,
             on_wake=self._ring,
         )
         self._stream = stream
@@ -221,8 +224,12 @@ class Pump:
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
-            driver = self.engine.new_link(frame.name, frame.role, paired=frame.properties.get("paired") is True)
+            driver = self.engine.new_link(
+                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=end.window_bytes
+            )
             driver.origin = end, frame
+            if end.window_bytes:
+                driver.room_in_end = end.room_bytes
             link = end.bind(frame.name, driver)
             driver.bind(link)
             link.send(frame)

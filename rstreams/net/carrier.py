@@ -20,6 +20,15 @@ class LinkEnd(Endpoint, Protocol):
         ...
 
     @property
+    def window_bytes(self) -> int:
+        """The most bytes that may be on hand of what is received; 0 for any number."""
+        ...
+
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries the end takes now."""
+        ...
+
+    @property
     def wants_link(self) -> bool:
         """Whether the end is to be attached again if its link is lost."""
         ...

@@ -25,6 +25,7 @@ from rstreams.net.links import Links
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.sender import Sender
+from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
@@ -120,6 +121,7 @@ class Connection:
         decode: Callable[[bytes], Any] = decode_body,
         settlement: SettlementName | Literal["manual"] = "at_least_once",
         window: int = DEFAULT_WINDOW,
+        window_bytes: int | None = None,
         on_failure: FailureName | DeadLetters = "fail",
         filters: Mapping[str, Any] | None = None,
         capabilities: Sequence[str] = (),
@@ -131,6 +133,8 @@ class Connection:
         Args:
             address: The peer's name for the source.
             window: The most items granted, buffered and unsettled together, of one subscription.
+            window_bytes: The most bytes of encoded messages expected, buffered and unsettled together; None for any
+                number. See below.
             settlement: "at_least_once": an item is accepted when the pipeline is through with it. "at_most_once": it is
                 sent settled, so what is under way when the link ends is lost. "effectively_once": as at least once, but
                 what comes again after a loss is dropped if it was accepted here, and what is still in hand then is not
@@ -153,6 +157,11 @@ class Connection:
             id, which its senders must not use twice; one without either comes again like any other. It is this
             subscription that knows: another one, or another process, does not. What failed is handed over again.
         Credit: Granted as demand comes, never beyond it and never beyond `window` (see `protocol/credit.py`).
+        Bytes: With `window_bytes` credit is granted only for as many messages as are expected to fit, by the sizes of
+            those that came last; one comes first, to see. When they turn out larger, nothing is taken from the network
+            that does not fit, but what the window of the link's session lets in: an eighth more, or two frames if
+            that is more, and as much again between the two. A single message may be larger than the bound; it comes
+            alone then (and `max_message_bytes` of the connection is the limit of that).
         Errors: `ConfigError` at the call for a bad option; `on_error` with one if it is subscribed to in another thread
             than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a condition,
             with what ended the connection if it is lost and does not return.
@@ -172,6 +181,7 @@ class Connection:
             filters=dict(filters or {}),
             capabilities=tuple(capabilities),
             pack_items=check_pack(pack_items, window),
+            window_bytes=check_window_bytes(window_bytes),
         )
         return Stream(LinkPublisher(self._links, options))
 

@@ -53,6 +53,7 @@ class ConnectionOptions:
         max_message_bytes: The largest message taken; 0 for any size.
         max_links: The most links of a connection.
         max_sessions: The most sessions of a connection.
+        window_bytes: The bound in bytes of the links that peers attach; 0 for none.
     """
 
     container_id: str
@@ -62,6 +63,7 @@ class ConnectionOptions:
     max_message_bytes: int
     max_links: int
     max_sessions: int
+    window_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,7 @@ class _Client:
             max_message_bytes=options.max_message_bytes,
             max_links=options.max_links,
             max_sessions=options.max_sessions,
+            window_bytes=options.window_bytes,
             on_attach=self._on_attach,
         )
         pump.engine.accept()

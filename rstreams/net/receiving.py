@@ -27,6 +27,7 @@ class StreamOptions(TypedDict, total=False):
     """The options that all streams from a peer have; see `Connection.stream`."""
 
     window: int
+    window_bytes: int | None
     on_failure: FailureName | DeadLetters
     filters: Mapping[str, Any] | None
     capabilities: Sequence[str]
@@ -48,6 +49,7 @@ class ReceivingOptions(Generic[T]):
         filters: What of the source is wanted, by the filter's name.
         capabilities: What the source must be able to do.
         pack_items: The most items a delivery may carry, if the peer knows packs.
+        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         remembered: How many messages accepted last are known if they come again; 0: what comes is handed over.
     """
 
@@ -60,6 +62,7 @@ class ReceivingOptions(Generic[T]):
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     pack_items: int = 1
+    window_bytes: int = 0
     remembered: int = 0
 
 
@@ -102,6 +105,7 @@ class LinkPublisher(Watched, Generic[T]):
             on_raised=self._raised,
             on_failure=options.on_failure,
             pack_items=options.pack_items,
+            window_bytes=options.window_bytes,
             renews_at_zero=dialect.renews_at_zero,
             answers_drain=dialect.answers_drain,
             label=f"link {options.address!r}",

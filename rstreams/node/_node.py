@@ -49,6 +49,7 @@ from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
+from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach, Detach, Role
 from rstreams.protocol.packing import PACK_ITEMS
@@ -83,6 +84,9 @@ class Node:
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
+        window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
+            what came last, received and not yet settled. None: any number. It bounds what links keep, not what queues
+            store. While one producer's link is full, the others in its AMQP session wait with it.
         expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
         pack_items: The most items that a producer may send in one delivery; 1 for none. With more a producer may be a
             pack ahead of what its address has room for; that waits in its link, unsettled.
@@ -103,6 +107,7 @@ class Node:
         max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
         max_links: int = DEFAULT_MAX_LINKS,
         max_sessions: int = DEFAULT_MAX_SESSIONS,
+        window_bytes: int | None = None,
         expose_errors: bool = False,
         pack_items: int = 1,
         container_id: str | None = None,
@@ -118,6 +123,7 @@ class Node:
             max_message_bytes=check_max_message(max_message_bytes),
             max_links=check_count("max_links", max_links, "links"),
             max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
+            window_bytes=check_window_bytes(window_bytes),
         )
         self._expose_errors = expose_errors
         self._pack_items = check_pack(pack_items, DEFAULT_WINDOW)
@@ -402,7 +408,11 @@ class Node:
             window=DEFAULT_WINDOW,
             on_raised=_log_raised,
             pack_items=self._pack_items,
+            window_bytes=self._options.window_bytes,
         )
+        if end.window_bytes:
+            driver.room_in_end = end.room_bytes
+        self._producers.add(end)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)

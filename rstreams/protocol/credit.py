@@ -12,10 +12,21 @@ the wire is the engine's number and is handed in. The grant rule:
 
     C * P <= min(D - B, W - B - U)    so  buffered + unsettled + granted <= W, always
 
+and where a link is bounded in bytes, too (`byte_bound`):
+
+    H  on hand     bytes of the items buffered and unsettled
+    E  expected    bytes of the next delivery, by what came before; all of V before anything has
+    V  the bound   the most bytes this link may have on its hands
+
+    C * E <= V - H,  but never less than one delivery when there is nothing on hand
+
 It never reads ahead of demand: whoever wants read-ahead requests it. (Only where a delivery may carry more items than
 are wanted, one is granted when nothing is on its way and the window has room for all of it; what is not wanted yet is
-kept, and handed over first.) To save flow frames credit is topped up when it has fallen to half the window, and at once
-when there is none and the rule allows one.
+kept, and handed over first.) To save flow frames credit is topped up when it has fallen to half the window, or to half
+of what V has room for if that is less, and at once when there is none and the rule allows one.
+
+E is a guess, so the rule in bytes holds as the credit is granted; who sends larger ones than before is stopped by the
+window of its session, behind which the driver leaves what comes while H is at V.
 
 The sender's ledger keeps apart what cannot be taken back (what its publisher was asked for) from what can (credit):
 
@@ -34,6 +45,7 @@ from typing import Final
 
 from rstreams._demand import add_demand, take_demand
 from rstreams.errors import ConfigError
+from rstreams.protocol.byte_bound import ByteBound
 
 MAX_CREDIT: Final = 2**31 - 1
 """The most link credit the engine can hold: it is a C int."""
@@ -78,20 +90,23 @@ class CreditLedger:
         unsettled: Items handed over and not yet settled.
         window: The most items buffered, unsettled and granted together.
         pack: The most items a delivery carries.
+        bound: The bytes on hand, if they are bounded.
     """
 
-    __slots__ = ("buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
+    __slots__ = ("bound", "buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
 
-    def __init__(self, window: int, *, renews_at_zero: bool = False) -> None:
+    def __init__(self, window: int, *, renews_at_zero: bool = False, window_bytes: int = 0) -> None:
         """Start with no demand.
 
         Args:
             window: See the attribute.
             renews_at_zero: Grant nothing while credit is left: some peers send too much if it is raised meanwhile.
+            window_bytes: The most bytes buffered, unsettled and expected together; 0 for any number.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
         self.window = check_window(window)
+        self.bound = ByteBound(window_bytes) if window_bytes else None
         self.renews_at_zero = renews_at_zero
         self.pack = 1
         self.demand = 0
@@ -136,7 +151,14 @@ class CreditLedger:
         room = self.window - self.unsettled - self.buffered
         wanted = self.demand - self.buffered
         most = min(wanted, room) // pack
-        if most <= credit or credit * pack > self.window // 2:
+        half = self.window // 2
+        if self.bound is not None:
+            fits = self.bound.deliveries()
+            if fits <= credit:
+                return 0
+            most = min(most, fits)
+            half = min(half, self.bound.half * pack)
+        if most <= credit or credit * pack > half:
             return int(credit == 0 < wanted < pack <= room)
         return most - credit
 

@@ -7,7 +7,7 @@ every run of frames, does it. So no signal waits for the network and none recurs
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -65,6 +65,7 @@ class LinkSubscription(Generic[T]):
 
     Attributes:
         late: Outcomes that came after the link of their delivery was lost.
+        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class LinkSubscription(Generic[T]):
         on_raised: Callable[[BaseException], None],
         on_failure: FailureStrategy = END,
         pack_items: int = 1,
+        window_bytes: int = 0,
         renews_at_zero: bool = False,
         answers_drain: bool = True,
         label: str = "link",
@@ -89,6 +91,7 @@ class LinkSubscription(Generic[T]):
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
             on_failure: What becomes of an item whose processing failed.
             pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
+            window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
             renews_at_zero: Whether credit is granted only when none is left, as some peers need it.
             answers_drain: Whether the sender can give credit back; if not, what was granted before `suspend` still
                 comes, and is handed over.
@@ -96,10 +99,13 @@ class LinkSubscription(Generic[T]):
         """
         self.label = label
         self.late = 0
-        self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero)
+        self.window_bytes = window_bytes
+        self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._answers_drain = answers_drain
         self._subscriber = subscriber
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
+        if window_bytes:
+            self._decode = self._decode_counted(self._decode)
         self._on_raised = on_raised
         self._on_failure = on_failure
         self._payload = b""  # of the item in hand, if the strategy forwards
@@ -197,6 +203,11 @@ class LinkSubscription(Generic[T]):
         """How often the link was lost, and came back or did not."""
         return self._losses
 
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries are taken now: any number if nothing is on hand, or nobody listens."""
+        bound = self.ledger.bound
+        return UNBOUNDED if bound is None or self._silent else bound.room()
+
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
         return Counts(self._requested, self._delivered, len(self._buffer))
@@ -268,6 +279,7 @@ class LinkSubscription(Generic[T]):
         if losses != self._losses:
             self.late += 1
             self.ledger.settle(1)
+            self._let_go(losses, [handle])
         elif outcome is ACCEPTED:
             self._accepted.append(handle)
         else:
@@ -299,11 +311,17 @@ class LinkSubscription(Generic[T]):
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
         deliveries: Sequence[Hashable] = frame.deliveries
         payloads = frame.payloads
+        bound = self.ledger.bound
+        if bound is not None:
+            bound.observe(payloads)
         if frame.settled:
             deliveries = [None] * len(payloads)
         if self.ledger.pack > 1:
             deliveries, payloads = unpack(deliveries, payloads, self.ledger.pack)
         self.ledger.receive(len(payloads))
+        if bound is not None:
+            keys = deliveries if frame.settled else [(self._losses, delivery) for delivery in deliveries]
+            bound.receive(zip(keys, payloads, strict=True))
         self._buffer.extend(zip(deliveries, payloads, strict=True))
         if not self._silent and self._driver.credit() < 0:
             msg = f"link {self._link_name!r}: the sender sent more than its credit"
@@ -450,9 +468,27 @@ class LinkSubscription(Generic[T]):
 
         return keep_and_decode
 
+    def _decode_counted(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        bound = self.ledger.bound
+        assert bound is not None, "only bytes that are bounded are counted"
+
+        def count_and_decode(payload: bytes) -> T:
+            if self._current is None:  # it came settled
+                bound.let_go(len(payload))
+            return decode(payload)
+
+        return count_and_decode
+
+    def _let_go(self, losses: int, deliveries: Iterable[Hashable]) -> None:
+        """Count the bytes of deliveries as no longer on hand."""
+        if self.ledger.bound is not None:
+            self.ledger.bound.settle((losses, delivery) for delivery in deliveries)
+
     def _forget_link(self) -> None:
         """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
         self._lost = False
+        dropped = [delivery for delivery, _ in self._buffer if delivery is not None]
+        self._let_go(self._losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
         self._losses += 1
         kept = [entry for entry in self._buffer if entry[0] is None]
         self.ledger.give_back(len(self._buffer) - len(kept))
@@ -466,6 +502,8 @@ class LinkSubscription(Generic[T]):
 
     def _release_buffer(self) -> None:
         released = [(RELEASED, delivery) for delivery, _ in self._buffer if delivery is not None]
+        if self.ledger.bound is not None:
+            self.ledger.bound.let_go(sum(len(payload) for delivery, payload in self._buffer if delivery is None))
         self.ledger.give_back(len(self._buffer))
         self.ledger.unsettled += len(released)
         self._buffer.clear()
@@ -478,6 +516,8 @@ class LinkSubscription(Generic[T]):
             return
         self._accepted, self._given_back = [], []
         self.ledger.settle(len(accepted) + len(given_back))
+        if self.ledger.bound is not None:
+            self._let_go(self._losses, [*accepted, *(delivery for _, delivery in given_back)])
         if self.ledger.pack > 1:
             accepted, given_back = settled_whole(accepted, given_back)
         if self._state not in (State.ATTACHED, State.DETACH_RECEIVED):

@@ -137,6 +137,15 @@ class LinkSubscriber(Generic[T]):
         return offer(self._pack_items)
 
     @property
+    def window_bytes(self) -> int:
+        """How many bytes may be on hand of what is received: nothing is."""
+        return 0
+
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries are taken now: none ever come."""
+        return 0
+
+    @property
     def wants_link(self) -> bool:
         """Whether a lost link is to be replaced: it has not ended for good."""
         return not self._finished

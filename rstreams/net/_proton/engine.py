@@ -27,6 +27,9 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
 
+MAX_LINKS: Final = 2**32
+"""More than a session can have."""
+
 MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
 
@@ -76,6 +79,7 @@ class Engine:
         max_message_bytes: int = 0,
         max_links: int = 0,
         max_sessions: int = 0,
+        window_bytes: int = 0,
         on_wake: Callable[[], None],
     ) -> None:
         """Make an unopened connection.
@@ -89,6 +93,7 @@ class Engine:
             max_message_bytes: The largest message a link takes; 0 for no limit.
             max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
+            window_bytes: The bound in bytes of the links that come in the peer's sessions; 0 for none.
             on_wake: Called when a link has something to do.
         """
         self.loops = choose_loops()
@@ -109,6 +114,8 @@ class Engine:
             lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
         self.peer_packs = False
         self.max_message_bytes = max_message_bytes
+        self._max_frame_bytes = max_frame_bytes
+        self._window_bytes = window_bytes
         self._max_links = max_links
         self._links_refused = 0
         self._drivers: dict[Pointer, LinkDriver] = {}
@@ -234,14 +241,16 @@ class Engine:
 
     # links
 
-    def new_link(self, name: str, role: Role, *, paired: bool = False) -> LinkDriver:
+    def new_link(self, name: str, role: Role, *, paired: bool = False, window_bytes: int = 0) -> LinkDriver:
         """Return the driver of a new link of ours, not yet attached.
 
-        One that is `paired` lives in the session of the link that has its name and the other role.
+        One that is `paired` lives in the session of the link that has its name and the other role. One with
+        `window_bytes` has a session to itself, whose window stops the peer; unless the peer allows no more sessions.
         """
         make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
-        session = (self._session_of(name) if paired else None) or self._session()
+        session = (self._session_of(name) if paired else None) or self._session(window_bytes)
         driver = LinkDriver(self, self._limited(make(session, name)))
+        driver.owns_session = window_bytes > 0 and driver.is_windowed
         self._drivers[driver.pointer] = driver
         return driver
 
@@ -277,21 +286,40 @@ class Engine:
                 return lib.pn_link_session(driver.pointer)
         return None
 
-    def _session(self) -> Pointer:
-        """Return the session for one more link: a new one while the peer allows it, else the least used."""
+    def _session(self, window_bytes: int = 0) -> Pointer:
+        """Return the session for one more link: a new one while the peer allows it, else the least used.
+
+        One with a window is not shared as long as there is another one, and set only where there is no link yet.
+        """
+        load = dict.fromkeys(self._sessions, 0)
+        for driver in self._drivers.values():
+            session = lib.pn_link_session(driver.pointer)
+            if session in load:  # else it is the peer's
+                load[session] += MAX_LINKS if driver.owns_session else 1
         channels = lib.pn_transport_remote_channel_max(self._transport) + 1
         limit = min(MAX_SESSIONS, channels - self._peer_sessions)
-        if len(self._sessions) < limit or not self._sessions:
+        if window_bytes and 0 in load.values():
+            session = min(self._sessions, key=load.__getitem__)
+        elif len(self._sessions) < limit or not self._sessions:
             session = lib.pn_session(self._connection)
+            self._set_window(session, window_bytes)
             lib.pn_session_open(session)
             self._sessions.append(session)
             return session
-        load = dict.fromkeys(self._sessions, 0)
-        for pointer in self._drivers:
-            session = lib.pn_link_session(pointer)
-            if session in load:  # else it is the peer's
-                load[session] += 1
-        return min(self._sessions, key=load.__getitem__)
+        else:
+            session = min(self._sessions, key=load.__getitem__)
+        if load[session] == 0:
+            self._set_window(session, window_bytes)
+        return session
+
+    def _set_window(self, session: Pointer, window_bytes: int) -> None:
+        """Let a session take in an eighth of the bound before this side reads it, and two frames at least; 0: all.
+
+        Only where no transfer can be on its way: who has not heard of a smaller window yet would break it.
+        """
+        capacity = max(window_bytes // 8, 2 * self._max_frame_bytes) if window_bytes else 0
+        if int(lib.pn_session_get_incoming_capacity(session)) != capacity:
+            lib.pn_session_set_incoming_capacity(session, capacity)
 
     # events
 
@@ -359,6 +387,7 @@ class Engine:
         session = lib.pn_event_session(event)
         if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
             self._peer_sessions += 1
+            self._set_window(session, self._window_bytes)
             lib.pn_session_open(session)
 
     def _on_session_close(self, event: Pointer) -> None:
@@ -419,6 +448,11 @@ class Engine:
     def misused(self, condition: str, description: str) -> None:
         """Have the connection closed: the peer goes on with what has been refused."""
         self._events.on_misuse(condition, description)
+
+    def read_on(self, driver: LinkDriver) -> None:
+        """Have the driver read in the next turn what it left in the engine."""
+        self._noted[driver] = None
+        self._on_wake()
 
     def wake(self, driver: LinkDriver) -> None:
         """Have the driver's link work in the next turn."""

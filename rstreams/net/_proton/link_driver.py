@@ -20,6 +20,7 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, write_map
 from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
+from rstreams.net._proton.parts import Parts
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -68,6 +69,13 @@ class LinkDriver:
         self.flow_noted = False
         self._engine = engine
         self._session = lib.pn_link_session(pointer)
+        # As a receiver in a session with a window: a message is read while it comes, or the window would close on it.
+        self.is_windowed = not self.sends and int(lib.pn_session_get_incoming_capacity(self._session)) > 0
+        self.owns_session = False
+        self.room_in_end: Callable[[], int] | None = None  # the bytes the link's end takes, if it bounds them
+        self._parts = Parts(pointer)
+        self._is_ending = False
+        self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
         self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
@@ -174,6 +182,9 @@ class LinkDriver:
             link.work()
             if link.state is State.DETACHED:
                 self._engine.end(self)
+            if self._left and self._has_room():
+                self._left = False
+                self._engine.read_on(self)
         return False
 
     def hand_over(self, most: int) -> bool:
@@ -181,13 +192,16 @@ class LinkDriver:
         more = False
         if self.sends:
             self._hand_over_outcomes()
+        elif self.is_windowed and not self._has_room():
+            self._left = True
         else:
-            frame = self._read(most)
+            frame = self._read_windowed(most) if self.is_windowed else self._read(most)
             if frame is not None:
                 self.receive(frame)
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
-            if current and self._is_too_large(lib.pn_delivery_pending(current)):
+            if current and self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
+                self._parts.drop()
                 more = self._refuse_message(current)
         if self.flow_noted and not more:
             self.flow_noted = False
@@ -197,8 +211,10 @@ class LinkDriver:
 
     def hand_over_all(self) -> None:
         """Hand over everything that was noted: the link's end comes next."""
+        self._is_ending = True
         while self.hand_over(1024):
             pass
+        self._is_ending = False
 
     # sending
 
@@ -246,6 +262,29 @@ class LinkDriver:
         limit = self._engine.max_message_bytes
         deliveries, payloads, settled = self._loops.read(self.pointer, most, limit)
         return Transfer(deliveries, payloads, settled) if payloads else None
+
+    def _has_room(self) -> bool:
+        """Tell whether the link's end takes more; for one that is ending there is no window left to close."""
+        if self.room_in_end is None or self._is_ending or self._refused or not self.lives:
+            return True
+        return self.room_in_end() > self._parts.size
+
+    def _read_windowed(self, most: int) -> Transfer | None:
+        """Read as `_read` does, and what has come of the next delivery, for its window to open again."""
+        parts = self._parts
+        parts.check()
+        limit = self._engine.max_message_bytes
+        if parts.size and limit and parts.size + lib.pn_delivery_pending(lib.pn_link_current(self.pointer)) > limit:
+            return None  # refused by the caller
+        frame = self._read(most)
+        if frame is not None and parts.size:
+            payloads = list(frame.payloads)
+            payloads[0] = parts.join(payloads[0])
+            frame = replace(frame, payloads=payloads)
+        current = lib.pn_link_current(self.pointer)
+        if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
+            parts.read()
+        return frame
 
     def _is_too_large(self, size: int) -> bool:
         return 0 < self._engine.max_message_bytes < size

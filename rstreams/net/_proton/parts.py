@@ -1,0 +1,54 @@
+"""The parts of a delivery that is still coming, read out of the engine so that the session's window opens again."""
+
+from __future__ import annotations
+
+from cproton_ffi import ffi, lib
+
+from rstreams.net._proton.loops import Pointer
+
+
+class Parts:
+    """What has been read of a receiving link's current delivery.
+
+    Attributes:
+        size: Bytes read of it; 0 if it is whole in the engine, or there is none.
+
+    Context: Only the task that owns the connection.
+    """
+
+    def __init__(self, link: Pointer) -> None:
+        """Have nothing of the deliveries of `link` yet."""
+        self.size = 0
+        self._link = link
+        self._parts: list[bytes] = []
+
+    def check(self) -> None:
+        """Drop what was read of a delivery that its sender has aborted; it is still the current one."""
+        if self.size and lib.pn_delivery_aborted(lib.pn_link_current(self._link)):
+            self.drop()
+
+    def read(self) -> None:
+        """Read what has come of the current delivery."""
+        part = take_part(self._link)
+        if part:
+            self._parts.append(part)
+            self.size += len(part)
+
+    def join(self, last: bytes) -> bytes:
+        """Return the whole message, whose last bytes these are."""
+        message = b"".join((*self._parts, last))
+        self.drop()
+        return message
+
+    def drop(self) -> None:
+        """Forget what was read."""
+        self._parts = []
+        self.size = 0
+
+
+def take_part(link: Pointer) -> bytes:
+    """Return what has come of the current delivery since it was read last; nothing of one that was aborted."""
+    size = int(lib.pn_delivery_pending(lib.pn_link_current(link)))
+    room = ffi.new("char[]", size)
+    taken = int(lib.pn_link_recv(link, room, size)) if size else 0
+    return bytes(ffi.buffer(room, taken)) if taken > 0 else b""

@@ -1,0 +1,95 @@
+"""The bytes a receiving link has on its hands, and how many more deliveries fit beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
+
+from rstreams._demand import UNBOUNDED
+from rstreams.errors import ConfigError
+
+MEMORY: Final = 16
+"""For about so many deliveries a large one is expected to come again."""
+
+
+def check_window_bytes(window_bytes: int | None) -> int:
+    """Return the bound in bytes, 0 for None: any number.
+
+    Errors: `ConfigError` unless it is None or a whole number of 1 to 2^63-1 bytes.
+    """
+    if window_bytes is None:
+        return 0
+    whole = isinstance(window_bytes, int) and not isinstance(window_bytes, bool)
+    if not whole or not 1 <= window_bytes <= UNBOUNDED:
+        msg = f"window_bytes={window_bytes!r}: it must be None or a whole number of 1 to {UNBOUNDED} bytes"
+        raise ConfigError(msg)
+    return window_bytes
+
+
+class ByteBound:
+    """What is on hand in bytes, and what a delivery is expected to have.
+
+    Before anything has come a delivery is expected to fill the bound, so that one is granted. From then on it is
+    expected to be as large as the largest of late: the expectation rises to a larger one at once, for too much credit
+    cannot be taken back in time, and falls a sixteenth of the way to each smaller one. (A mean would let a few large
+    ones among many small ones through the bound together; the maximum of all time would never forget the largest.)
+
+    Attributes:
+        window_bytes: The most bytes buffered, unsettled and expected together.
+        on_hand: The bytes of what is buffered and unsettled.
+        expected: The bytes the next delivery is expected to have, at least 1.
+    """
+
+    __slots__ = ("_seen", "_sizes", "expected", "on_hand", "window_bytes")
+
+    def __init__(self, window_bytes: int) -> None:
+        """Have nothing on hand."""
+        self.window_bytes = window_bytes
+        self.on_hand = 0
+        self.expected = window_bytes
+        self._seen = False
+        self._sizes: dict[Hashable, int] = {}
+
+    def observe(self, messages: Sequence[bytes]) -> None:
+        """Expect what is to come to be like these messages that have come, one for each delivery."""
+        largest = max(map(len, messages), default=0)
+        if not self._seen:
+            self._seen = True
+            self.expected = largest
+        elif messages and largest < self.expected:
+            fall = (self.expected - largest) * min(len(messages), MEMORY)
+            self.expected -= -(-fall // MEMORY)  # rounded up, or it would never get there
+        else:
+            self.expected = max(self.expected, largest)
+        self.expected = max(self.expected, 1)
+
+    def receive(self, items: Iterable[tuple[Hashable, bytes]]) -> None:
+        """Count items as on hand, each known by its key from now on; by None: until `let_go`."""
+        for key, item in items:
+            size = len(item)
+            self.on_hand += size
+            if key is not None:
+                self._sizes[key] = size
+
+    def settle(self, keys: Iterable[Hashable]) -> None:
+        """Count items as settled, or given back."""
+        for key in keys:
+            self.on_hand -= self._sizes.pop(key)
+
+    def let_go(self, size: int) -> None:
+        """Count the bytes of an item without a key as no longer on hand."""
+        self.on_hand -= size
+
+    def room(self) -> int:
+        """Return how many more bytes may be on hand; any number when there is nothing."""
+        return self.window_bytes - self.on_hand if self.on_hand else UNBOUNDED
+
+    def deliveries(self) -> int:
+        """Return how many more deliveries are expected to fit; at least one when nothing is on hand."""
+        fit = max(0, self.window_bytes - self.on_hand) // self.expected
+        return fit if self.on_hand else max(1, fit)
+
+    @property
+    def half(self) -> int:
+        """Half of the deliveries that are expected to fit when nothing is on hand."""
+        return self.window_bytes // self.expected // 2
