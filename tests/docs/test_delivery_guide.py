@@ -1,0 +1,28 @@
+"""The guide to delivery: its code runs as it stands, and shows what the text says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "delivery.md").read_text(encoding="utf-8")
+
+PRINTED = [
+    ["wash", "dry", "PublishResult(accepted=2)"],
+    ["poison - exhausted: 3 attempts to deliver it have failed", "stale - expired", "1 1 1 2"],
+    ["2"],
+    ["3 3", "a", "b", "c"],
+    ["the stream has ended", "True True"],
+]
+
+
+def test_each_block_of_code_does_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"__name__": "guide"}
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    assert len(blocks) == len(PRINTED)
+    for block, printed in zip(blocks, PRINTED, strict=True):
+        exec(compile(block, "delivery.md", "exec"), names)  # noqa: S102 - the guide is ours
+        assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed)
