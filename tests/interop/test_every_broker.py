@@ -19,8 +19,9 @@ from rstreams.net.end_of_stream import until_end_marker, with_end_marker
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.interop.conftest import Broker
-from tests.interop.processes import eventually
+from tests.interop.processes import eventually, session_forgotten
 from tests.interop.tap import tapped
+from tests.net.wire import condition_of
 
 pytestmark = pytest.mark.broker
 
@@ -217,6 +218,7 @@ async def test_a_source_it_does_not_have(broker: Broker) -> None:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.stream(broker.missing).first_or_none()
         assert caught.value.condition == "amqp:not-found"
+        await session_forgotten()
         await settles(connection, broker.queue())  # the connection goes on
 
 
@@ -226,7 +228,18 @@ async def test_a_target_it_does_not_have(broker: Broker) -> None:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.publish(broker.missing, Stream.of(1))
         assert caught.value.condition == "amqp:not-found"
+        await session_forgotten()
         await settles(connection, broker.queue())
+
+
+async def test_our_error_ends_the_link_alone(broker: Broker) -> None:
+    queue = broker.queue()
+    async with tapped(broker.url) as tap, rstreams.connect(tap.url) as connection:
+        with pytest.raises(ValueError, match="spilled"):
+            await connection.publish(queue, Stream.of("one").concat(Stream.fail(ValueError("spilled"))))
+        told = condition_of(tap.named("detach", "ours")[-1]["error"])
+        assert told == ("amqp:internal-error", "the publisher failed")
+        assert await connection.stream(queue).first_or_none() == "one", "what was sent before is there"
 
 
 async def test_a_hundred_links_on_one_connection(broker: Broker) -> None:
