@@ -24,6 +24,7 @@ from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
+from rstreams.net.requesting import RequestReply
 from rstreams.net.sender import Sender
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
@@ -60,7 +61,7 @@ class PublishResult:
         return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
 
 
-class Connection:
+class Connection(RequestReply):
     """An open connection; made by `rstreams.connect`.
 
     Context: Tasks of the trio run that opened it; other threads use `rstreams.blocking`.

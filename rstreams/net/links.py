@@ -12,7 +12,7 @@ import trio
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.net.carrier import Carrier
-from rstreams.net.dialects import Dialect, dialect_of
+from rstreams.net.dialects import Dialect, Place, dialect_of
 from rstreams.net.failures import DeadLetterQueue
 from rstreams.net.once import ONCE, Stamper
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
@@ -119,6 +119,7 @@ class Links:
         pack_items: int = 1,
         linger_s: float = 0.0,
         stamper: Stamper | None = None,
+        place: Place | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
@@ -135,6 +136,7 @@ class Links:
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop those that it has.
+            place: The target in the peer's own words; None: as its dialect has it.
             on_finished: Called when the link has ended, with the error or None.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
@@ -146,7 +148,7 @@ class Links:
             raise error
         if not self._sends:
             raise self._draining
-        place = self.dialect.target(address)
+        place = place or self.dialect.target(address)
         sending = Sending(on_finished)
         if stamper is not None:
             encode = self._stamping(sending, call, address, encode, stamper)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import ssl
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
 from weakref import WeakSet
@@ -27,7 +28,9 @@ from rstreams.net._options import (
     check_max_frame,
     check_max_message,
 )
-from rstreams.net._proton import LinkDriver, encode_item
+from rstreams.net._proton import LinkDriver, decode_body, encode_item
+from rstreams.net._replies import REPLY_STREAM
+from rstreams.net.answering import Answering, Handler
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
 from rstreams.net.listener import (
@@ -47,8 +50,10 @@ from rstreams.node._lifetime import Clock
 from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
+from rstreams.node.responding import LocalReplies, Responding, as_takes
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
+from rstreams.node.temporary import ReplyStream, Temporaries
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach, Detach, Role
@@ -62,7 +67,7 @@ from rstreams.sources import generate
 STATISTICS: Final = "$statistics"
 """The address at which a node serves its own statistics, one snapshot for each item requested."""
 
-Address: TypeAlias = Served[Any] | Queue | Multicast
+Address: TypeAlias = Served[Any] | Queue | Multicast | Responding | ReplyStream
 
 _CLOSING: Final = "the node is closing"
 
@@ -128,6 +133,7 @@ class Node:
         self._expose_errors = expose_errors
         self._pack_items = check_pack(pack_items, DEFAULT_WINDOW)
         self._addresses: dict[str, Address] = {}
+        self._temporaries = Temporaries()
         self._listeners: list[Listener] = []
         self._expiry = Expiry()
         self._draining = False
@@ -228,6 +234,33 @@ class Node:
         multicast = Multicast(name, overflow, capacity)
         self._add(multicast)
         return multicast
+
+    def respond(
+        self,
+        address: str,
+        handler: Handler,
+        *,
+        concurrency: int = 16,
+        decode: Callable[[bytes], Any] = decode_body,
+        expose_errors: bool | None = None,
+    ) -> None:
+        """Answer the requests sent to `address` here, with no queue in between; see `Connection.respond`.
+
+        Args:
+            address: The name peers use.
+            handler: As for `Connection.respond`. It runs in the node's scope.
+            concurrency: The most requests in the handler at a time, and granted to one requester.
+            decode: As for `Connection.respond`.
+            expose_errors: As for `Connection.respond`; None: as the node's.
+
+        Demand: A requester is granted `concurrency` requests that have not been answered. A stream of replies is asked
+            for what its receiver asks for.
+        Errors: `ConfigError` for a name that is taken or cannot be, a handler that is none, a concurrency below 1.
+        """
+        expose = self._expose_errors if expose_errors is None else expose_errors
+        answering = Answering(address, handler, decode, expose)
+        replies = LocalReplies(lambda name: as_takes(self._find(name)))
+        self._add(Responding(answering, concurrency, replies, self._scope))
 
     async def listen(
         self,
@@ -349,6 +382,9 @@ class Node:
         msg = f"queue {name!r:.80}: dead_letters={dead_letters!r:.80}: {why}"
         raise ConfigError(msg)
 
+    def _find(self, name: str) -> Address | None:
+        return self._addresses.get(name) or self._temporaries.get(name)
+
     def _add(self, address: Address) -> None:
         if address.name in self._addresses:
             msg = f"address {address.name!r}: the node has one of this name already"
@@ -366,15 +402,22 @@ class Node:
             self._attach_producer(driver, frame)
 
     def _attach_consumer(self, driver: LinkDriver, frame: Attach) -> None:
-        address = self._addresses.get(frame.source or "")
+        address: Address | None = self._addresses.get(frame.source or "")
+        if frame.dynamic:
+            address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
+            frame = replace(frame, source=address.name)
         if frame.source == STATISTICS:
             publisher: Publisher[Any] = self._statistics
         elif address is None:
             self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.source!r} here")
             return
+        elif isinstance(address, Responding):
+            text = f"{frame.source!r} takes requests: there is nothing to receive"
+            self._refuse(driver, frame, Condition.NOT_ALLOWED, text)
+            return
         else:
             publisher = address
-        stored = isinstance(address, Queue | Multicast)
+        stored = isinstance(address, Queue | Multicast | ReplyStream)
         end = LinkSubscriber(
             publisher,
             encode=_as_is if stored else encode_item,
@@ -382,18 +425,24 @@ class Node:
             settle_before_detach=False,
             fail_on_refusal=False,
             expose_errors=self._expose_errors,
-            on_finished=_nothing,
+            on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
             pack_items=DEFAULT_PACK_ITEMS,
         )
         (self._consumers if stored else self._served).add(end)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
-        link.send(_answer(frame, Role.SENDER, end.properties()))
+        answer = _answer(frame, Role.SENDER, end.properties())
+        ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
+        link.send(replace(answer, dynamic=frame.dynamic, properties={**answer.properties, **ends}))
         end.start()
 
     def _attach_producer(self, driver: LinkDriver, frame: Attach) -> None:
-        address = self._addresses.get(frame.target or "")
+        address = self._find(frame.target or "")
+        if frame.target == "" or frame.dynamic:
+            text = "this node makes addresses for receivers only, and relays no messages: attach to an address"
+            self._refuse(driver, frame, Condition.NOT_IMPLEMENTED, text)
+            return
         if address is None:
             self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.target!r} here")
             return
@@ -413,11 +462,18 @@ class Node:
         if end.window_bytes:
             driver.room_in_end = end.room_bytes
         self._producers.add(end)
+        self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
         link.send(_answer(frame, Role.RECEIVER, end.properties()))
         end.start()
+
+    def _on_consumer_gone(self, source: str, error: BaseException | None) -> None:
+        """A consumer has gone: its address knows by the cancel, unless it was made for it."""
+        self._temporaries.delete(source)
+        if error is not None:
+            logger.debug("a consumer's link ended: %s", error)
 
     @staticmethod
     def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
@@ -434,12 +490,6 @@ def _answer(frame: Attach, role: Role, properties: dict[str, Any]) -> Attach:
 
 def _as_is(encoded: bytes) -> bytes:
     return encoded
-
-
-def _nothing(error: BaseException | None) -> None:
-    """A consumer has gone; its address knows by the cancel."""
-    if error is not None:
-        logger.debug("a consumer's link ended: %s", error)
 
 
 def _log_raised(error: BaseException) -> None:

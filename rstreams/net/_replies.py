@@ -1,0 +1,102 @@
+"""What requests and replies tell each other where AMQP 1.0 has no field for it.
+
+A request says how many replies it wants, and how it is to learn that there are no more. All of it is application
+properties, which every broker passes on; a requester or responder of another library need not know them: a request
+without them gets all replies there are, and a reply without them is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rstreams.errors import Condition, RequestFailed, condition_of
+from rstreams.message import Message, encode_item
+
+REPLIES: Final = "rstreams-replies"
+"""The property of a request that says how it wants its replies: `ONE`, `STREAM` or `MARKED`."""
+
+ONE: Final = "one"
+STREAM: Final = "stream"
+"""Any number, to an address of the request's own: whoever sends there detaches after the last one."""
+MARKED: Final = "marked"
+"""Any number; the last one is marked, or a mark comes after it."""
+
+REPLY: Final = "rstreams-reply"
+"""The property of a reply that is marked: `LAST` or `END`."""
+
+LAST: Final = "last"
+END: Final = "end"
+"""This is no reply, but says that there are no more."""
+
+ERROR_CONDITION: Final = "rstreams-error-condition"
+ERROR_DESCRIPTION: Final = "rstreams-error-description"
+
+TEMPORARY: Final = "temporary-queue"
+"""What an address made for a link is to be; brokers that serve JMS clients want to hear it."""
+
+REPLY_STREAM: Final = "rstreams:reply-stream"
+"""The capability of a temporary address that has one sender, whose end is that of the receiver, too."""
+
+NO_REPLY: Final = "rstreams:no-reply"
+"""The condition that says that there was nothing to reply."""
+
+
+def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
+    """Return the reply that carries `item`, a `Message` or a value.
+
+    Errors: `ConfigError` if it cannot be encoded.
+    """
+    reply = _about(request, item if isinstance(item, Message) else Message(item))
+    if last:
+        reply = replace(reply, properties={**reply.properties, REPLY: LAST})
+    encode_item(reply)
+    return reply
+
+
+def failure_to(request: Message, error: BaseException, *, expose: bool) -> Message:
+    """Return the reply that says that there is none, and why."""
+    failed = told(error, expose=expose)
+    properties = {ERROR_CONDITION: failed.condition, ERROR_DESCRIPTION: failed.description}
+    return _about(request, Message(properties=properties))
+
+
+def end_of(request: Message) -> Message:
+    """Return the mark after the last reply."""
+    return _about(request, Message(properties={REPLY: END}))
+
+
+def told(error: BaseException, *, expose: bool) -> RequestFailed:
+    """Return what the requester hears of `error`."""
+    condition, description, _ = condition_of(error, expose=expose)
+    if condition == Condition.INTERNAL_ERROR and not expose and not isinstance(error, RequestFailed):
+        description = "the handler failed"
+    return RequestFailed(condition, description)
+
+
+def failure_of(reply: Message) -> RequestFailed | None:
+    """Return the failure that a reply tells of, if it does."""
+    condition = reply.properties.get(ERROR_CONDITION)
+    if condition is None:
+        return None
+    return RequestFailed(str(condition), str(reply.properties.get(ERROR_DESCRIPTION) or ""))
+
+
+def decoded(payload: bytes, decode: Callable[[bytes], Any]) -> tuple[Any, Exception | None]:
+    """Return the item of an encoded message, or what its decoder raised."""
+    try:
+        return decode(payload), None
+    except Exception as error:  # the user's own decoder may raise anything
+        return None, error
+
+
+def has_expired(request: Message) -> bool:
+    """Whether nobody waits for the reply any more, by this machine's clock."""
+    return request.expiry_time is not None and request.expiry_time <= datetime.now(UTC)
+
+
+def _about(request: Message, reply: Message) -> Message:
+    correlation = request.id if request.correlation_id is None else request.correlation_id
+    return replace(reply, correlation_id=correlation, address=request.reply_to, reply_to=None)

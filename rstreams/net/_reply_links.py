@@ -1,0 +1,101 @@
+"""The ends of links that do not outlive their connection: an address that was made for a link is gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rstreams.abc import Subscriber
+from rstreams.message import Message, decode_message
+from rstreams.net._replies import REPLY_STREAM, TEMPORARY
+from rstreams.net.failures import strategy_for
+from rstreams.net.links import Links
+from rstreams.protocol.frames import Attach, Lost, Role
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+
+T = TypeVar("T")
+
+Reply = tuple[Message, bytes]
+
+
+class ReplyLink(LinkSubscription[Reply]):
+    """Receives replies, and learns from the peer's attach where they are to be sent.
+
+    Attributes:
+        returns: Whether the connection that it was lost with is opened again.
+    """
+
+    def __init__(
+        self, subscriber: Subscriber[Reply], on_attached: Callable[[Attach], None], *, window: int, links: Links
+    ) -> None:
+        """Hand over to `subscriber`; `on_attached` hears the peer's attach, before the subscriber hears anything."""
+        super().__init__(
+            subscriber,
+            decode=_decode,
+            window=window,
+            on_raised=subscriber.on_error,
+            on_failure=strategy_for("reject", "", links.dead_letters_to),
+            renews_at_zero=links.dialect.renews_at_zero,
+            answers_drain=links.dialect.answers_drain,
+            label="link for replies",
+        )
+        self.returns = False
+        self._on_attached = on_attached
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer has made the address, unless this is a refusal."""
+        if not frame.refuses:
+            self._on_attached(frame)
+        super().on_attach(frame)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The address is gone, if it was ever made."""
+        self.returns = frame.returns and self._link is not None
+        super().on_lost(Lost(frame.error) if self.returns else frame)
+
+
+class RequestLink(LinkSubscriber[T]):
+    """Sends requests, which name an address that is gone with the connection: they are not sent again."""
+
+    def __init__(self, *args: Any, on_attached: Callable[[Attach], None], **options: Any) -> None:  # noqa: ANN401
+        """Send as `LinkSubscriber`; `on_attached` hears that the peer takes requests."""
+        super().__init__(*args, **options)
+        self.returns = False
+        self._on_attached = on_attached
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer takes requests, unless this is a refusal."""
+        super().on_attach(frame)
+        if not frame.refuses:
+            self._on_attached(frame)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The link is gone for good, if there was one."""
+        self.returns = frame.returns and self._link is not None
+        super().on_lost(Lost(frame.error) if self.returns else frame)
+
+
+def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streamed: bool = False) -> None:
+    """Attach a link for replies.
+
+    Args:
+        links: Of the connection.
+        end: This side's end of it.
+        address: Where they come to; None: an address that the peer makes.
+        streamed: Whether the link is for the replies to one request.
+
+    Errors: `ConfigError` for an address that the peer's dialect has no word for.
+    """
+    name = links.new_name()
+    if address is not None:
+        place = links.dialect.source(address)
+        frame = Attach(name, Role.RECEIVER, place.address, "", capabilities=place.capabilities)
+    else:
+        wishes = (TEMPORARY, REPLY_STREAM) if streamed else (TEMPORARY,)
+        frame = Attach(name, Role.RECEIVER, "", "", dynamic=True, capabilities=wishes)
+    links.carrier.attach(end, frame)  # no stream of the user's: `drain_and_close` must not complete it
+
+
+def _decode(payload: bytes) -> Reply:
+    return decode_message(payload), payload

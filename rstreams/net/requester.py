@@ -1,0 +1,442 @@
+"""A requester: requests to one address, and a link of its own on which the replies come.
+
+Theory of operation. A request names the address for its reply, which the peer has made for this side's link and which
+is gone with the connection. So the two links, one for requests and one for replies, are a route that lives as long as
+one connection. When that is lost and returns, the next route is opened; what was under way on the old one fails, or is
+asked again on the new one if that was allowed.
+
+Credit for replies is one for each request that waits: what nobody waits for any more uses one up, which is given anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, TypeVar
+
+import trio
+
+from rstreams._subscription import ENDED
+from rstreams._times import require_seconds
+from rstreams.abc import Subscription
+from rstreams.errors import (
+    Condition,
+    ConfigError,
+    DeliveryFailed,
+    LinkDetached,
+    RequestFailed,
+    RStreamsError,
+    SessionEnded,
+    StreamTimeout,
+)
+from rstreams.message import Message, MessageId, encode_item
+from rstreams.net._names import check_name
+from rstreams.net._replies import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
+from rstreams.net._reply_links import Reply, ReplyLink, RequestLink, attach_replies
+from rstreams.net.links import Links
+from rstreams.net.reply_stream import ReplyPublisher
+from rstreams.net.sender import Receipt, Sender
+from rstreams.protocol.credit import check_window
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.runtime.scope import open_nursery
+from rstreams.stream import Stream
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT_S: Final = 30.0
+DEFAULT_MAX_IN_FLIGHT: Final = 256
+
+_MAX_TTL_S: Final = (2**32 - 1) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions(Generic[T]):
+    """What `Connection.requester` was asked for, checked."""
+
+    address: str
+    decode: Callable[[bytes], T]
+    timeout_s: float
+    max_in_flight: int
+    reply_address: str | None
+    capabilities: tuple[str, ...]
+
+
+class Requester(Generic[T]):
+    """Sends requests to one address and waits for their replies; made by `Connection.requester`.
+
+    Attributes:
+        address: The peer's name for where requests go.
+        late: Replies that nobody waited for any more: accepted, counted and dropped.
+
+    Context: Any task of the connection's trio run; several may ask at the same time.
+    """
+
+    def __init__(self, links: Links, nursery: trio.Nursery, options: RequestOptions[T]) -> None:
+        """Open the first route; the tasks that send for streams live in `nursery`."""
+        self.address = options.address
+        self.late = 0
+        self._links = links
+        self._nursery = nursery
+        self._options = options
+        self._free = trio.Semaphore(options.max_in_flight)
+        self._prefix = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
+        self._over: BaseException | None = None
+        self._route = _Route(self, links, options)
+
+    def __repr__(self) -> str:
+        """Return where it sends to."""
+        return f"<rstreams requester of {self.address!r}>"
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their reply."""
+        return len(self._route.pending)
+
+    async def request(
+        self,
+        item: Any,  # noqa: ANN401 - a `Message`, or any value AMQP carries
+        *,
+        timeout_s: float | None = None,
+        retry_lost: bool = False,
+    ) -> T:
+        """Send a request and return what the reply to it carries.
+
+        Args:
+            item: A `Message`, or a value that becomes a message's body. A message keeps its id, if it has one; its
+                address for replies and its correlation id are set.
+            timeout_s: How long it may take, in seconds, waiting for its turn included; None: as the requester's. The
+                request tells its ttl and when it expires, unless it does so already.
+            retry_lost: Whether it may be asked twice: if the connection is lost and returns, it is sent again.
+
+        Errors: `StreamTimeout` when the time is over; a reply that comes later is dropped and counted.
+            `RequestFailed` with what the responder says; `DeliveryFailed` if the peer does not take the request;
+            what `decode` raises; `ConfigError` if it cannot be encoded, or its id is that of another one under way;
+            `ConnectionLost`, or what else ended the links. The request may have been worked on, but for a
+            `ConfigError`.
+        Cancels: Nobody waits for the reply any more; the request is not taken back.
+        """
+        if timeout_s is None:
+            timeout_s = self._options.timeout_s
+        else:
+            require_seconds("request", "timeout_s", timeout_s)
+        message, key = self._prepared(item, {REPLIES: ONE})
+        deadline = trio.current_time() + timeout_s
+        with trio.move_on_at(deadline):
+            async with self._free:
+                return await self._ask(message, key, deadline, retry_lost=retry_lost)
+        msg = f"the request to {self.address!r} has had no reply within {timeout_s:g} s"
+        raise StreamTimeout(msg)
+
+    def stream(
+        self,
+        item: Any,  # noqa: ANN401 - likewise
+        *,
+        window: int = 256,
+        reply_address: str | None = None,
+    ) -> Stream[T]:
+        """Return the stream of the replies to a request, which is sent for each subscription.
+
+        Each subscription has a link and an address of its own for the replies.
+
+        Args:
+            item: As for `request`.
+            window: The most replies granted, buffered and unsettled together.
+            reply_address: The address of a queue for this stream alone, where the peer makes none for a link.
+
+        Credit: What the subscriber asks for. A responder that sends straight to the link (`Node.respond`, or
+            `Connection.respond` through a node) is asked for no more than that. A broker's queue between the two is
+            filled as far as the broker lets it be. Through a queue the end takes a message, and so one unit of demand:
+            the stream completes when the subscriber asks for one more than there are.
+        Errors: `on_error` with `RequestFailed` as the responder says, `DeliveryFailed` if the peer does not take the
+            request, `ConfigError`, and what ended the links; without an end if the responder does not know what a
+            stream is. There is no time limit: see `Stream.timeout`.
+        Cancels: The link and its address; a responder that sends there is told so.
+        """
+        self._prepared(item, {})  # what cannot be encoded is told here
+        check_window(window)
+        if reply_address is not None:
+            check_name("reply_address", reply_address, "an address")
+        replies = ReplyPublisher(self, self._links, item, self._options.decode, window=window, address=reply_address)
+        return Stream(replies)
+
+    def close(self) -> None:
+        """End both links; requests that wait fail."""
+        if self._over is None:
+            self._over = RStreamsError(f"the requester of {self.address!r} is closed")
+        self._route.end(self._over, returns=False)
+
+    async def opened(self) -> None:
+        """Wait until the peer takes requests and has an address for replies."""
+        await self._open_route()
+
+    def count_late(self) -> None:
+        """Count a reply that nobody waits for."""
+        self.late += 1
+
+    # what routes and streams call
+
+    def start_sending(
+        self, item: object, reply_to: str, wants: str, on_failed: Callable[[BaseException], None]
+    ) -> MessageId:
+        """Send a request whose replies come to `reply_to`; return its id, as which they are known."""
+        message, key = self._prepared(item, {REPLIES: wants})
+        self._nursery.start_soon(self._send, replace(message, reply_to=reply_to), on_failed)
+        return key
+
+    def route_ended(self, route: _Route[T], error: BaseException, *, returns: bool) -> None:
+        """Open the next route, if there is to be one."""
+        # A session that is ended for a link it refuses takes the other one with it, and would again and again.
+        refused = isinstance(error, SessionEnded) and not route.was_open
+        if self._over is None and returns and not refused:
+            self._route = _Route(self, self._links, self._options)
+        elif self._over is None:
+            self._over = error
+
+    def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
+        message = item if isinstance(item, Message) else Message(item)
+        key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
+        message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
+        encode_item(message)
+        return message, key
+
+    async def _open_route(self) -> _Route[T]:
+        while self._over is None:
+            route = self._route
+            await route.settled.wait()
+            if route.ended is None:
+                return route
+        raise self._over
+
+    async def _ask(self, message: Message, key: MessageId, deadline: float, *, retry_lost: bool) -> T:
+        while True:
+            route = await self._open_route()
+            pending = route.expect(key)
+            try:
+                request = _expiring(replace(message, reply_to=route.reply_to), deadline - trio.current_time())
+                try:
+                    receipt = await route.sender.submit(request)
+                except RStreamsError:
+                    if route.ended is None:
+                        raise
+                    continue  # it was not sent: the next route may
+                receipt.when_settled(pending.on_settled)
+                await pending.came.wait()
+            finally:
+                route.forget(key)
+            if not pending.lost or not retry_lost:
+                return pending.result()
+
+    async def _send(self, message: Message, on_failed: Callable[[BaseException], None]) -> None:
+        try:
+            while True:
+                route = await self._open_route()
+                try:
+                    receipt = await route.sender.submit(message)
+                except RStreamsError:
+                    if route.ended is None:
+                        raise
+                else:
+                    break
+        except RStreamsError as error:
+            on_failed(error)
+        except trio.Cancelled:
+            on_failed(RStreamsError(f"the requester of {self.address!r} is closed"))
+            raise
+        else:
+            receipt.when_settled(lambda receipt: _on_refused(receipt, on_failed))
+
+
+class _Pending(Generic[T]):
+    """A request that waits for its reply."""
+
+    __slots__ = ("_error", "_item", "came", "lost")
+
+    def __init__(self) -> None:
+        self.came = trio.Event()
+        self.lost = False
+        self._item: Any = None
+        self._error: BaseException | None = None
+
+    def finish(self, item: T | None, error: BaseException | None, *, lost: bool = False) -> None:
+        if not self.came.is_set():
+            self._item, self._error, self.lost = item, error, lost
+            self.came.set()
+
+    def on_settled(self, receipt: Receipt) -> None:
+        _on_refused(receipt, lambda error: self.finish(None, error))
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        item: T = self._item
+        return item
+
+
+class _Route(Generic[T]):
+    """The two links of a requester while one connection lasts; the subscriber of the replies."""
+
+    def __init__(self, requester: Requester[T], links: Links, options: RequestOptions[T]) -> None:
+        self.settled = trio.Event()  # whether it is open is known
+        self.was_open = False
+        self.ended: BaseException | None = None
+        self.pending: dict[MessageId, _Pending[T]] = {}
+        self.reply_to = ""
+        self.sender = Sender(options.address)
+        self._requester = requester
+        self._decode = options.decode
+        self._reply_address = options.reply_address
+        self._links = links
+        self._to_come = 2  # links
+        self._asked = 0
+        self._subscription: Subscription = ENDED
+        self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
+        self._requests = RequestLink[bytes](
+            self.sender,
+            encode=bytes,
+            settlement=Settlement.AT_LEAST_ONCE,
+            settle_before_detach=True,
+            fail_on_refusal=False,
+            expose_errors=False,
+            on_finished=self._on_requests_finished,
+            on_attached=self._on_attached,
+        )
+        attach_replies(links, self._replies, options.reply_address)
+        place = links.dialect.target(options.address)
+        capabilities = options.capabilities or place.capabilities
+        frame = Attach(links.new_name(), Role.SENDER, "", place.address, capabilities=capabilities)
+        links.carrier.attach(self._requests, frame)
+
+    def expect(self, key: MessageId) -> _Pending[T]:
+        """Let one more reply come."""
+        if key in self.pending:
+            msg = f"request(Message(id={key!r:.80})): a request with this id is under way already"
+            raise ConfigError(msg)
+        pending = self.pending[key] = _Pending[T]()
+        self._ask_for_replies()
+        return pending
+
+    def forget(self, key: MessageId) -> None:
+        """Wait for a reply no more."""
+        self.pending.pop(key, None)
+
+    def end(self, error: BaseException, *, returns: bool) -> None:
+        """Give up: what waits fails."""
+        if self.ended is not None:
+            return
+        self.ended = error
+        pending, self.pending = self.pending, {}
+        for each in pending.values():
+            each.finish(None, error, lost=True)
+        self.settled.set()
+        self.sender.complete()
+        self._replies.cancel()
+        self._requester.route_ended(self, error, returns=returns)
+
+    # the links call these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """The link for replies is attached."""
+        self._subscription = subscription
+
+    def on_next(self, item: Reply) -> None:
+        """Hand a reply to its request."""
+        message, payload = item
+        self._asked -= 1
+        correlation = message.correlation_id
+        pending = None if correlation is None else self.pending.pop(correlation, None)
+        if pending is None:
+            self._requester.count_late()
+        else:
+            failed: Exception | None = failure_of(message)
+            result: Any = None
+            if failed is None and message.properties.get(REPLY) == END:
+                failed = RequestFailed(NO_REPLY, "the responder had nothing to reply")
+            elif failed is None:
+                result, failed = decoded(payload, self._decode)
+            pending.finish(result, failed)
+        self._ask_for_replies()
+
+    def on_error(self, error: BaseException) -> None:
+        """No more replies."""
+        self.end(error, returns=self._replies.returns)
+
+    def on_complete(self) -> None:
+        """No more replies, and no reason."""
+        text = "the peer ended the link for replies"
+        self.on_error(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))
+
+    def _on_reply_address(self, frame: Attach) -> None:
+        address = self._reply_address
+        self.reply_to = (frame.source or "") if address is None else self._links.dialect.target(address).address
+        if self.reply_to:
+            self._on_attached(frame)
+        else:
+            text = "the peer has made no address for replies; reply_address= names one"
+            self.end(LinkDetached(Condition.NOT_IMPLEMENTED.value, text), returns=False)
+
+    def _on_attached(self, _frame: Attach) -> None:
+        self._to_come -= 1
+        if not self._to_come and self.ended is None:
+            self.was_open = True
+            self.settled.set()
+
+    def _on_requests_finished(self, error: BaseException | None) -> None:
+        self.sender.on_finished(error)
+        if error is None:
+            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the peer ended the link for requests")
+        self.end(error, returns=self._requests.returns)
+
+    def _ask_for_replies(self) -> None:
+        more = len(self.pending) - self._asked
+        if more > 0:
+            self._asked += more
+            self._subscription.request(more)
+
+
+@asynccontextmanager
+async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncIterator[Requester[T]]:
+    """Open a requester for an `async with` block; see `Connection.requester`."""
+    error = links.elsewhere(f"requester({options.address!r})")
+    if error is not None:
+        raise error
+    async with open_nursery() as nursery:
+        requester = Requester(links, nursery, options)
+        try:
+            await requester.opened()
+            yield requester
+        finally:
+            requester.close()
+            nursery.cancel_scope.cancel()
+
+
+def check_max_in_flight(count: int) -> int:
+    """Return `count` if it can limit the requests under way.
+
+    Errors: `ConfigError` if not.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        msg = f"requester(max_in_flight={count!r}): it must be 1 or more requests"
+        raise ConfigError(msg)
+    return count
+
+
+def _expiring(message: Message, left_s: float) -> Message:
+    """Return the message that says when nobody waits for its reply any more."""
+    left_s = max(left_s, 0.0)
+    if message.ttl_s is None and left_s <= _MAX_TTL_S:
+        message = replace(message, ttl_s=math.ceil(left_s * 1000) / 1000)
+    if message.expiry_time is None and left_s <= _MAX_TTL_S:
+        message = replace(message, expiry_time=datetime.now(UTC) + timedelta(seconds=left_s))
+    return message
+
+
+def _on_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
+    """Tell of a request that the peer does not take; what ended its link is told by that."""
+    if isinstance(receipt.error, DeliveryFailed):
+        tell(receipt.error)

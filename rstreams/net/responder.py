@@ -1,0 +1,129 @@
+"""The client's way of replies to those who asked: a sender for each address, kept for a while."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from rstreams.errors import RStreamsError
+from rstreams.message import Message, encode_item
+from rstreams.net.dialects import Place
+from rstreams.net.links import Links, Sending
+from rstreams.net.sender import Sender
+from rstreams.protocol.frames import Settlement
+from rstreams.stream import Stream
+
+logger = logging.getLogger("rstreams.net")
+
+MAX_SENDERS: Final = 64
+"""The most links for replies that are kept while nothing is sent on them."""
+
+IDLE_S: Final = 60.0
+"""How long such a link is kept."""
+
+REPLY_TIMEOUT_S: Final = 30.0
+"""How long one reply may wait for its requester to take it."""
+
+
+class _Open:
+    """A sender to one address, and who uses it."""
+
+    def __init__(self, sender: Sender, sending: Sending) -> None:
+        self.sender = sender
+        self.sending = sending
+        self.users = 0
+        self.used_at = 0.0
+
+
+class ReplySenders:
+    """Sends replies to any number of addresses: the `Way` of a client.
+
+    Addresses are as the peer names them, and in no dialect.
+    """
+
+    def __init__(self, links: Links) -> None:
+        """Send over `links`."""
+        self._links = links
+        self._open: OrderedDict[str, _Open] = OrderedDict()  # the one used last at the end
+
+    async def send(self, address: str, reply: Message) -> None:
+        """Send one reply; see `Way`."""
+        try:
+            with trio.fail_after(REPLY_TIMEOUT_S):
+                async with self._sender(address) as sender:
+                    await sender.send(reply)
+        except (RStreamsError, trio.TooSlowError) as error:
+            logger.debug("a reply to %r could not be sent: %s", address, error)
+
+    async def send_all(self, address: str, replies: Stream[Message]) -> None:
+        """Send replies on a link of their own, as the requester asks for them; see `Way`."""
+        sending = self._links.send(
+            f"respond: replies to {address!r}",
+            address,
+            replies,
+            encode=encode_item,
+            settlement=Settlement.AT_LEAST_ONCE,
+            fail_on_refusal=True,
+            place=Place(address),
+        )
+        try:
+            await sending.finished.wait()
+        except trio.Cancelled:
+            sending.end.abort()
+            raise
+        if sending.error is not None:
+            logger.debug("the replies to %r ended: %s", address, sending.error)
+
+    def close(self) -> None:
+        """Detach every link."""
+        while self._open:
+            self._open.popitem()[1].sender.complete()
+
+    @asynccontextmanager
+    async def _sender(self, address: str) -> AsyncIterator[Sender]:
+        entry = self._open.get(address) or self._attach(address)
+        self._open.move_to_end(address)
+        entry.users += 1
+        try:
+            yield entry.sender
+        finally:
+            entry.users -= 1
+            entry.used_at = trio.current_time()
+            self._close_idle()
+
+    def _attach(self, address: str) -> _Open:
+        sender = Sender(address)
+
+        def on_finished(error: BaseException | None) -> None:
+            sender.on_finished(error)
+            if self._open.get(address) is entry:
+                del self._open[address]
+
+        sending = self._links.send(
+            f"respond: replies to {address!r}",
+            address,
+            sender,
+            encode=bytes,
+            settlement=Settlement.AT_LEAST_ONCE,
+            fail_on_refusal=False,
+            place=Place(address),
+            on_finished=on_finished,
+        )
+        sending.leave = sender.complete  # type: ignore[method-assign]
+        entry = self._open[address] = _Open(sender, sending)
+        return entry
+
+    def _close_idle(self) -> None:
+        now, spare = trio.current_time(), len(self._open) - MAX_SENDERS
+        for address, entry in list(self._open.items()):
+            if spare <= 0 and entry.used_at + IDLE_S > now:
+                break
+            if not entry.users:
+                del self._open[address]
+                entry.sender.complete()
+                spare -= 1

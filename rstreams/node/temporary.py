@@ -1,0 +1,188 @@
+"""Addresses that a node makes for a link, private to it: they are there until that link is gone."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, TypeAlias
+
+from rstreams._demand import add_demand, demand_error, take_demand
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.errors import Condition, LinkDetached
+from rstreams.node.queue import Queue
+from rstreams.operators._stage import resume, suspend
+from rstreams.protocol.receiver import LinkSubscription
+
+CAPACITY = 1024
+"""The most replies that are stored for one requester, and granted to those who send them."""
+
+
+class ReplyStream:
+    """The replies to one request: what one sender sends to the one receiver, whose demand is the sender's credit.
+
+    Nothing is stored here. The first sender to come is the one; others get no credit. When it has ended, so has the
+    receiver: completed, or with its error.
+
+    Attributes:
+        name: The address.
+
+    Demand: Passed up unchanged.
+    Errors: Passed on.
+    Cancels: Every sender.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._subscriber: Subscriber[bytes] | None = None
+        self._senders: list[_Sender] = []
+        self._demand = 0
+        self._ended = False
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Hand over to `subscriber`, the one there is."""
+        require_subscriber(subscriber)
+        if self._subscriber is not None:
+            text = f"{self.name!r} has its receiver"
+            subscribe_failed(subscriber, LinkDetached(Condition.RESOURCE_LOCKED.value, text))
+            return
+        self._subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - what comes twice is sent twice
+        """Return the subscriber for one sender's link."""
+        return _Sender(self)
+
+    # as the receiver's subscription
+
+    def request(self, n: int) -> None:
+        """Ask the sender, now or when it has come."""
+        error = demand_error(n)
+        if error is not None:
+            self.end(error)
+            return
+        self._demand = add_demand(self._demand, n)
+        if self._senders:
+            self._source.request(n)
+
+    def cancel(self) -> None:
+        """End every sender."""
+        self._ended = True
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            sender.subscription.cancel()
+
+    def hold(self) -> Hold:
+        """Take a hold on the reply in hand, which is the sender's."""
+        return self._source.hold() if self._senders else NO_HOLD
+
+    def suspend(self) -> None:
+        """Withdraw credit of the sender."""
+        suspend(self._source)
+
+    def resume(self) -> None:
+        """Grant it again."""
+        resume(self._source)
+
+    # senders call these
+
+    def join(self, sender: _Sender) -> None:
+        """Let a sender send, if it is the first."""
+        if self._ended:
+            sender.subscription.cancel()
+            return
+        self._senders.append(sender)
+        if len(self._senders) == 1 and self._demand:
+            sender.subscription.request(self._demand)
+
+    def take(self, encoded: bytes) -> None:
+        """Hand a reply over."""
+        if not self._ended and self._subscriber is not None:
+            self._demand = take_demand(self._demand, 1)
+            self._subscriber.on_next(encoded)
+
+    def leave(self, sender: _Sender, error: BaseException | None) -> None:
+        """End with the sender, if it was the one."""
+        if sender in self._senders:
+            first = self._senders[0] is sender
+            self._senders.remove(sender)
+            if first:
+                self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the receiver, and the senders there are."""
+        if self._ended:
+            return
+        self.cancel()
+        if self._subscriber is not None:
+            if error is None:
+                self._subscriber.on_complete()
+            else:
+                self._subscriber.on_error(error)
+
+    @property
+    def _source(self) -> Subscription:
+        return self._senders[0].subscription if self._senders else ENDED
+
+
+class _Sender:
+    """One sender's end of a `ReplyStream`."""
+
+    __slots__ = ("_address", "subscription")
+
+    def __init__(self, address: ReplyStream) -> None:
+        self._address = address
+        self.subscription: Subscription = ENDED
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.subscription is not ENDED:
+            subscription.cancel()
+            return
+        self.subscription = subscription
+        self._address.join(self)
+
+    def on_next(self, item: bytes) -> None:
+        self._address.take(item)
+
+    def on_error(self, error: BaseException) -> None:
+        self._address.leave(self, error)
+
+    def on_complete(self) -> None:
+        self._address.leave(self, None)
+
+
+Temporary: TypeAlias = Queue | ReplyStream
+
+
+class Temporaries:
+    """The temporary addresses of a node."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Temporary, list[LinkSubscription[Any]]]] = {}
+
+    def make(self, *, streamed: bool) -> Temporary:
+        """Make an address: a queue, or one for the replies to a single request."""
+        name = f"temporary/{uuid.uuid4()}"
+        address: Temporary = ReplyStream(name) if streamed else Queue(name, CAPACITY)
+        self._made[name] = (address, [])
+        return address
+
+    def get(self, name: str) -> Temporary | None:
+        """Return an address, if it is there."""
+        made = self._made.get(name)
+        return None if made is None else made[0]
+
+    def sends(self, name: str, end: LinkSubscription[Any]) -> None:
+        """Remember a link that sends to an address, if that is one of these."""
+        if name in self._made:
+            ends = self._made[name][1]
+            ends[:] = [each for each in ends if not each.ended]
+            ends.append(end)
+
+    def delete(self, name: str) -> None:
+        """Delete an address, and end the links that send there."""
+        made = self._made.pop(name, None)
+        if made is not None:
+            for end in made[1]:
+                end.cancel()
