@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, skip_value
 from rstreams._codec.encode import NULL, encode_fields, encode_value
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
+from rstreams.errors import ConfigError
 from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT, MAX_TEXT
 
 DELIVERY_COUNT: Final = "x-opt-rstreams-delivery-count"
@@ -82,6 +83,14 @@ def dead_letter(encoded: bytes, reason: str, address: str, failures: int) -> byt
         added = {name: encode_value(value) for name, value in annotations.items()}
         return with_annotations(_without_lifetime(encoded), added)
     except Malformed:
+        return encoded
+
+
+def annotated(encoded: bytes, annotations: Mapping[str, Any]) -> bytes:
+    """Return the message with more annotations; what is no message, or cannot be annotated, stays as it is."""
+    try:
+        return with_annotations(encoded, {str(name): encode_value(value) for name, value in annotations.items()})
+    except (*Malformed, ConfigError):
         return encoded
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from rstreams._codec.annotations import with_annotations
-from rstreams._codec.decode import Malformed
-from rstreams._codec.encode import encode_value
 from rstreams._demand import UNBOUNDED, add_demand, demand_error
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._subscription import require_subscriber
@@ -18,7 +14,7 @@ from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.message import with_delivery_count
 from rstreams.node._address import Producer, check_capacity, check_name, hand_over
-from rstreams.node._lifetime import Clock, dead_letter
+from rstreams.node._lifetime import Clock, annotated, dead_letter
 from rstreams.node._outlet import Outlet
 from rstreams.node._room import Room
 from rstreams.node._seen import DEFAULT_PRODUCERS, DropSeen, Seen
@@ -79,11 +75,11 @@ class Queue:
         self._outlet = None if dead_letters is None else Outlet(dead_letters, self._buried)
         self._clock = clock or Clock()
         self._on_deadline = on_deadline
-        self._deadlines: list[tuple[float, int, _Message]] = []  # a heap, with some that have gone
+        self._deadlines: list[tuple[float, int, _Lasting]] = []  # a heap, with some that have gone
         self._lasting = 0  # those of them that have not
         self._tombs = 0  # messages among the fresh and the returned ones that have gone
         self._room = Room(check_capacity("queue", name, capacity))
-        self._fresh: deque[bytes | _Message] = deque()  # a message of its own only if it can be too old
+        self._fresh: deque[bytes | _Lasting] = deque()  # a message of its own only if it can be too old
         self._returned: list[_Message] = []  # a heap: all of them came before all that are fresh
         self._consumers: dict[_Consumer, None] = {}
         self._takers: deque[_Consumer] = deque()  # with demand, not suspended; whose turn is next in front
@@ -167,8 +163,8 @@ class Queue:
                 self._tombs += 1
                 self._expire(message)
         if self._tombs > 64 + (len(self._fresh) + len(self._returned)) // 2:
-            self._fresh = deque(each for each in self._fresh if not (type(each) is _Message and each.gone))
-            self._returned = [each for each in self._returned if not each.gone]
+            self._fresh = deque(each for each in self._fresh if not (isinstance(each, _Lasting) and each.gone))
+            self._returned = [each for each in self._returned if not (isinstance(each, _Lasting) and each.gone)]
             heapq.heapify(self._returned)
             self._tombs = 0
         self._room.serve()
@@ -181,8 +177,10 @@ class Queue:
     def _receive(self, producer: Producer, encoded: bytes) -> None:
         self._room.store(producer)
         self._enqueued += 1
-        deadline = math.inf if encoded[2:3] > b"s" else self._clock.deadline(encoded)
-        self._fresh.append(encoded if deadline == math.inf else self._lasting_message(encoded, deadline))
+        if encoded[2:3] > b"s" or (deadline := self._clock.deadline(encoded)) == math.inf:  # 0x73: the properties
+            self._fresh.append(encoded)
+        else:
+            self._fresh.append(self._lasting_message(encoded, deadline))
         self._dispatch()
         self._room.top_up(producer)
 
@@ -216,7 +214,8 @@ class Queue:
         message = delivery.message
         if error is None and not released:
             self._accepted += 1
-            self._forget(message)
+            if type(message) is not _Message:
+                self._forget(message)
             self._room.free(1)
         else:
             outcome = RELEASED if error is None else outcome_of(error)
@@ -246,7 +245,13 @@ class Queue:
         try:
             while passed < len(takers) and (self._returned or self._fresh):
                 consumer = takers.popleft()
-                message = self._next_for(consumer)
+                message: _Message | None
+                if not self._returned and type(fresh := self._fresh[0]) is bytes:  # as most are
+                    self._fresh.popleft()
+                    self._sequence += 1
+                    message = _Message(self._sequence, fresh)
+                else:
+                    message = self._next_for(consumer)
                 if message is None:  # what there is has been given back by this one for others
                     takers.append(consumer)
                     passed += 1
@@ -270,26 +275,27 @@ class Queue:
             message = heapq.heappop(returned)
             if message.undeliverable_to is not None and consumer in message.undeliverable_to:
                 others.append(message)
-            elif self._lives(message):
+            elif not isinstance(message, _Lasting) or self._lives(message):
                 found = message
         for message in others:
             heapq.heappush(returned, message)
         while found is None and fresh:
             entry = fresh.popleft()
             self._sequence += 1
-            if not isinstance(entry, _Message):
+            if not isinstance(entry, _Lasting):
                 return _Message(self._sequence, entry)
             entry.sequence = self._sequence
             if self._lives(entry):
                 found = entry
         return found
 
-    def _lives(self, message: _Message) -> bool:
+    def _lives(self, message: _Lasting) -> bool:
         """Tell whether a message that has been taken out has not expired, now or before."""
         if message.gone:
             self._tombs -= 1
             return False
-        if message.deadline != math.inf and message.deadline <= self._clock.now():
+        message.ready = False
+        if message.deadline <= self._clock.now():
             self._expire(message)
             return False
         return True
@@ -297,7 +303,6 @@ class Queue:
     def _hand_over(self, consumer: _Consumer, message: _Message) -> None:
         """Give `message` to `consumer`; without a hold it is accepted when `on_next` returns."""
         self._delivered += 1
-        message.ready = False
         consumer.message = message
         error = hand_over(consumer.subscriber, _redelivered(message), self.name, consumer.cancel)
         consumer.message = None
@@ -309,7 +314,8 @@ class Queue:
                 delivery.cut(error)
         elif error is None:
             self._accepted += 1
-            self._forget(message)
+            if type(message) is not _Message:
+                self._forget(message)
             self._room.free(1)
         else:
             self._give_back(message, FAILED, consumer)
@@ -322,7 +328,7 @@ class Queue:
             self._modified += 1
             message.failures += outcome.delivery_failed
             if outcome.annotations:
-                message.encoded = _annotated(message.encoded, outcome.annotations)
+                message.encoded = annotated(message.encoded, outcome.annotations)
             if outcome.undeliverable_here and not consumer.ended:
                 others = message.undeliverable_to or ()
                 message.undeliverable_to = {*(each for each in others if not each.ended), consumer}
@@ -330,14 +336,15 @@ class Queue:
                 self._exhausted += 1
                 self._bury(message, f"exhausted: {message.failures} attempts to deliver it have failed")
                 return
-        message.ready = True
-        if self._lives(message):
+        if not isinstance(message, _Lasting) or self._lives(message):
             heapq.heappush(self._returned, message)
+            if isinstance(message, _Lasting):
+                message.ready = True
 
     # how messages leave without a consumer's word
 
-    def _lasting_message(self, encoded: bytes, deadline: float) -> _Message:
-        message = _Message(0, encoded, deadline)
+    def _lasting_message(self, encoded: bytes, deadline: float) -> _Lasting:
+        message = _Lasting(encoded, deadline)
         earlier = deadline < self.next_deadline
         heapq.heappush(self._deadlines, (deadline, self._enqueued, message))
         self._lasting += 1
@@ -367,7 +374,7 @@ class Queue:
 
     def _forget(self, message: _Message) -> None:
         """Count a message as gone, and with it its deadline."""
-        if message.deadline == math.inf:
+        if not isinstance(message, _Lasting):
             return
         message.gone = True
         message.encoded = b""
@@ -386,14 +393,6 @@ def _check_max_deliveries(name: str, max_deliveries: int | None) -> float:
     return max_deliveries
 
 
-def _annotated(encoded: bytes, annotations: Mapping[str, Any]) -> bytes:
-    """Return the message with more annotations; what is no message, or cannot be annotated, stays as it is."""
-    try:
-        return with_annotations(encoded, {str(name): encode_value(value) for name, value in annotations.items()})
-    except (*Malformed, ConfigError):
-        return encoded
-
-
 def _redelivered(message: _Message) -> bytes:
     """Return the message as it goes out, with the failed attempts in its header."""
     if not message.failures:
@@ -407,19 +406,28 @@ def _redelivered(message: _Message) -> bytes:
 class _Message:
     """A message that has been handed over, or has a deadline; its sequence number is its place in the queue."""
 
-    __slots__ = ("deadline", "encoded", "failures", "gone", "ready", "sequence", "undeliverable_to")
+    __slots__ = ("encoded", "failures", "sequence", "undeliverable_to")
 
-    def __init__(self, sequence: int, encoded: bytes, deadline: float = math.inf) -> None:
+    def __init__(self, sequence: int, encoded: bytes) -> None:
         self.sequence = sequence
         self.encoded = encoded
-        self.deadline = deadline
         self.failures = 0
-        self.ready = True
-        self.gone = False  # known only of those that have a deadline
         self.undeliverable_to: set[_Consumer] | None = None
 
     def __lt__(self, other: _Message) -> bool:
         return self.sequence < other.sequence
+
+
+class _Lasting(_Message):
+    """A message that can be too old; it is known whether it is `ready`, or at a consumer, or has gone."""
+
+    __slots__ = ("deadline", "gone", "ready")
+
+    def __init__(self, encoded: bytes, deadline: float) -> None:
+        super().__init__(0, encoded)
+        self.deadline = deadline
+        self.ready = True
+        self.gone = False
 
 
 class _Delivery(SharedHold):

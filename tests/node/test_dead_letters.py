@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstreams import Delivery, Message, Node, Stream
@@ -257,6 +257,7 @@ def test_what_has_gone_is_not_remembered_for_its_deadline() -> None:
     check_laws(other)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(["send", "wait", "take", "give", "fail", "accept"]), st.integers(1, 9))))
 def test_whatever_happens_the_laws_hold(actions: list[tuple[str, int]]) -> None:
     time = Time()
@@ -287,6 +288,7 @@ def test_whatever_happens_the_laws_hold(actions: list[tuple[str, int]]) -> None:
         assert now.dead_lettered + now.leaving == now.rejected + now.exhausted + now.expired
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=60))
 def test_what_is_no_message_is_stored_and_buried_as_it_is(data: bytes) -> None:
     time = Time()
@@ -316,6 +318,7 @@ MESSAGES = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(MESSAGES, st.integers(0, 3))
 def test_a_dead_letter_is_the_message_but_for_its_lifetime(message: Message, failures: int) -> None:
     encoded = encode_item(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstreams.abc import NO_HOLD, Hold
@@ -20,6 +20,7 @@ from rstreams.testing import ManualPublisher, ProbeSubscriber
 RUNS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)), max_size=12)
 
 
+@settings(max_examples=40)
 @given(st.lists(RUNS, min_size=1, max_size=4), st.data())
 def test_whatever_is_lost_each_is_stored_once_and_in_order(producers: list[Any], data: st.DataObject) -> None:
     seen = Seen()
@@ -66,6 +67,7 @@ MESSAGES = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(MESSAGES, st.text("abcdé", min_size=1, max_size=60), st.integers(0, 2**63 - 1))
 def test_a_stamp_is_read_as_it_was_written_and_nothing_else_changes(item: Any, producer: str, number: int) -> None:  # noqa: ANN401
     stamper = Stamper(producer, number)
@@ -81,6 +83,7 @@ def test_a_stamp_is_read_as_it_was_written_and_nothing_else_changes(item: Any, p
     assert read_message_id(encoded) == before.id
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=100))
 def test_what_is_no_message_has_no_stamp_and_no_id(data: bytes) -> None:
     assert read_stamp(data) is None
