@@ -229,7 +229,10 @@ class LinkDriver:
             return
         self._engine.flush()  # what is settled makes room for the credit, so the peer must hear of it first (law 2)
         lib.pn_link_set_drain(pointer, frame.drain)
-        lib.pn_link_flow(pointer, frame.credit - lib.pn_link_credit(pointer))
+        # The engine counts what has come and was not read yet, all or parts of it, as credit that is still to be used;
+        # to withdraw that, too, would be a credit below 0, which the peer takes for 2^32 and less.
+        credit = max(frame.credit, int(lib.pn_link_queued(pointer)))
+        lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
 
     def _send_transfer(self, frame: Transfer) -> None:
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
