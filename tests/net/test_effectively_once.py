@@ -150,7 +150,8 @@ async def test_a_messages_own_annotations_are_kept_and_the_stamp_is_not_shown() 
 
 async def test_what_is_sent_on_is_no_repetition_in_whatever_order() -> None:
     async with connected() as (node, connection):
-        node.queue("a"), node.queue("b")
+        node.queue("a")
+        node.queue("b")
         await connection.publish("a", Stream.range(6), settlement="effectively_once")
         messages = await connection.messages("a").take(6).to_list()
         await connection.publish("b", Stream.from_iterable(reversed(messages)), settlement="effectively_once")
@@ -383,7 +384,8 @@ async def test_bad_options_are_named() -> None:
 
 async def test_one_producer_sends_to_an_address_once_at_a_time() -> None:
     async with connected() as (node, connection):
-        node.queue("work"), node.queue("other")
+        node.queue("work")
+        node.queue("other")
         options: Any = {"settlement": "effectively_once", "producer_id": "p"}
         async with connection.sender("work", **options) as sender:
             await sender.send(1)
