@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from rstreams._runs import Watched
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
 from rstreams.message import MessageId
@@ -127,6 +127,11 @@ class _Replies(Stage[Reply, T]):
 
     def fail(self, error: BaseException) -> None:
         """End the stream from here."""
-        if not self._ended:
-            self._upstream.cancel()
-            Stage.on_error(self, error)
+        if self._ended:
+            return
+        if self._upstream is ENDED:  # before the link is there
+            self._ended = True
+            subscribe_failed(self._downstream, error)
+            return
+        self._upstream.cancel()
+        Stage.on_error(self, error)

@@ -186,7 +186,10 @@ class Requester(Generic[T]):
     ) -> MessageId:
         """Send a request whose replies come to `reply_to`; return its id, as which they are known."""
         message, key = self._prepared(item, {REPLIES: wants})
-        self._nursery.start_soon(self._send, replace(message, reply_to=reply_to), on_failed)
+        if self._over is None:
+            self._nursery.start_soon(self._send, replace(message, reply_to=reply_to), on_failed)
+        else:
+            on_failed(self._over)
         return key
 
     def route_ended(self, route: _Route[T], error: BaseException, *, returns: bool) -> None:
