@@ -24,6 +24,7 @@ import rstreams.net.client as network
 from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.blocking._methods import BlockingMethods
+from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
@@ -137,6 +138,40 @@ class BlockingConnection:
         limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
         self._portal.run(consume)
 
+    def requester(self, address: str, **options: Any) -> AbstractContextManager[BlockingRequester]:  # noqa: ANN401 - likewise
+        """Open a requester for a `with` block; options as for `rstreams.Connection.requester`."""
+        return _open_requester(self._portal, self._connection, address, options)
+
+    def respond(
+        self,
+        address: str,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 1,
+        **options: Any,  # noqa: ANN401 - those of Connection.respond
+    ) -> None:
+        """Answer the requests from `address` until the link ends; see `rstreams.Connection.respond`.
+
+        Args:
+            address: The peer's name for the source.
+            handler: A function of a request, which may block: each call runs in a worker thread. It returns the reply,
+                or a stream of several.
+            concurrency: The most requests in `handler` at a time, each in a thread.
+            **options: As for `rstreams.Connection.respond`.
+
+        Errors: As `rstreams.Connection.respond`.
+        Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
+        """
+
+        async def answer(item: Any) -> object:  # noqa: ANN401 - whatever comes
+            return await trio.to_thread.run_sync(handler, item, limiter=limiter)
+
+        async def respond() -> None:
+            await self._connection.respond(address, answer, concurrency=concurrency, **options)
+
+        limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
+        self._portal.run(respond)
+
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 
@@ -155,6 +190,14 @@ def _open_sender(
 ) -> Iterator[BlockingSender]:
     with portal.enter(connection.sender(address, **options)) as sender:
         yield BlockingSender(portal, sender)
+
+
+@contextmanager
+def _open_requester(
+    portal: Portal, connection: Connection, address: str, options: dict[str, Any]
+) -> Iterator[BlockingRequester]:
+    with portal.enter(connection.requester(address, **options)) as requester:
+        yield BlockingRequester(portal, requester, lambda stream: BlockingStream(portal, stream))
 
 
 class BlockingStream(BlockingMethods[T_co]):

@@ -40,6 +40,9 @@ TEMPORARY: Final = "temporary-queue"
 REPLY_STREAM: Final = "rstreams:reply-stream"
 """The capability of a temporary address that has one sender, whose end is that of the receiver, too."""
 
+REPLY_QUEUE: Final = "rstreams:reply-queue"
+"""The capability of one that takes the replies to any number of requests, from anyone."""
+
 NO_REPLY: Final = "rstreams:no-reply"
 """The condition that says that there was nothing to reply."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from rstreams.abc import Subscriber
 from rstreams.message import Message, decode_message
-from rstreams.net._replies import REPLY_STREAM, TEMPORARY
+from rstreams.net._replies import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
 from rstreams.net.failures import strategy_for
 from rstreams.net.links import Links
 from rstreams.protocol.frames import Attach, Lost, Role
@@ -92,7 +92,8 @@ def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streame
         place = links.dialect.source(address)
         frame = Attach(name, Role.RECEIVER, place.address, "", capabilities=place.capabilities)
     else:
-        wishes = (TEMPORARY, REPLY_STREAM) if streamed else (TEMPORARY,)
+        # Always two: the engine writes one symbol alone as no list, and RabbitMQ 4 looks for it in a list only.
+        wishes = (TEMPORARY, REPLY_STREAM if streamed else REPLY_QUEUE)
         frame = Attach(name, Role.RECEIVER, "", "", dynamic=True, capabilities=wishes)
     links.carrier.attach(end, frame)  # no stream of the user's: `drain_and_close` must not complete it
 
