@@ -271,13 +271,12 @@ async def test_a_session_ended_for_a_bad_address_is_replaced_for_the_other_links
         await peer.send(attach_frame(attach["name"], "sender", source="good", initial_delivery_count=0))
         await peer.expect("flow")
         await peer.expect("attach")
-        await peer.send(end_frame(error("amqp:not-found", "no queue 'bad'"), channel=begin.channel))
-        await peer.expect("end")
-        begin = await peer.begins()
+        await peer.end(end_frame(error("amqp:not-found", "no queue 'bad'"), channel=begin.channel))
+        again = (await peer.begins()).channel
         attach = await peer.expect("attach")
-        await peer.send(attach_frame(attach["name"], "sender", source="good", initial_delivery_count=0))
+        await peer.send(attach_frame(attach["name"], "sender", source="good", initial_delivery_count=0, channel=again))
         assert (await peer.expect("flow"))["link-credit"] == 5
-        await peer.send(transfer_frame(0, b"x"))
+        await peer.send(transfer_frame(0, b"x", channel=again))
         await peer.expect("disposition")
         await peer.closes()
 

@@ -111,11 +111,10 @@ async def test_a_peer_that_ends_the_session_ends_its_links_and_the_connection_li
     """RabbitMQ 4.0.5 answers a wrong address so."""
 
     async def peer(peer: Peer) -> None:
-        await peer.opens()
+        await peer.opens(channel_max=0)
         begin = await peer.begins()
         await peer.expect("attach")
-        await peer.send(end_frame(error("amqp:not-found", "no queue 'a'"), channel=begin.channel))
-        await peer.expect("end")
+        await peer.end(end_frame(error("amqp:not-found", "no queue 'a'"), channel=begin.channel))
         sender = SendingPeer(peer)
         await sender.attaches()
         await sender.hear()
@@ -148,9 +147,8 @@ async def test_a_session_that_ends_takes_no_link_of_another_with_it() -> None:
             )
             assert (await peer.expect("flow")).channel == channel
         assert len(set(channels)) == 2
-        await peer.send(end_frame(error("amqp:session:errant-link"), channel=channels[0]))
+        await peer.end(end_frame(error("amqp:session:errant-link"), channel=channels[0]))
         await peer.send(transfer_frame(0, b"x", channel=channels[1]))
-        assert (await peer.expect("end")).channel == channels[0]
         assert (await peer.expect("disposition")).channel == channels[1]
         done.set()
         await peer.closes()
@@ -171,8 +169,8 @@ async def test_a_session_that_ends_without_a_reason() -> None:
         receiver = ReceivingPeer(peer)
         await receiver.attaches(credit=5)
         await receiver.takes(2)
-        await peer.send(disposition_frame(0, 0, ACCEPT), end_frame())
-        await peer.expect("end")
+        await peer.send(disposition_frame(0, 0, ACCEPT))
+        await peer.end(end_frame())
         await peer.closes()
 
     source = ManualPublisher[int](lambda _: source.next(1, 2))

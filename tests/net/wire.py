@@ -45,8 +45,8 @@ PERFORMATIVES: Final = {
     0x12: (
         "attach",
         (
-            "name handle role snd-settle-mode rcv-settle-mode source target unsettled - delivery-count max-message-size "
-            "offered-capabilities desired-capabilities properties"
+            "name handle role snd-settle-mode rcv-settle-mode source target unsettled - delivery-count "
+            "max-message-size offered-capabilities desired-capabilities properties"
         ),
     ),
     0x13: (
@@ -257,6 +257,7 @@ class Peer:
         self._stream = stream
         self._rest = b""
         self.heartbeats = 0
+        self.ends_due = 0
         self.open: Frame | None = None
 
     async def send(self, *frames: bytes) -> None:
@@ -285,6 +286,9 @@ class Peer:
         value, at = read_value(body, 0)
         assert isinstance(value, Described)
         name, fields = PERFORMATIVES[value.descriptor]
+        if name == "end" and self.ends_due:
+            self.ends_due -= 1
+            return await self.frame()
         return Frame(name, channel, dict(zip(fields.split(), value.value, strict=False)), body[at:])
 
     async def expect(self, name: str) -> Frame:
@@ -292,6 +296,11 @@ class Peer:
         came = await self.frame()
         assert came.name == name, f"{name} was due, and not {came}"
         return came
+
+    async def end(self, frame: bytes) -> None:
+        """End a session; the client answers some time before it closes the connection."""
+        await self.send(frame)
+        self.ends_due += 1
 
     async def is_silent(self, seconds: float = 1.0) -> None:
         """Check that nothing comes for a while; in virtual time, which is free."""
@@ -325,6 +334,7 @@ class Peer:
         """Answer the client's close, passing over what comes before it."""
         while (await self.frame()).name != "close":
             pass
+        assert not self.ends_due, "an end was not answered"
         await self.send(close_frame())
 
 

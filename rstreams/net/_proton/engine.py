@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -32,6 +33,13 @@ MAX_LINKS: Final = 2**32
 
 MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
+
+
+SESSION_REST_S: Final = 0.1
+"""How long a session that the peer ended keeps its channel, in seconds: whoever subscribes again at once gets another.
+
+RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel right behind the answer to its `end`.
+"""
 
 
 class EngineEvents(Protocol):
@@ -124,10 +132,15 @@ class Engine:
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
-        self._calls: list[tuple[float, int, LinkDriver, Callable[[], None]]] = []  # a heap by the time they are due
-        self._new_calls: list[tuple[float, LinkDriver, Callable[[], None]]] = []  # the next tick knows when that is
+        self._calls: list[
+            tuple[float, int, LinkDriver | None, Callable[[], None]]
+        ] = []  # a heap by the time they are due
+        self._new_calls: list[
+            tuple[float, LinkDriver | None, Callable[[], None]]
+        ] = []  # the next tick knows when it is
         self._calls_made = 0
         self._ended: list[LinkDriver] = []
+        self._resting: deque[Pointer] = deque()  # sessions that the peer has ended, and this side not yet
         self._ended_sessions: list[Pointer] = []
         self._buffer = bytearray(BUFFER_BYTES)
         self._output = memoryview(self._buffer)
@@ -171,6 +184,8 @@ class Engine:
         if condition is not None:
             where = lib.pn_connection_condition(self._connection)
             write_condition(where, condition, description, {}, self.peer_frame_bytes)
+        while self._resting:
+            self._close_session()
         lib.pn_connection_close(self._connection)
 
     def free(self) -> None:
@@ -230,7 +245,7 @@ class Engine:
         self._new_calls.clear()
         while calls and calls[0][0] <= now_s:
             _, _, driver, function = heapq.heappop(calls)
-            if self._drivers.get(driver.pointer) is driver:
+            if driver is None or self._drivers.get(driver.pointer) is driver:
                 function()
         return calls[0][0] if calls else math.inf
 
@@ -286,6 +301,12 @@ class Engine:
                 return lib.pn_link_session(driver.pointer)
         return None
 
+    @property
+    def _channels(self) -> int:
+        """How many more sessions the peer lets this side open."""
+        most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
+        return most - len(self._sessions) - self._peer_sessions - len(self._resting)
+
     def _session(self, window_bytes: int = 0) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used.
 
@@ -296,8 +317,7 @@ class Engine:
             session = lib.pn_link_session(driver.pointer)
             if session in load:  # else it is the peer's
                 load[session] += MAX_LINKS if driver.owns_session else 1
-        channels = lib.pn_transport_remote_channel_max(self._transport) + 1
-        limit = min(MAX_SESSIONS, channels - self._peer_sessions)
+        limit = min(MAX_SESSIONS, len(self._sessions) + self._channels)
         if window_bytes and 0 in load.values():
             session = min(self._sessions, key=load.__getitem__)
         elif len(self._sessions) < limit or not self._sessions:
@@ -408,8 +428,18 @@ class Engine:
             self._drivers.pop(driver.pointer, None)
             self.forget(driver)
         self._events.on_session_end(dead, error)
-        lib.pn_session_close(session)
-        self._ended_sessions.append(session)
+        self._resting.append(session)
+        if self._channels > 0:
+            self._new_calls.append((SESSION_REST_S, None, self._close_session))
+        else:
+            self._close_session()  # the next one needs its channel
+
+    def _close_session(self) -> None:
+        """Answer the `end` that came first of those not answered yet."""
+        if self._resting:
+            session = self._resting.popleft()
+            lib.pn_session_close(session)
+            self._ended_sessions.append(session)
 
     def _on_link_open(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
