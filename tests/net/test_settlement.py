@@ -290,7 +290,13 @@ async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alo
     assert receipts[1].error is raised.value
     with pytest.raises(DeliveryFailed, match="released"):
         await receipts[2].wait()
+    driver.wire = 1
+    driver.receive(Flow(1))
+    untold = await sender.submit(3)
+    driver.turn()
     driver.link.lose(Lost(LOST))
+    with pytest.raises(ConnectionLost):
+        await untold.wait()
     with pytest.raises(ConnectionLost):
         await sender.submit(4)
 
