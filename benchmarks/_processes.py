@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Literal, TypeAlias
+from pathlib import Path
+from statistics import median
+from time import perf_counter, perf_counter_ns
+from typing import Any, Final, Literal, TypeAlias
 
 Settlement: TypeAlias = Literal["at_most_once", "at_least_once"]
 
-TIMEOUT_S = 120.0
+TIMEOUT_S: Final = 120.0
 _processes = multiprocessing.get_context("spawn")
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -20,39 +27,161 @@ class Load:
     """What one run moves.
 
     Attributes:
-        port: Where the producer listens, on 127.0.0.1.
-        items: How many items.
+        port: Where the producer, or the server between the two, listens on 127.0.0.1.
+        items: How many items; to each of several subscribers.
         item_bytes: The size of each.
         settlement: Whether each item is acknowledged.
+        pack_items: How many items a delivery may carry.
+        subscribers: How many subscriptions the consumer has.
+        rate: Items a second, for a measurement of latency; 0: as fast as it goes.
+        certificates: Files with the producer's certificate and key, and with the authority's certificate, for TLS.
     """
 
     port: int
     items: int
     item_bytes: int
-    settlement: Settlement
+    settlement: Settlement = "at_least_once"
+    pack_items: int = 1
+    subscribers: int = 1
+    rate: int = 0
+    certificates: tuple[str, str] | None = None
 
     @property
     def item(self) -> bytes:
         """One item."""
         return b"x" * self.item_bytes
 
+    def stamped(self) -> bytes:
+        """Return one item that says when it was made."""
+        return perf_counter_ns().to_bytes(8, "big") + b"x" * (self.item_bytes - 8)
+
+
+class Counter:
+    """Counts what a consumer receives: when the first and the last item came, what they cost, and how late each was."""
+
+    def __init__(self, load: Load) -> None:
+        self._all = load.items * load.subscribers
+        self._paced = load.rate > 0
+        self._warm_after = int(self._all * WARM_UP)
+        self._received = 0
+        self._first_ns = self._last_ns = 0
+        self._cpu_before = 0.0
+        self._delays_ns: list[int] = []
+        self.finished: Callable[[], None] = lambda: None
+
+    def __call__(self, item: bytes | memoryview) -> None:
+        """Count one item."""
+        self._received += 1
+        if self._paced and self._received > self._warm_after:
+            self._delays_ns.append(perf_counter_ns() - int.from_bytes(item[:8], "big"))
+        if self._received == 1:
+            self._first_ns = perf_counter_ns()
+            self._cpu_before = cpu_s()
+        if self._received == self._all:
+            self._last_ns = perf_counter_ns()
+            self.finished()
+
+    def figures(self) -> Figures:
+        """Return what was measured, on the consumer's side."""
+        if self._received < self._all:
+            msg = f"{self._received} items came of {self._all}"
+            raise AssertionError(msg)
+        delays = sorted(self._delays_ns)
+        return Figures(
+            items_per_s=(self._all - 1) / ((self._last_ns - self._first_ns) / 1e9),
+            cpu_us=(cpu_s() - self._cpu_before) / self._all * 1e6,
+            peak_mib=peak_mib(os.getpid()),
+            latency_us=tuple(delays[int(len(delays) * part)] / 1000 for part in PERCENTILES.values()) if delays else (),
+        )
+
+
+PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+WARM_UP: Final = 0.1
+"""The part of the items, the first ones, whose latency is not looked at."""
+
+TICK_S: Final = 0.001
+"""How often a paced producer makes items: event loops sleep no shorter."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run came to.
+
+    Attributes:
+        items_per_s: Items received a second, of all subscribers.
+        cpu_us: Processor time an item, in microseconds, of producer, consumer and server together.
+        peak_mib: The most memory that one of the processes had.
+        latency_us: Microseconds from making an item to receiving it: the percentiles of `PERCENTILES`.
+    """
+
+    items_per_s: float
+    cpu_us: float
+    peak_mib: float
+    latency_us: tuple[float, ...] = ()
+
+    @classmethod
+    def medians(cls, runs: Sequence[Figures]) -> Figures:
+        """Return the median of each figure."""
+        return cls(
+            median(run.items_per_s for run in runs),
+            median(run.cpu_us for run in runs),
+            median(run.peak_mib for run in runs),
+            tuple(map(median, zip(*(run.latency_us for run in runs), strict=True))),
+        )
+
+
+def paced(load: Load, made: int = 0) -> Iterator[tuple[int, float]]:
+    """Yield for a paced producer how many items to make now, and how many seconds to sleep then.
+
+    Args:
+        load: Says how many items, and how many a second.
+        made: How many have been made already.
+    """
+    started = perf_counter() - made / load.rate
+    while made < load.items:
+        due = min(load.items, int((perf_counter() - started) * load.rate) + 1) - made
+        made += due
+        yield due, TICK_S
+
 
 Produce: TypeAlias = Callable[[Load, Callable[[], None]], None]
-Consume: TypeAlias = Callable[[Load], float]
+"""Produces when it is asked to, and calls the function once it can be connected to."""
+
+Consume: TypeAlias = Callable[[Load], Figures]
 
 
-def run_pair(produce: Produce, consume: Consume, items: int, item_bytes: int, settlement: Settlement) -> float:
-    """Run a producer and a consumer, each in a process of its own; return what the consumer measured."""
-    load = Load(free_port(), items, item_bytes, settlement)
+def run_pair(produce: Produce, consume: Consume, load: Load, servers: Sequence[int] = ()) -> Figures:
+    """Run a producer and a consumer, each in a process of its own; return what both came to.
+
+    Args:
+        produce: The producer.
+        consume: The consumer.
+        load: What they move.
+        servers: The pids of what stands between them.
+    """
     ready, told_ready = _processes.Pipe(duplex=False)
     result, told_result = _processes.Pipe(duplex=False)
     producer = _processes.Process(target=_produce, args=(produce, load, told_ready))
     consumer = _processes.Process(target=_consume, args=(consume, load, told_result))
     try:
         producer.start()
+        told_ready.close()  # so that its end shows if it ends early
         receive(ready, "the producer")
+        assert producer.pid is not None
+        others = (producer.pid, *servers)
+        for server in servers:
+            _forget_peak(server)
+        before = sum(map(cpu_s, others))
         consumer.start()
-        return float(receive(result, "the consumer"))
+        told_result.close()
+        figures: Figures = receive(result, "the consumer")
+        cpu_us = (sum(map(cpu_s, others)) - before) / (load.items * load.subscribers) * 1e6
+        return Figures(
+            figures.items_per_s,
+            figures.cpu_us + cpu_us,
+            max(figures.peak_mib, *map(peak_mib, others)),
+            figures.latency_us,
+        )
     finally:
         for process in (producer, consumer):
             if process.pid is not None:
@@ -60,16 +189,42 @@ def run_pair(produce: Produce, consume: Consume, items: int, item_bytes: int, se
                 process.join()
 
 
-def receive(pipe: Connection, who: str) -> float:
-    """Return the next number from a process, or give up after `TIMEOUT_S`."""
+def cpu_s(pid: int | None = None) -> float:
+    """Return the processor time of a process so far, in seconds; by default of this one."""
+    if pid is None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime + usage.ru_stime
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def peak_mib(pid: int) -> float:
+    """Return the most memory a process has had, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _forget_peak(pid: int) -> None:
+    with suppress(OSError):  # not ours to change
+        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+def receive(pipe: Connection, who: str) -> Any:  # noqa: ANN401 - what it sends
+    """Return the next thing a process tells, or give up after `TIMEOUT_S`."""
     if not pipe.poll(TIMEOUT_S):
         msg = f"{who} did not answer within {TIMEOUT_S:g} s"
         raise TimeoutError(msg)
-    return float(pipe.recv())
+    try:
+        return pipe.recv()
+    except EOFError:
+        msg = f"{who} failed"
+        raise RuntimeError(msg) from None
 
 
 def _produce(produce: Produce, load: Load, ready: Connection) -> None:
-    produce(load, lambda: ready.send(0.0))
+    produce(load, lambda: ready.send(None))
 
 
 def _consume(consume: Consume, load: Load, result: Connection) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
-__all__ = ["Row", "bigger_is_better", "interleaved", "report", "smaller_is_better"]
+__all__ = ["Row", "bigger_is_better", "in_turns", "interleaved", "options", "publish", "report", "smaller_is_better"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,11 @@ class Row:
         peer_name: Who the peer is, such as "reactivex" or "container".
         unit: The unit of both figures.
         ratio: How many times better ours is; 1 is as good, and bigger is better whatever the unit.
-        n: Items each of the two handled in one run.
+        n: Items ours handled in one run.
+        ours_cpu_us: Processor time an item of all our processes, in microseconds, where it was measured.
+        peer_cpu_us: That of the peer's, its server among them.
+        ours_peak_mib: The most memory one of our processes had, in MiB, where it was measured.
+        peer_peak_mib: That of the peer's.
     """
 
     case: str
@@ -33,6 +40,10 @@ class Row:
     unit: str
     ratio: float
     n: int
+    ours_cpu_us: float | None = None
+    peer_cpu_us: float | None = None
+    ours_peak_mib: float | None = None
+    peer_peak_mib: float | None = None
 
 
 def bigger_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str = "items/s") -> Row:
@@ -47,16 +58,21 @@ def smaller_is_better(
     return Row(case, ours, peer, peer_name, unit, max(peer, least) / max(ours, least), n)
 
 
-def interleaved(runs: int, candidates: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """Run every candidate `runs` times, taking turns, and return the median figure of each.
+def in_turns(runs: int, candidates: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """Run every candidate `runs` times, taking turns, and return the figures of each.
 
     Turns, because a busy machine is busy for seconds on end: what one candidate suffers, its peers suffer too.
     """
-    figures: dict[str, list[float]] = {name: [] for name in candidates}
+    figures: dict[str, list[T]] = {name: [] for name in candidates}
     for _ in range(runs):
         for name, measure in candidates.items():
             figures[name].append(measure())
-    return {name: median(measured) for name, measured in figures.items()}
+    return figures
+
+
+def interleaved(runs: int, candidates: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    """Run every candidate `runs` times, taking turns, and return the median figure of each."""
+    return {name: median(measured) for name, measured in in_turns(runs, candidates).items()}
 
 
 def report(title: str, measure: Callable[[], Sequence[Row]], arguments: Sequence[str] | None = None) -> None:
@@ -67,14 +83,24 @@ def report(title: str, measure: Callable[[], Sequence[Row]], arguments: Sequence
         measure: Does the work.
         arguments: The command line's arguments; by default the program's own.
     """
+    file: Path | None = options(title).parse_args(arguments).json
+    publish(title, measure(), file)
+
+
+def options(title: str) -> argparse.ArgumentParser:
+    """Return a parser of what every benchmark's command line takes."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE as JSON")
-    file: Path | None = parser.parse_args(arguments).json
-    rows = measure()
+    return parser
+
+
+def publish(title: str, rows: Sequence[Row], file: Path | None = None) -> None:
+    """Print the table, and write the rows to `file`."""
     print(table(title, rows), flush=True)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+        cells = [{key: value for key, value in asdict(row).items() if value is not None} for row in rows]
+        file.write_text(json.dumps(cells, indent=2) + "\n", encoding="utf-8")
 
 
 def table(title: str, rows: Sequence[Row]) -> str:
@@ -84,6 +110,10 @@ def table(title: str, rows: Sequence[Row]) -> str:
         [row.case, f"{row.n:,}", _figure(row.ours), _figure(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x"]
         for row in rows
     ]
+    if any(row.ours_cpu_us is not None for row in rows):
+        head += ["cpu_us ours", "peer", "peak_mib ours", "peer"]
+        for line, row in zip(cells, rows, strict=True):
+            line.extend(map(_figure, (row.ours_cpu_us, row.peer_cpu_us, row.ours_peak_mib, row.peer_peak_mib)))
     widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
     text_columns = {0, 4, 5}
     lines = [
@@ -96,5 +126,7 @@ def table(title: str, rows: Sequence[Row]) -> str:
     return "\n".join([title, "", *lines])
 
 
-def _figure(value: float) -> str:
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"

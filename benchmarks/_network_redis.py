@@ -1,0 +1,73 @@
+"""redis-py with streams, 100 commands at a time: at least once by a consumer group with XACK, at most once by XREAD."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from time import sleep
+from typing import Any
+
+import redis
+
+from benchmarks._processes import Counter, Figures, Load, paced
+
+PIPELINED = 100
+PIPELINED_BYTES = 8 * 1024 * 1024
+
+
+def produce(load: Load, ready: Callable[[], None]) -> None:
+    """Add the items once the consumer has asked for them."""
+    client = _connect(load)
+    client.delete("items", "go")
+    client.xgroup_create("items", "consumers", id="0", mkstream=True)
+    ready()
+    client.blpop(["go"])
+    item, at_once = load.item, _at_once(load)
+    if load.rate:
+        for count, wait_s in paced(load):
+            _add(client, [load.stamped() for _ in range(count)])
+            sleep(wait_s)
+    else:
+        for made in range(0, load.items, at_once):
+            _add(client, [item] * min(at_once, load.items - made))
+    signal.pause()
+
+
+def consume(load: Load) -> Figures:
+    """Read the items, up to a pipeline's length at a time."""
+    counter, client, at_once = Counter(load), _connect(load), _at_once(load)
+    acknowledged, last, left = load.settlement == "at_least_once", b"0", load.items
+    client.rpush("go", b"")
+    while left:
+        if acknowledged:
+            answer: Any = client.xreadgroup("consumers", "one", {"items": ">"}, count=at_once, block=0)
+        else:
+            answer = client.xread({"items": last}, count=at_once, block=0)
+        entries = _entries(answer)
+        for _, fields in entries:
+            counter(fields[b"body"])
+        last, left = entries[-1][0], left - len(entries)
+        if acknowledged:
+            client.xack("items", "consumers", *(identifier for identifier, _ in entries))
+    return counter.figures()
+
+
+def _add(client: redis.Redis, items: list[bytes]) -> None:
+    with client.pipeline(transaction=False) as pipeline:
+        for item in items:
+            pipeline.xadd("items", {"body": item})
+        pipeline.execute()
+
+
+def _entries(answer: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:  # noqa: ANN401 - as the protocol's version has it
+    streams = list(answer.values()) if isinstance(answer, dict) else [entries for _, entries in answer]
+    entries: list[Any] = streams[0]
+    return entries[0] if entries and isinstance(entries[0], list) else entries
+
+
+def _at_once(load: Load) -> int:
+    return max(1, min(PIPELINED, PIPELINED_BYTES // load.item_bytes))
+
+
+def _connect(load: Load) -> redis.Redis:
+    return redis.Redis(host="127.0.0.1", port=load.port)
