@@ -172,7 +172,11 @@ class Requester(Generic[T]):
         self._route.end(self._over, returns=False)
 
     async def opened(self) -> None:
-        """Wait until the peer takes requests and has an address for replies."""
+        """Wait until the peer takes requests and has an address for replies.
+
+        Some peers that make no addresses attach the link all the same, without one, which looks like a refusal whose
+        detach is on its way.
+        """
         await self._open_route()
 
     def count_late(self) -> None:
@@ -411,7 +415,12 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
     async with open_nursery() as nursery:
         requester = Requester(links, nursery, options)
         try:
-            await requester.opened()
+            with trio.move_on_after(options.timeout_s) as scope:
+                await requester.opened()
+            if scope.cancelled_caught:
+                text = f"requester({options.address!r}): no links within {options.timeout_s:g} s"
+                msg = f"{text}; does the peer make addresses for replies? If not, reply_address= names one"
+                raise StreamTimeout(msg)
             yield requester
         finally:
             requester.close()

@@ -81,7 +81,8 @@ class RequestReply:
 
         Credit: The peer's for requests; for replies one for each request that waits.
         Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the peer takes no requests there, or
-            makes no address. Calls of the requester raise what ended its links.
+            makes no address; `StreamTimeout` if it has not answered within `timeout_s`. Calls of the requester raise
+            what ended its links.
         Cancels: The links are detached; requests that wait fail.
         Context: One task of the connection's trio run enters and leaves the block.
         Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).

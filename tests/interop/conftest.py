@@ -21,13 +21,18 @@ QUEUES: Final = 80
 
 CANNOT: Final[Mapping[str, Mapping[str, str]]] = {
     "rabbitmq-3.10": {
+        "addresses": "it makes no address for a link",
         "drain": "its classic queues end the session on a drain, its quorum queues send nothing more after one",
         "lists": "it hangs up on a list as a body",
         "delivery count": "its classic queues keep no count",
         "missing target": "it accepts what is sent to a queue that is not there",
     },
-    "rabbitmq-4.0": {"delivery count": "its classic queues keep no count"},
+    "rabbitmq-4.0": {
+        "addresses": "it makes no address for a link; RabbitMQ 4.1 does",
+        "delivery count": "its classic queues keep no count",
+    },
     "proton-broker": {
+        "addresses": "it makes no address for a link",
         "drain": "it never answers a drain",
         "requeue": "it forgets what it has sent, whatever becomes of it",
         "missing target": "it makes whatever is asked for",

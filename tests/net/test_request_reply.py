@@ -30,6 +30,7 @@ from rstreams.node._address import Producer
 from rstreams.runtime.scope import open_nursery
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until
+from tests.net.wire import Peer, attach_frame, scripted
 
 AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0)
 
@@ -515,6 +516,32 @@ async def test_a_reply_that_is_still_in_hand_is_not_settled_for_the_responder() 
         assert probe.holds
         probe.holds[0].done()
         await until(lambda: probe.completed)
+
+
+@pytest.mark.usefixtures("autojump_clock")
+@pytest.mark.parametrize(
+    ("source", "kind"), [("", LinkDetached), (None, StreamTimeout)], ids=["an empty one", "no source at all"]
+)
+async def test_a_peer_that_attaches_the_link_for_replies_without_an_address(
+    source: str | None, kind: type[RStreamsError]
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        for _ in range(2):
+            await peer.begins()
+        replies, requests = await peer.expect("attach"), await peer.expect("attach")
+        assert replies["source"].value[4] is True, "dynamic"
+        assert replies["source"].value[-1] == ["temporary-queue", "rstreams:reply-queue"]
+        channel = replies.channel
+        answer = attach_frame(replies["name"], "sender", source=source, initial_delivery_count=0, channel=channel)
+        await peer.send(answer)
+        await peer.send(attach_frame(requests["name"], "receiver", target="a", channel=requests.channel))
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        with pytest.raises(kind, match="reply_address= names one"):
+            async with connection.requester("a", timeout_s=5):
+                pass
 
 
 # ----------------------------------------------------------------------------------- other peers, and addresses by name
