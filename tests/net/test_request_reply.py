@@ -23,7 +23,7 @@ from rstreams.errors import (
     RStreamsError,
     StreamTimeout,
 )
-from rstreams.message import decode_message
+from rstreams.message import decode_body, decode_message
 from rstreams.net import responder
 from rstreams.net.requester import Requester
 from rstreams.node._address import Producer
@@ -336,7 +336,7 @@ async def test_a_request_that_cannot_be_encoded_is_not_sent() -> None:
 async def test_what_a_decoder_raises_is_the_requests_own_error() -> None:
     async with (
         answered(lambda item: item) as (_, connection, _),
-        connection.requester("service", decode=lambda encoded: int(rstreams.message.decode_body(encoded))) as numbers,
+        connection.requester("service", decode=lambda encoded: int(decode_body(encoded))) as numbers,
     ):
         with pytest.raises(ValueError, match="invalid literal"):
             await numbers.request("x")
