@@ -1,7 +1,7 @@
 """Reactive Streams for Python whose signals are AMQP 1.0 link frames."""
 
 from rstreams.errors import RStreamsError
-from rstreams.message import Message
+from rstreams.message import ByteStream, Message
 from rstreams.net.client import connect
 from rstreams.net.connection import Connection, Delivery, PublishResult
 from rstreams.net.failures import DeadLetters
@@ -13,6 +13,7 @@ from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
 
 __all__ = [
+    "ByteStream",
     "Connection",
     "DeadLetters",
     "Delivery",

@@ -44,6 +44,7 @@ from rstreams._codec.types import Described, Symbol
 from rstreams.errors import ConfigError
 
 __all__ = [
+    "ByteStream",
     "Described",
     "Message",
     "MessageId",
@@ -59,14 +60,28 @@ MessageId: TypeAlias = str | int | UUID | bytes
 
 
 @dataclass(frozen=True, slots=True)
+class ByteStream:
+    """A body of bytes that is not in memory as a whole: it is sent while it comes, as one Data section a chunk.
+
+    Attributes:
+        chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
+            each chunk is bytes of up to 2^32-1. It is gone through once, when the message's turn has come.
+
+    Spec: AMQP 1.0 sections 2.6.14 (transfer of large messages) and 3.2.6.
+    """
+
+    chunks: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A body with its header, annotations and properties; `dataclasses.replace` makes a changed copy.
 
     Values are checked when the message is encoded: what AMQP cannot carry raises `ConfigError` naming the field.
 
     Attributes:
-        body: bytes travel as Data; every other AMQP value (None, bool, int, float, Decimal, str, datetime, UUID, list,
-            mapping) as AmqpValue. An AmqpSequence is received as a list.
+        body: bytes travel as Data, a `ByteStream` in parts as it comes; every other AMQP value (None, bool, int, float,
+            Decimal, str, datetime, UUID, list, mapping) as AmqpValue. An AmqpSequence is received as a list.
         id: Identifies the message; unique for its sender.
         subject: What the message is about, in a few words.
         content_type: The MIME type of the body, such as "application/json".
@@ -156,6 +171,12 @@ def _encode_message(message: Message) -> bytes:
 
 
 def _encode_body(body: object) -> bytes:
+    if isinstance(body, ByteStream):
+        msg = (
+            "Message.body is a ByteStream: it goes with publish and Sender.send, not effectively_once, and with the "
+            "streams that a Node serves; everywhere else the body must be in memory"
+        )
+        raise ConfigError(msg)
     if isinstance(body, memoryview):
         body = body.tobytes()
     if isinstance(body, (bytes, bytearray)):

@@ -17,6 +17,7 @@ from rstreams.errors import ConfigError
 from rstreams.message import Message
 from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body, encode_item
+from rstreams.net.bodies import encode_once
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
@@ -271,7 +272,10 @@ class Connection(RequestReply):
 
         Args:
             address: The peer's name for the target.
-            items: A stream or any publisher. Its items are `Message`s, or values that become a message's body.
+            items: A stream or any publisher. Its items are `Message`s, or values that become a message's body. A body
+                that is a `ByteStream` is sent while it comes, one message at a time: half a megabyte of it, and one
+                chunk, are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
+                cannot be sent again, so that a loss before it is settled ends the call even if the connection returns.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops what it has
                 stored already when it is sent again after a loss.
@@ -354,12 +358,13 @@ class Connection(RequestReply):
         """
         _check_address(address)
         mode = _settlement(settlement)
-        sender = Sender(address, settled=mode is Settlement.AT_MOST_ONCE)
+        streams = settlement != EFFECTIVELY_ONCE
+        sender = Sender(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams)
         sending = self._links.send(
             f"sender({address!r})",
             address,
             sender,
-            encode=bytes,
+            encode=encode_once,
             settlement=mode,
             fail_on_refusal=False,
             expose_errors=False,

@@ -11,6 +11,7 @@ import trio
 
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.net.bodies import open_body
 from rstreams.net.carrier import Carrier
 from rstreams.net.dialects import Dialect, Place, dialect_of
 from rstreams.net.failures import DeadLetterQueue
@@ -163,6 +164,7 @@ class Links:
             resends=self.carrier.returns,
             pack_items=pack_items,
             linger_s=linger_s,
+            open_body=open_body if stamper is None else None,
         )
         frame = Attach(
             self.new_name(),

@@ -12,6 +12,7 @@ from rstreams._demand import add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.net._proton import encode_item
+from rstreams.net.bodies import is_streamed
 
 
 class Receipt:
@@ -100,11 +101,12 @@ class Sender:
     Context: Any task of the connection's trio run; several may send at the same time.
     """
 
-    def __init__(self, address: str, *, settled: bool = False) -> None:
+    def __init__(self, address: str, *, settled: bool = False, streams: bool = False) -> None:
         """Wait for a link to subscribe; `settled`: its messages are sent settled, so their receipts are at once."""
         self.address = address
         self._settled = settled
-        self._subscriber: Subscriber[bytes] | None = None
+        self._streams = streams
+        self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
         self._waiters: deque[_Waiter] = deque()
         self._current = Receipt()
@@ -139,7 +141,7 @@ class Sender:
         Errors: `ConfigError` if it cannot be encoded; what ended the link.
         Cancels: While it waits for credit: nothing is sent.
         """
-        encoded = encode_item(item)
+        encoded = item if self._streams and is_streamed(item) else encode_item(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
         if self._demand and not self._waiters:
@@ -168,7 +170,7 @@ class Sender:
 
     # as the publisher of its link
 
-    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
         """Send to `subscriber`, the link."""
         self._subscriber = subscriber
         subscriber.on_subscribe(self)

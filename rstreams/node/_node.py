@@ -31,6 +31,7 @@ from rstreams.net._options import (
 from rstreams.net._proton import LinkDriver, decode_body, encode_item
 from rstreams.net._replies import REPLY_STREAM
 from rstreams.net.answering import Answering, Handler
+from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
 from rstreams.net.listener import (
@@ -427,6 +428,7 @@ class Node:
             expose_errors=self._expose_errors,
             on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
             pack_items=DEFAULT_PACK_ITEMS,
+            open_body=None if stored else open_body,
         )
         (self._consumers if stored else self._served).add(end)
         link = end.bind(frame.name, driver)

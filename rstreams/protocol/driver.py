@@ -98,7 +98,7 @@ class LocalDriver:
                 returned, self._credit = self._credit, 0
                 self._turns.append(lambda: peer._arrive_flow(-returned, frame.drain))
             case Transfer(deliveries=deliveries):
-                self._credit -= len(deliveries)
+                self._credit -= 0 if frame.more else len(deliveries)  # a delivery counts with its last part
                 self._turns.append(lambda: peer._arrive(frame))
             case _:
                 self._turns.append(lambda: peer._arrive(frame))
@@ -141,7 +141,7 @@ class LocalDriver:
     def _arrive(self, frame: Frame) -> None:
         if self._cut or self._link is None:
             return
-        if isinstance(frame, Transfer):
+        if isinstance(frame, Transfer) and not frame.more:
             self._credit -= len(frame.deliveries)
         self._link.receive(frame)
         self.wake()

@@ -92,11 +92,15 @@ class Transfer:
         deliveries: How this side's driver knows each of them: the sender's tags, the receiver's handles.
         payloads: The encoded messages, in the same order.
         settled: Sent settled: no disposition will come for them.
+        more: The payload is a part of the one delivery, and the next transfer of the link goes on with it.
+        aborted: There is no more of the one delivery, and what has come of it counts for nothing.
     """
 
     deliveries: Sequence[Hashable]
     payloads: Sequence[bytes]
     settled: bool = False
+    more: bool = False
+    aborted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ class LinkSubscription(Generic[T]):
         self._payload = b""  # of the item in hand, if the strategy forwards
         self._pack_items = pack_items
         self._link: Link | None = None
+        self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
         self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
         self._accepted: list[Hashable] = []
         self._given_back: list[tuple[Outcome, Hashable]] = []
@@ -311,6 +312,14 @@ class LinkSubscription(Generic[T]):
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
         deliveries: Sequence[Hashable] = frame.deliveries
         payloads = frame.payloads
+        if frame.more or frame.aborted or self._parts:
+            self._parts += payloads
+            if not frame.more:
+                parts, self._parts = self._parts, []
+                payloads = [] if frame.aborted else [b"".join(parts)]
+                deliveries = deliveries[: len(payloads)]
+            if frame.more or frame.aborted:
+                return
         bound = self.ledger.bound
         if bound is not None:
             bound.observe(payloads)
@@ -487,6 +496,7 @@ class LinkSubscription(Generic[T]):
     def _forget_link(self) -> None:
         """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
         self._lost = False
+        self._parts = []
         dropped = [delivery for delivery, _ in self._buffer if delivery is not None]
         self._let_go(self._losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
         self._losses += 1

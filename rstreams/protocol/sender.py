@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
@@ -23,11 +24,13 @@ from rstreams.errors import (
     condition_of,
     error_for,
 )
+from rstreams.message import ByteStream, Message
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
+from rstreams.protocol.outgoing_body import OutgoingBody, StreamedHead
 from rstreams.protocol.packer import MAX_PACK_BYTES, Packer, PackHold
 from rstreams.protocol.packing import agreed_items, offer, told_outcomes
 from rstreams.protocol.states import State
@@ -76,6 +79,7 @@ class LinkSubscriber(Generic[T]):
         resends: bool = False,
         pack_items: int = 1,
         linger_s: float = 0.0,
+        open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -90,6 +94,7 @@ class LinkSubscriber(Generic[T]):
             resends: Whether to keep what is sent until it is settled, for a connection that returns when it is lost.
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
+            open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
         """
         self.resent = 0
         self.accepted = 0
@@ -113,6 +118,10 @@ class LinkSubscriber(Generic[T]):
         self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
         self._pack_items = pack_items
         self._packer = Packer(linger_s, keeps=self._resends)
+        self._open_body = open_body
+        self._bodies_held = 0  # how many of `_payloads` are the heads of streamed messages
+        self._body: OutgoingBody | None = None  # of the delivery that is being sent in parts
+        self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
         self._started = False
         self._next_tag = 0
         self._item_bytes = _FIRST_GUESS_BYTES
@@ -208,7 +217,7 @@ class LinkSubscriber(Generic[T]):
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
-            payload = self._encode(item)
+            payload = self._encode(item) if type(item) is not Message else self._encode_message(item)
         except Exception as error:  # the caller's own encoder may raise anything
             hold.fail(error)
             self._cancel_publisher()
@@ -218,6 +227,14 @@ class LinkSubscriber(Generic[T]):
         self._holds.append(hold)
         if not self._working:
             self._wake()
+
+    def _encode_message(self, item: Any) -> bytes:  # noqa: ANN401 - a Message, and all the same an item
+        if self._open_body is None or not isinstance(item.body, ByteStream):
+            return self._encode(item)
+        head = self._encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
+        streamed = StreamedHead.of(head, self._open_body(item.body))
+        self._bodies_held += 1
+        return streamed
 
     def on_error(self, error: BaseException) -> None:
         """The publisher failed: a detach with the condition follows what it sent before."""
@@ -256,6 +273,8 @@ class LinkSubscriber(Generic[T]):
         if self._resends:
             for tag in frame.deliveries:
                 self._kept.pop(tag, None)
+        if self._streamed:
+            self._streamed_settled(frame.deliveries)
         take = self._unsettled.pop
         outcome = frame.outcome
         accepted = outcome.kind == "accepted"
@@ -272,6 +291,15 @@ class LinkSubscriber(Generic[T]):
                 self.accepted += 1
                 if hold is not NO_HOLD:
                     hold.done()
+
+    def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
+        """Forget what is settled; a receiver may settle a delivery before it has all of it, and wants no more then."""
+        self._streamed.difference_update(tags)
+        body = self._body
+        if body is not None and body.tag not in self._streamed and not self._settled:
+            self._body = None
+            body.cancel()
+            self._send(Transfer([body.tag], [b""], aborted=True))
 
     def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
         for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
@@ -297,10 +325,15 @@ class LinkSubscriber(Generic[T]):
         """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
         if self._through and not self._settled:
             self._finish(None)  # only the answer to our detach was missing
-        elif frame.returns and not self._stopped and (self._resends or not self._unsettled):
+        elif frame.returns and not self._stopped and self._can_resend:
             self._take_back()
         else:
             self._finish(frame.error)
+
+    @property
+    def _can_resend(self) -> bool:
+        """Whether nothing is under way that is lost, or could be sent only once."""
+        return self._body is None and not self._streamed and (self._resends or not self._unsettled)
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
@@ -343,6 +376,8 @@ class LinkSubscriber(Generic[T]):
         while True:
             sent = self._send_held(driver, left)
             left -= sent
+            if self._body is not None:
+                return False  # the driver wakes this end when there is room, and the body when there is more of it
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (self._completed and not self._payloads):
                 return True
@@ -393,10 +428,18 @@ class LinkSubscriber(Generic[T]):
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
         self._count_received()
+        if self._body is not None and not self._send_body(self._body, driver):
+            return 0
         credit = max(driver.credit(), 0)
         count = min(len(self._payloads), credit * self.ledger.pack, most)
-        if count == 0:
-            return 0
+        if count and self._bodies_held:
+            count = self._before_body(count)
+            if count == 0:
+                return self._begin_body(driver)
+        return self._send_run(driver, count, credit) if count else 0
+
+    def _send_run(self, driver: Driver, count: int, credit: int) -> int:
+        """Send the first `count` items held, packed if packs are agreed on; return how many items went out."""
         packs: list[Sequence[bytes]] = []
         if self.ledger.pack > 1:
             packs = self._packer.divide(self._payloads, count, credit)
@@ -423,9 +466,61 @@ class LinkSubscriber(Generic[T]):
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
+    def _before_body(self, count: int) -> int:
+        """Return how many of the first `count` items held are before a streamed one, which goes by itself."""
+        is_head = (type(payload) is StreamedHead for payload in self._payloads[:count])
+        return next((at for at, found in enumerate(is_head) if found), count)
+
+    def _begin_body(self, driver: Driver) -> int:
+        head, hold, tag = self._payloads.pop(0), self._holds.pop(0), self._next_tag
+        assert isinstance(head, StreamedHead)
+        self._next_tag += 1
+        self._bodies_held -= 1
+        self.ledger.send(1)
+        if not self._settled:
+            self._unsettled[tag] = hold
+            self._streamed.add(tag)
+        self._send(Transfer([tag], [bytes(head)], self._settled, more=True))
+        self._body = OutgoingBody(tag, head.chunks, self._wake)
+        self._send_body(self._body, driver)
+        return 1
+
+    def _send_body(self, body: OutgoingBody, driver: Driver) -> bool:
+        """Send what there is of the body, as far as there is room; tell whether that was the last of it."""
+        while driver.room_bytes() > 0:
+            part = body.take()
+            if part is not None:
+                self._send(Transfer([body.tag], [part], self._settled, more=True))
+            elif body.error is not None:
+                self._body_failed(body, body.error)
+                return True
+            elif body.through:
+                self._body = None
+                self.accepted += self._settled
+                self._send(Transfer([body.tag], [b""], self._settled))
+                return True
+            else:
+                return False  # the body wakes this end
+        return False
+
+    def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
+        """Abort the delivery, and end the stream with the error; what is behind it is given back."""
+        self._abort_body(body).fail(error)
+        self._stop(error)
+        self._wake()
+
+    def _abort_body(self, body: OutgoingBody) -> Hold:
+        """Take back the delivery that is being sent, and return its hold."""
+        self._body = None
+        body.cancel()
+        self._streamed.discard(body.tag)
+        if self._state is State.ATTACHED:
+            self._send(Transfer([body.tag], [b""], self._settled, aborted=True))
+        return self._unsettled.pop(body.tag, NO_HOLD)
+
     def _send_detach(self) -> None:
         driver = self._driver
-        if self._payloads or driver.queued():
+        if self._payloads or self._body is not None or driver.queued():
             return
         if self._settle_before_detach and not self._through:
             return
@@ -469,7 +564,7 @@ class LinkSubscriber(Generic[T]):
     @property
     def _through(self) -> bool:
         """Whether the publisher has said its last, and all of it is sent and settled."""
-        return self._completed and not self._payloads and not self._unsettled
+        return self._completed and not self._payloads and not self._unsettled and self._body is None
 
     def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
         if outcome.kind == "released":
@@ -486,7 +581,10 @@ class LinkSubscriber(Generic[T]):
         self._count_received()
         holds, self._holds = self._holds, []
         self._payloads.clear()
+        self._bodies_held = 0
         self.ledger.send(len(holds))
+        if self._body is not None:
+            holds = [self._abort_body(self._body), *holds]
         self._cancel_publisher()  # first: what is given back must not come again
         for hold in holds:
             hold.release()
@@ -521,14 +619,18 @@ class LinkSubscriber(Generic[T]):
         self._finished = True
         self._end_with(error)
         self._cancel_publisher()
+        if self._body is not None:
+            self._body.cancel()
+            self._body = None
         unsettled, self._unsettled = self._unsettled, {}
         self._kept.clear()
+        self._streamed.clear()
         self.outcome_unknown = _items_of(unsettled.values())
         for hold in unsettled.values():
             if left:
                 hold.release()
             else:
-                hold.fail(_UNTOLD)  # somebody may have worked on it
+                hold.fail(error or _UNTOLD)  # somebody may have worked on it
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
         failed = self._error
         if unsettled and isinstance(failed, RStreamsError):

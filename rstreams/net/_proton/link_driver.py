@@ -80,6 +80,7 @@ class LinkDriver:
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
         self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
         self.outcomes_noted = 0
+        self._partial: Pointer | None = None  # the delivery being sent in parts
 
     # Driver
 
@@ -235,9 +236,39 @@ class LinkDriver:
         lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
 
     def _send_transfer(self, frame: Transfer) -> None:
+        if frame.more or self._partial is not None:
+            self._send_part(frame)
+            return
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
         if not frame.settled:
             self._sent.append((frame.deliveries, sent))
+
+    def _send_part(self, frame: Transfer) -> None:
+        """Send a part of a delivery; its last one ends it. One that the peer has settled before is over already."""
+        pointer = self.pointer
+        if self._partial is None:
+            begun = self._loops.begin(pointer, frame.deliveries[0])
+            self._partial = as_delivery(begun[0])
+            if not frame.settled:
+                self._sent.append((frame.deliveries, begun))
+        is_current = lib.pn_link_current(pointer) == self._partial
+        if is_current and frame.aborted:
+            lib.pn_delivery_abort(self._partial)
+            self._forget_sent(frame.deliveries[0])
+        elif is_current:
+            (part,) = frame.payloads
+            lib.pn_link_send(pointer, part, len(part))
+            if not frame.more:
+                lib.pn_link_advance(pointer)
+                if frame.settled:
+                    lib.pn_delivery_settle(self._partial)
+        if not frame.more:
+            self._partial = None
+
+    def _forget_sent(self, tag: Hashable) -> None:
+        """Take the delivery sent last, whose outcome nobody waits for any more, off those not settled."""
+        if self._sent and tag in self._sent[-1][0]:
+            self._sent.pop()  # a delivery in parts is a run by itself
 
     def _send_disposition(self, frame: Disposition) -> None:
         outcome = frame.outcome

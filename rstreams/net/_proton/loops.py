@@ -25,6 +25,8 @@ Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name i
 _log: Final = logging.getLogger("rstreams.net")
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
+_pack_tag: Final = struct.Struct(">I").pack
+_pack_address: Final = struct.Struct("P").pack
 
 
 class Loops(Protocol):
@@ -61,6 +63,10 @@ class Loops(Protocol):
         self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
     ) -> Sequence[Delivery]:
         """Send messages tagged with the low 32 bits of their numbers; return the deliveries unless settled."""
+        ...
+
+    def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
+        """Begin a message tagged with the low 32 bits of its number, to be sent in parts; return its delivery."""
         ...
 
     def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
@@ -172,6 +178,10 @@ class PythonLoops:
                 sent.append(delivery)
         return sent
 
+    def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
+        """See `Loops`."""
+        return [_begin(link, number)]
+
     def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
         """See `Loops`."""
         update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
@@ -214,6 +224,11 @@ class PythonLoops:
 _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
 
 
+def _begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
+    tag = ffi.new("char[]", _pack_tag(number & 0xFFFFFFFF))
+    return lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # which copies the tag
+
+
 class CompiledLoops:
     """The loops in C: a delivery is its address."""
 
@@ -234,6 +249,10 @@ class CompiledLoops:
         """See `Loops`."""
         sent = _compiled.send(_address(link), numbers, messages, settled)
         return memoryview(sent).cast("P")
+
+    def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
+        """See `Loops`."""
+        return memoryview(_pack_address(_address(_begin(link, number)))).cast("P")
 
     def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
         """See `Loops`."""
