@@ -241,15 +241,8 @@ class Requester(Generic[T]):
 
     async def _send(self, message: Message, on_failed: Callable[[BaseException], None]) -> None:
         try:
-            while True:
-                route = await self._open_route()
-                try:
-                    receipt = await route.sender.submit(message)
-                except RStreamsError:
-                    if route.ended is None:
-                        raise
-                else:
-                    break
+            route = await self._open_route()
+            receipt = await route.sender.submit(message)  # a loss meanwhile takes the address for replies with it
         except RStreamsError as error:
             on_failed(error)
         except trio.Cancelled:

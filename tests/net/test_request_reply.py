@@ -692,6 +692,34 @@ async def test_what_may_be_asked_twice_is_asked_again() -> None:
     assert (got, gate.came) == (["x"], ["x", "x"])
 
 
+async def test_what_had_not_been_sent_goes_out_on_the_next_connection() -> None:
+    gate, got = Gate(), list[str]()
+
+    async def ask(requester: Requester[Any], item: str) -> None:
+        try:
+            got.append(await requester.request(item))
+        except ConnectionLost:
+            got.append(f"{item} lost")
+
+    async with Node() as node:
+        node.respond("service", gate, concurrency=1)
+        listener = await node.listen("127.0.0.1:0")
+        async with (
+            rstreams.connect(listener.url, reconnect=AT_ONCE) as connection,
+            connection.requester("service") as requester,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(ask, requester, "sent")
+            await until(lambda: gate.came)
+            nursery.start_soon(ask, requester, "waits")
+            await until(lambda: requester.in_flight == 2)
+            await cut(connection)
+            await until(lambda: got)
+            gate.open.set()
+    assert got == ["sent lost", "waits"]
+    assert gate.came == ["sent", "waits"]
+
+
 async def test_a_stream_of_replies_ends_with_its_connection() -> None:
     source = ManualPublisher[int]()
     async with returning(lambda _: source) as (_, connection, requester):
