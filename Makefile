@@ -59,7 +59,7 @@ bench: ## measure against others; build/bench/*.json
 	@tools/setup.sh bench
 	mkdir -p build/bench
 	$(BIN)/python -m benchmarks.core --json build/bench/core.json
-	$(BIN)/python -m benchmarks.network --json build/bench/network.json
+	$(BIN)/python -m benchmarks.network --json build/bench/network.json --plot build/bench/network.png
 	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json
 
 interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root

@@ -67,22 +67,23 @@ async def _consume(load: Load, counter: Counter) -> None:
     transport = TransportTCP(*await asyncio.open_connection("127.0.0.1", load.port))
     async with RSocketClient(single_transport_provider(transport)) as client:
         items: Any = client.request_stream(Payload(b""))
-        items.initial_request_n(WINDOW).subscribe(_Subscriber(counter))
+        items.initial_request_n(WINDOW).subscribe(_Subscriber(counter, load.items))
         await finished.wait()
 
 
 class _Subscriber(Subscriber):  # type: ignore[misc] # it carries no types
-    def __init__(self, counter: Counter) -> None:
-        self._counter, self._received = counter, 0
+    def __init__(self, counter: Counter, items: int) -> None:
+        self._counter, self._received, self._unrequested = counter, 0, items - WINDOW
 
     def on_subscribe(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
-    def on_next(self, value: Payload, is_complete: bool = False) -> None:  # noqa: FBT001, FBT002 - the interface's
+    def on_next(self, value: Payload, is_complete: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the interface's
         if value.data is not None:
             self._counter(memoryview(value.data))
         self._received += 1
-        if not is_complete and self._received % (WINDOW // 2) == 0:
+        if self._unrequested > 0 and self._received % (WINDOW // 2) == 0:
+            self._unrequested -= WINDOW // 2
             self._subscription.request(WINDOW // 2)
 
     def on_complete(self) -> None: ...

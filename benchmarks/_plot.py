@@ -12,6 +12,17 @@ from matplotlib.figure import Figure
 from benchmarks._report import Row
 
 _OURS: Final = {"single": "rstreams", "packed": "rstreams, packed"}
+_LINES: Final = {"rstreams": ("black", "o-", 2.5), "rstreams, packed": ("black", "s--", 2.5)}
+_PEER_COLOURS: Final = (
+    "tab:blue",
+    "tab:cyan",
+    "tab:red",
+    "tab:orange",
+    "tab:green",
+    "tab:purple",
+    "tab:brown",
+    "tab:pink",
+)
 
 
 def plot(rows: Sequence[Row], file: Path) -> None:
@@ -21,56 +32,57 @@ def plot(rows: Sequence[Row], file: Path) -> None:
         rows: What `benchmarks.network` measured.
         file: A PNG; what it says by its suffix.
     """
+    throughput, latency = _by_size(rows), _by_percentile(rows)
+    names = list(dict.fromkeys([*throughput, *latency]))
     figure = Figure(figsize=(13, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _throughput(left, rows)
-    _latency(right, rows)
+    _draw(left, throughput, names, apart=0)
+    left.set(ylabel="items a second", xlabel="item size", title="Throughput")
+    _draw(right, latency, names, apart=0.07)
+    right.set(ylabel="microseconds", title="One-way latency, 1 KB")
+    handles = {line.get_label(): line for axes in (left, right) for line in axes.lines}
+    if handles:
+        figure.legend(handles=list(handles.values()), loc="outside right center", fontsize="small")
     figure.suptitle("Two processes over loopback; at least once where the peer knows acknowledgements")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=130)
 
 
-def _throughput(axes: Axes, rows: Sequence[Row]) -> None:
-    lines: dict[str, dict[str, float]] = {name: {} for name in _OURS.values()}
-    sizes: list[str] = []
+def _by_size(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Return items a second: by who, and then by size."""
+    lines: dict[str, dict[str, float]] = {}
     for row in rows:
         match row.case.split("/"):
             case size, "at_least_once", "single" | "packed" as pack:
-                lines[_OURS[pack]][size] = row.ours
+                lines.setdefault(_OURS[pack], {})[size] = row.ours
                 lines.setdefault(row.peer_name, {})[size] = row.peer
-                sizes += [size] if size not in sizes else []
-    for name, points in lines.items():
-        places = [sizes.index(size) for size in points]
-        ours = name in _OURS.values()
-        axes.plot(
-            places, list(points.values()), "o-", label=name, linewidth=2.5 if ours else 1, zorder=3 if ours else 2
-        )
-    axes.set_xticks(range(len(sizes)), sizes)
-    axes.set(yscale="log", ylabel="items a second", xlabel="item size", title="Throughput")
-    _finish(axes)
+    return lines
 
 
-def _latency(axes: Axes, rows: Sequence[Row]) -> None:
-    lines: dict[str, dict[str, float]] = {"rstreams": {}}
-    places: list[str] = []
+def _by_percentile(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Return microseconds: by who, and then by percentile and rate."""
+    lines: dict[str, dict[str, float]] = {}
     for row in rows:
         part, _, rate = row.case.partition("/")
-        if not part.startswith("latency_"):
-            continue
-        place = f"{part.removeprefix('latency_')}\n{int(rate) // 1000}k/s"
-        lines["rstreams"][place] = row.ours
-        lines.setdefault(row.peer_name, {})[place] = row.peer
-        places += [place] if place not in places else []
+        if part.startswith("latency_"):
+            place = f"{part.removeprefix('latency_')}\n{int(rate) // 1000}k/s"
+            lines.setdefault("rstreams", {})[place] = row.ours
+            lines.setdefault(row.peer_name, {})[place] = row.peer
+    return lines
+
+
+def _draw(axes: Axes, lines: dict[str, dict[str, float]], names: Sequence[str], *, apart: float) -> None:
+    """Draw who is where: as lines, or `apart` from each other as points."""
+    places = list(dict.fromkeys(place for points in lines.values() for place in points))
+    peers = [name for name in names if name not in _LINES]
     for name, points in lines.items():
-        ours = name == "rstreams"
-        at = [places.index(place) for place in points]
-        axes.plot(at, list(points.values()), "o", markersize=9 if ours else 6, label=name, zorder=3 if ours else 2)
+        if name in _LINES:
+            (colour, form, width), place = _LINES[name], 0
+        else:
+            place = peers.index(name) + 1
+            colour, form, width = _PEER_COLOURS[(place - 1) % len(_PEER_COLOURS)], "o-", 1.2
+        at = [places.index(point) + apart * (place - len(peers) / 2) for point in points]
+        axes.plot(at, list(points.values()), "o" if apart else form, color=colour, linewidth=width, label=name)
     axes.set_xticks(range(len(places)), places)
-    axes.set(yscale="log", ylabel="microseconds", title="One-way latency, 1 KB")
-    _finish(axes)
-
-
-def _finish(axes: Axes) -> None:
+    axes.set_yscale("log")
     axes.grid(visible=True, which="major", axis="y", alpha=0.3)
-    if axes.lines:
-        axes.legend(fontsize="small")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -33,6 +33,17 @@ FAN_OUTS: Final = (1, 8, 64)
 RATES: Final = (1_000, 10_000)
 LATENCY_SECONDS: Final = 4.0
 MIN_ITEMS: Final = 64
+
+QUICK: Final = (
+    "1KB/at_least_once/single",
+    "1KB/at_least_once/packed",
+    "1KB/at_least_once/single/tls",
+    "100B/at_least_once/packed/tls",
+    "1MB/at_most_once/single/tls",
+    "1KB/at_least_once/single/fanout_8",
+    "latency_*",
+)
+"""The cases of a quick run, as patterns."""
 
 StartServer: TypeAlias = Callable[[], AbstractContextManager[_servers.Server]]
 
@@ -171,7 +182,7 @@ class Measurement:
         self._runs = runs
         self._stack = ExitStack()
         self._running: dict[StartServer, _servers.Server] = {}
-        self._absent: dict[Kind, str] = {}
+        self._absent: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -179,24 +190,26 @@ class Measurement:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def skip_absent(self) -> None:
-        """Start the servers; say in a line of each peer that is not here why."""
-        for name, kind in {**_PEERS, **_FAN_OUT_PEERS}.items():
+    def prepare(self, groups: Sequence[Group]) -> None:
+        """Start the servers that the groups need; say in a line of each peer that is not here why."""
+        wanted = {one.kind.module: one.kind for group in groups for one in group.candidates.values()}
+        for module, kind in wanted.items():
             try:
-                import_module(f"benchmarks._network_{kind.module}")
-                if kind.server and kind.server not in self._running:
+                import_module(f"benchmarks._network_{module}")
+                if kind.server:
                     self._running[kind.server] = self._stack.enter_context(kind.server())
             except ImportError as error:
-                self._absent[kind] = f"the package {error.name} is not installed"
+                self._skip(module, f"the package {error.name} is not installed")
             except _servers.NotInstalledError as error:
-                self._absent[kind] = str(error)
-            if kind in self._absent and name in _PEERS:
-                print(f"skipped: {name}: {self._absent[kind]}", flush=True)
+                self._skip(module, str(error))
+
+    def _skip(self, module: str, why: str) -> None:
+        print(f"skipped: {module}: {why}", flush=True)
+        self._absent.add(module)
 
     def rows(self, group: Group) -> list[Row]:
         """Run a group; return its rows."""
-        absent = {module for kind in self._absent for module in [kind.module]}
-        candidates = {name: one for name, one in group.candidates.items() if one.kind.module not in absent}
+        candidates = {name: one for name, one in group.candidates.items() if one.kind.module not in self._absent}
         print(f"{group.name}: {len(candidates)} candidates, {self._runs} runs", file=sys.stderr, flush=True)
         failed: set[str] = set()
         runs = in_turns(
@@ -269,31 +282,15 @@ def measure(*, quick: bool = False, only: str = "*", seconds: float = SECONDS) -
         return fnmatchcase(case, only) and (not quick or any(fnmatchcase(case, pattern) for pattern in QUICK))
 
     with tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder, Measurement(1 if quick else RUNS) as run:
-        run.skip_absent()
         certificates = _certificates(Path(folder))
-        groups = [
+        everything = [
             *(throughput(size, seconds, certificates) for size in SIZES),
             fan_out("1KB", seconds),
             *(latency(rate, paced_s) for rate in RATES),
         ]
-        return [row for group in groups for row in _rows(run, group.chosen(wanted))]
-
-
-QUICK: Final = (
-    "1KB/at_least_once/single",
-    "1KB/at_least_once/packed",
-    "1KB/at_most_once/packed",
-    "1KB/at_least_once/single/tls",
-    "100B/at_least_once/packed/tls",
-    "1MB/at_most_once/single/tls",
-    "1KB/at_least_once/single/fanout_8",
-    "latency_*",
-)
-
-
-def _rows(run: Measurement, group: Group) -> Iterator[Row]:
-    if group.pairs:
-        yield from run.rows(group)
+        groups = [group for group in (group.chosen(wanted) for group in everything) if group.pairs]
+        run.prepare(groups)
+        return [row for group in groups for row in run.rows(group)]
 
 
 def _certificates(folder: Path) -> tuple[str, str] | None:
