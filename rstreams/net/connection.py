@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -231,7 +231,10 @@ class Connection(RequestReply):
         """
         ends = options.get("on_failure", "fail") == "fail"
 
+        not_begun: dict[int, Delivery[Any]] = {}  # a task that is cancelled before its first step never runs
+
         async def handle(delivery: Delivery[Any]) -> None:
+            not_begun.pop(id(delivery), None)
             try:
                 result = handler(delivery.item)
                 if inspect.isawaitable(result):
@@ -253,7 +256,11 @@ class Connection(RequestReply):
             window = options.get("window", DEFAULT_WINDOW)
             options["dedup_window"] = check_remembered(options.get("dedup_window"), check_window(window))
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
-        await deliveries.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
+        noted = deliveries.do_on_next(lambda delivery: not_begun.setdefault(id(delivery), delivery))
+        try:
+            await noted.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
+        finally:
+            _release(not_begun.values())
 
     async def publish(
         self,
@@ -410,6 +417,12 @@ class Connection(RequestReply):
 
 def _nothing(_result: None) -> None:
     """The outcome has been told already."""
+
+
+def _release(deliveries: Iterable[Delivery[Any]]) -> None:
+    """Give back untouched what no handler has begun with."""
+    for delivery in deliveries:
+        delivery.release()
 
 
 def _stamper(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
