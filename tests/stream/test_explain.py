@@ -436,6 +436,15 @@ def test_a_broadcast_waits_for_its_subscribers() -> None:
     assert lines(stream)[-1] == "  -> broadcast stalls: it owes 1 item; it waits for subscriber 2 of 2"
 
 
+def test_a_partition_waits_for_its_parts() -> None:
+    even, odd = Stream.range(9).partition(lambda n: n % 2, 2)
+    run(odd, 1)
+    waits = "it waits for a subscriber to stream 0 of 0 to 1"
+    assert lines(odd)[-1] == f"  -> partition stalls: it owes 1 item; {waits}"
+    run(even, 1)
+    assert waits not in "".join(lines(odd))
+
+
 def test_a_paused_valve() -> None:
     valve = Valve()
     valve.pause()
