@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop clean
+.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop soak clean
 
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -65,6 +65,11 @@ bench: ## measure against others; build/bench/*.json
 interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root
 	@tools/setup.sh dev
 	$(BIN)/python tools/interop/run.py
+
+SECONDS ?= 60
+soak: ## publishers and consumers through a network that fails at random, for SECONDS=60; each message counted
+	@tools/setup.sh dev
+	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
 
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs

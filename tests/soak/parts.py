@@ -1,0 +1,126 @@
+"""The processes of the soak: a node, publishers, consumers. Each is told what to do line by line on its input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+import rstreams
+from rstreams import Node, Reconnect, Stream
+
+AGAIN: Final = Reconnect(first_delay_s=0.01, max_delay_s=0.3, at_start=True)
+IDLE_S: Final = 1.0
+CAPACITY: Final = 500
+MESSAGES_PER_S: Final = 2000
+
+
+async def _told() -> AsyncIterator[str]:
+    while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+        yield line.strip()
+
+
+def _say(**answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def node(count: str) -> None:
+    """Be the node: a queue for everybody, and one for each that wants its messages once."""
+    async with Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
+        queues = [node.queue("least", capacity=CAPACITY)]
+        queues += [node.queue(f"once-{number}", capacity=CAPACITY) for number in range(int(count))]
+        listener = await node.listen("127.0.0.1:0")
+        async for word in _told():
+            if word == "port":
+                _say(port=listener.port)
+            elif word == "memory":
+                _say(memory=_resident_bytes())
+            else:
+                told = [queue.statistics() for queue in queues]
+                _say(left=sum(each.ready + each.unsettled for each in told))
+
+
+async def publish(url: str, queue: str, number: str) -> None:
+    """Send `<producer> <number>`, from 0 on, until told to stop; then say how many."""
+    producer = f"{queue}/{number}"
+    sent, stopped = 0, False
+    started = trio.current_time()
+
+    def numbers() -> Iterator[bytes]:
+        nonlocal sent
+        while not stopped:
+            sent += 1
+            yield b"%s %d" % (producer.encode(), sent - 1)
+
+    async def pace(item: bytes) -> bytes:
+        ahead = sent / MESSAGES_PER_S - (trio.current_time() - started)
+        if ahead > 0.01:
+            await trio.sleep(ahead)
+        return item
+
+    once: Any = "at_least_once" if queue == "least" else "effectively_once"
+    accepted = 0
+
+    async def send() -> None:
+        nonlocal accepted
+        async with rstreams.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
+            items = Stream.from_iterable(numbers()).map_async(pace)
+            accepted = (await connection.publish(queue, items, settlement=once, pack_items=16)).accepted
+        done.set()
+
+    done = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        async for word in _told():
+            if word == "memory":
+                _say(memory=_resident_bytes())
+            else:
+                stopped = True
+                await done.wait()
+                _say(producer=producer, sent=sent, accepted=accepted)
+        nursery.cancel_scope.cancel()
+
+
+async def consume(url: str, queue: str) -> None:
+    """Note what comes, as one bit for each message, until told where to write it down."""
+    seen: dict[str, bytearray] = {}
+    doubled = 0
+
+    def take(item: bytes) -> None:
+        nonlocal doubled
+        producer, _, text = item.decode().partition(" ")
+        number = int(text)
+        bits = seen.setdefault(producer, bytearray())
+        if len(bits) <= number >> 3:
+            bits.extend(bytes((number >> 3) + 4096 - len(bits)))
+        if bits[number >> 3] & (1 << (number & 7)):
+            doubled += 1
+        bits[number >> 3] |= 1 << (number & 7)
+
+    async def run() -> None:
+        once: Any = "at_least_once" if queue == "least" else "effectively_once"
+        async with rstreams.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
+            await connection.stream(queue, settlement=once, window=64).for_each(take)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        async for word in _told():
+            if word == "memory":
+                _say(memory=_resident_bytes())
+            else:
+                found = {producer: bytes(reversed(bits)).hex() for producer, bits in seen.items()}
+                await trio.Path(word).write_text(json.dumps(found))
+                _say(queue=queue, doubled=doubled)
+        nursery.cancel_scope.cancel()
+
+
+PARTS: Final[dict[str, Callable[..., Awaitable[None]]]] = {"node": node, "publish": publish, "consume": consume}

@@ -1,0 +1,196 @@
+"""The soak: publishers and consumers in processes of their own, a node in another, and a network that fails at random.
+
+    python -m tests.soak.run --seconds 60 --seed 1
+
+Some publishers share one queue and its competing consumers, at least once; the others have a queue and a consumer
+each, effectively once. Every message is counted. It ends with one line, and with exit code 1 if a message was lost, or
+doubled effectively once, or if a process has grown. Bytes are not corrupted: nothing but TLS would notice all of that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from rstreams.testing import FaultyConnection, FaultyNetwork
+from tests.soak.parts import PARTS
+
+PUBLISHERS: Final = 2
+CONSUMERS: Final = 2
+FLAT_BYTES: Final = 24 * 2**20
+"""How much a process may grow after its first third: what an allocator does, and no leak that matters in an hour."""
+
+FRAMES: Final[list[Any]] = ["transfer", "disposition", "flow", "attach", "begin", "open", "sasl_outcome", "detach"]
+
+
+class Part:
+    """A process of the soak, which is told and tells one line at a time."""
+
+    def __init__(self, *words: str) -> None:
+        command = [sys.executable, "-m", "tests.soak.run", *words]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.name = " ".join(word for word in words if not word.startswith("amqp"))
+
+    async def ask(self, word: str) -> dict[str, Any]:
+        """Say a word, and return the answer."""
+        return await trio.to_thread.run_sync(self._ask, word, abandon_on_cancel=True)
+
+    def _ask(self, word: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            msg = f"the process {self.name!r} has ended with exit code {self._process.wait()}"
+            raise RuntimeError(msg)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def _fail_once(network: FaultyNetwork, choose: random.Random) -> None:
+    """Do something to a connection, or to all."""
+    if choose.random() < 0.3:
+        trigger = network.when(choose.choice(FRAMES), at=choose.choice(["before", "inside", "after"]))
+        faults: list[Callable[[], object]] = [
+            trigger.reset,
+            trigger.hang_up,
+            partial(trigger.half_open, closed="client"),
+        ]
+        choose.choice(faults)()
+    elif choose.random() < 0.05:
+        network.close(for_s=choose.uniform(0.05, 0.5)).reset()
+    elif network.live:
+        _fail(choose.choice(network.live), choose)
+
+
+def _fail(connection: FaultyConnection, choose: random.Random) -> None:
+    way: Any = choose.choice(["to_peer", "to_client", "both"])
+    faults: list[Callable[[], object]] = [
+        connection.reset,
+        connection.hang_up,
+        partial(connection.half_open, closed="client", reset=choose.random() < 0.5),
+        partial(connection.half_open, closed="peer", reset=choose.random() < 0.5),
+        partial(connection.blackhole, direction=way),
+        partial(connection.stall, direction=way),
+        partial(connection.delay, 0.01, jitter_s=0.01, direction=way),
+        partial(connection.bandwidth, 50_000, direction=way),
+        partial(connection.slicing, choose.choice([1, 7, 100]), direction=way),
+        connection.heal,
+    ]
+    choose.choice(faults)()
+
+
+async def _keep_failing(network: FaultyNetwork, choose: random.Random) -> None:
+    while True:
+        await trio.sleep(choose.uniform(0.01, 0.2))
+        for trigger in network.triggers[:-8]:
+            trigger.cancel()
+        _fail_once(network, choose)
+
+
+async def _drained(node: Part) -> None:
+    while True:
+        if not (await node.ask("left"))["left"]:
+            return
+        await trio.sleep(0.1)
+
+
+async def soak(seconds: float, seed: int) -> bool:
+    """Run it all, print the line of counts, and return whether all is well."""
+    choose = random.Random(seed)  # noqa: S311 - which faults, not a secret
+    parts: list[Part] = []
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            return await _soak(seconds, seed, choose, parts, Path(place))
+    finally:
+        for part in parts:
+            part.end()
+
+
+async def _soak(seconds: float, seed: int, choose: random.Random, parts: list[Part], place: Path) -> bool:
+    def start(*words: str) -> Part:
+        part = Part(*words)
+        parts.append(part)
+        return part
+
+    node = start("node", str(CONSUMERS))
+    port = (await node.ask("port"))["port"]
+    async with FaultyNetwork(port, seed=seed) as network:
+        consumers = [start("consume", network.url, "least") for _ in range(CONSUMERS)]
+        consumers += [start("consume", network.url, f"once-{number}") for number in range(CONSUMERS)]
+        publishers = [start("publish", network.url, "least", str(number)) for number in range(PUBLISHERS)]
+        publishers += [start("publish", network.url, f"once-{number}", str(number)) for number in range(CONSUMERS)]
+        before: list[int] = []
+        with trio.move_on_after(seconds):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_keep_failing, network, choose)
+                await trio.sleep(seconds / 3)
+                before = [(await part.ask("memory"))["memory"] for part in parts]
+        network.heal()
+        after = [(await part.ask("memory"))["memory"] for part in parts]
+        with trio.fail_after(60):
+            sent = [await part.ask("stop") for part in publishers]
+            await _drained(node)
+            written = [place / str(number) for number in range(len(consumers))]
+            got = [await part.ask(str(path)) for path, part in zip(written, consumers, strict=True)]
+        faults = sum(network.faults.values())
+    lost = _count_lost(sent, [json.loads(path.read_text()) for path in written])
+    doubled = sum(each["doubled"] for each in got if each["queue"] != "least")
+    again = sum(each["doubled"] for each in got if each["queue"] == "least")
+    total = sum(each["sent"] for each in sent)
+    growth = max(late - early for early, late in zip(before, after, strict=True))
+    sys.stdout.write(
+        f"soak: {seconds:g} s, {faults:,} faults, {total:,} sent, {lost:,} lost, {doubled:,} doubled effectively once, "
+        f"{again:,} twice at least once, memory {growth / 2**20:+.1f} MiB\n"
+    )
+    claimed = sum(each["accepted"] for each in sent)
+    return total > 0 and claimed == total and not lost and not doubled and growth < FLAT_BYTES
+
+
+def _count_lost(sent: list[dict[str, Any]], seen: list[dict[str, str]]) -> int:
+    """Lay what the consumers of a producer saw, one bit for each message, one over the other, and count the gaps."""
+    lost = 0
+    for each in sent:
+        missing = (1 << each["sent"]) - 1
+        for bits in seen:
+            missing &= ~int(bits.get(each["producer"], "0"), 16)
+        lost += missing.bit_count()
+    return lost
+
+
+def main() -> None:
+    """Run the soak, or be one of its processes."""
+    logging.getLogger("rstreams").setLevel(logging.ERROR)  # of losses there are hundreds
+    if len(sys.argv) > 1 and sys.argv[1] in PARTS:
+        trio.run(PARTS[sys.argv[1]], *sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="which faults; printed at the start")
+    options = parser.parse_args()
+    sys.stdout.write(f"soak: seed {options.seed}\n")
+    sys.stdout.flush()
+    if not trio.run(soak, options.seconds, options.seed):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
