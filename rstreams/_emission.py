@@ -22,12 +22,12 @@ request after that.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, islice, repeat
 from operator import length_hint
 from sys import maxsize
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._fusion import Step, Stopped, fused_loop
@@ -36,7 +36,7 @@ from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
-from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -56,6 +56,25 @@ _logger = logging.getLogger("rstreams")
 def log_dropped(error: BaseException, happened: str) -> None:
     """Log an error no subscriber is left for: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
     _logger.error("%s, after its subscription had ended", happened, exc_info=error)
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """A subscription whose items may be drawn many at a time, instead of being asked for and signalled one by one."""
+
+    def draws(self) -> Callable[[int], list[Any]] | None:
+        """Return the function that draws items, for good; None if they cannot be drawn.
+
+        To be called in `on_subscribe`: no item is signalled after it, but the end is, from inside the function. That
+        returns up to `n` items, `n` being at most `SLICE`: fewer if the end has come, or the time for one turn is up.
+        No hold is needed on them.
+        """
+        ...
+
+
+def draws_of(subscription: Subscription) -> Callable[[int], list[Any]] | None:
+    """Return the function that draws the items of a subscription, or None if they cannot be drawn."""
+    return subscription.draws() if isinstance(subscription, Drawable) else None
 
 
 class IteratorPublisher(Watched, Generic[T]):
@@ -92,6 +111,7 @@ class IteratorEmission(Generic[T]):
         "_busy",
         "_delivered",
         "_demand",
+        "_drawn",
         "_exact",
         "_exhausted",
         "_generator",
@@ -126,6 +146,7 @@ class IteratorEmission(Generic[T]):
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
         self._handed: Iterator[int] | None = None  # goes on with each item drawn by somebody else
+        self._drawn: list[T] | None = None  # where items gather that are drawn
         self._demand = 0
         self._requested = 0
         self._delivered = 0
@@ -184,6 +205,37 @@ class IteratorEmission(Generic[T]):
         self._handed = repeat(1, maxsize)
         return compress(self._items, self._handed), partial(_nothing_left, exact)
 
+    def draws(self) -> Callable[[int], list[T]] | None:
+        """Let the items be drawn; see `Drawable`."""
+        if self._demand:
+            return None
+        drawn = self._drawn = []
+        if self._steps:
+            self._loop, self._stop = fused_loop(self._steps, drawn.append, self)
+        else:
+            goes_on = [True] * SLICE  # `compress` looks at it behind each item: cleared by `cancel`, it ends the loop
+
+            def gather(items: Iterable[Any]) -> int:
+                drawn.extend(compress(items, goes_on))
+                if self.ended:
+                    raise Stopped
+                return 0
+
+            self._loop, self._stop = gather, goes_on.clear
+        return partial(self._draw, drawn)
+
+    def _draw(self, drawn: list[T], n: int) -> list[T]:
+        if self.ended:
+            return []
+        self._demand = n
+        self._requested += n
+        self._emit()
+        self._requested -= self._demand
+        self._demand = 0
+        items = drawn[:]
+        drawn.clear()
+        return items
+
     @property
     def label(self) -> str:
         """Return what the items come from, and what is done to them in the same loop."""
@@ -215,7 +267,8 @@ class IteratorEmission(Generic[T]):
                     self._emit_batch(batch)
                     sent += batch
                 elif scheduler is not None and (sent >= SLICE or scheduler.now() - began >= TURN_S):
-                    self._next_turn = scheduler.call_later(0, self._emit)
+                    if self._drawn is None:
+                        self._next_turn = scheduler.call_later(0, self._emit)
                     return
                 else:
                     look_at *= 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rstreams._emission import draws_of
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
@@ -71,6 +73,20 @@ class _Counted(Stage[T, T]):
         if not self._ended:
             self._served._delivered += 1  # noqa: SLF001 - the stage is a part of it
             self._downstream.on_next(item)
+
+    def draws(self) -> Callable[[int], list[T]] | None:
+        """Let the items be drawn, and count them; see `rstreams._emission.Drawable`."""
+        draw = draws_of(self._upstream)
+        if draw is None:
+            return None
+        served = self._served
+
+        def draw_counted(n: int) -> list[T]:
+            items = draw(n)
+            served._delivered += len(items)  # noqa: SLF001
+            return items
+
+        return draw_counted
 
     def on_error(self, error: BaseException) -> None:
         if not self._ended:

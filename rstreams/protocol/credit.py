@@ -188,6 +188,10 @@ class SenderLedger:
         self.owed += wanted
         return wanted
 
+    def take_request_back(self, items: int) -> None:
+        """Undo `request` for the last `items`: they were not to be had yet."""
+        self.owed -= items
+
     def receive(self, items: int) -> None:
         """Count `items` the publisher sent: no longer owed, held until they can be sent on."""
         self.owed -= items

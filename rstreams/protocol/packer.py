@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.protocol.packing import encode_pack
 
@@ -28,6 +29,8 @@ class PackHold:
 
     def done(self) -> None:
         """All are accepted."""
+        if self.holds.count(NO_HOLD) == len(self.holds):
+            return
         for hold in self.holds:
             hold.done()
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
+from rstreams._emission import draws_of
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
@@ -112,6 +114,7 @@ class LinkSubscriber(Generic[T]):
         self._resends = resends and not self._settled
         self._link: Link | None = None
         self._subscription: Subscription = ENDED
+        self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
         self._payloads: list[bytes] = []  # held, with their holds beside them
         self._holds: list[Hold] = []
         self._unsettled: dict[Hashable, Hold] = {}
@@ -129,6 +132,7 @@ class LinkSubscriber(Generic[T]):
         self._error: BaseException | None = None
         self._publisher_ended = False  # by its own word, or by our cancel
         self._working = False
+        self._turn_over = False  # the publisher makes its items so slowly that others are to have their turn
         self._drain = False
         self._suspended = False
         self._goodbye = Detach()
@@ -208,6 +212,7 @@ class LinkSubscriber(Generic[T]):
             subscription.cancel()
             return
         self._subscription = subscription
+        self._draw = draws_of(subscription)
         self._wake()
 
     def on_next(self, item: T) -> None:
@@ -217,7 +222,7 @@ class LinkSubscriber(Generic[T]):
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
-            payload = self._encode(item) if type(item) is not Message else self._encode_message(item)
+            payload = self._encode_any(item)
         except Exception as error:  # the caller's own encoder may raise anything
             hold.fail(error)
             self._cancel_publisher()
@@ -228,10 +233,11 @@ class LinkSubscriber(Generic[T]):
         if not self._working:
             self._wake()
 
-    def _encode_message(self, item: Any) -> bytes:  # noqa: ANN401 - a Message, and all the same an item
-        if self._open_body is None or not isinstance(item.body, ByteStream):
-            return self._encode(item)
-        head = self._encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
+    def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
+        encode: Callable[[Any], bytes] = self._encode
+        if type(item) is not Message or self._open_body is None or not isinstance(item.body, ByteStream):
+            return encode(item)
+        head = encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
         streamed = StreamedHead.of(head, self._open_body(item.body))
         self._bodies_held += 1
         return streamed
@@ -279,6 +285,9 @@ class LinkSubscriber(Generic[T]):
         outcome = frame.outcome
         accepted = outcome.kind == "accepted"
         packs = self.ledger.pack > 1
+        if accepted and not packs:
+            self._accepted(list(map(take, frame.deliveries, repeat(None))))
+            return
         for tag in frame.deliveries:
             hold = take(tag, None)
             if hold is None:
@@ -289,7 +298,16 @@ class LinkSubscriber(Generic[T]):
                 self._not_accepted(hold, outcome)
             else:
                 self.accepted += 1
-                if hold is not NO_HOLD:
+                hold.done()
+
+    def _accepted(self, holds: list[Hold | None]) -> None:
+        """Release the holds of items that were accepted; None stands for one that is not waited for."""
+        missing, free = holds.count(None), holds.count(NO_HOLD)
+        self.late += missing
+        self.accepted += len(holds) - missing
+        if missing + free < len(holds):
+            for hold in holds:
+                if hold is not None:
                     hold.done()
 
     def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
@@ -302,6 +320,10 @@ class LinkSubscriber(Generic[T]):
             self._send(Transfer([body.tag], [b""], aborted=True))
 
     def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
+        if outcome.kind == "accepted":
+            self.accepted += len(pack.holds)
+            pack.done()
+            return
         for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
             if told.kind == "accepted":
                 self.accepted += 1
@@ -383,7 +405,8 @@ class LinkSubscriber(Generic[T]):
                 return True
             if room <= 0:
                 return False  # the driver wakes this end when there is room
-            if left <= 0:
+            if left <= 0 or self._turn_over:
+                self._turn_over = False
                 driver.wake()
                 return False
             items = 0
@@ -391,7 +414,7 @@ class LinkSubscriber(Generic[T]):
                 items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
                 if items:
                     self._request(items)
-            if not self._payloads or not (sent or items):
+            if not self._turn_over and (not self._payloads or not (sent or items)):
                 return True
 
     def _follow_credit(self) -> None:
@@ -412,11 +435,33 @@ class LinkSubscriber(Generic[T]):
                 self.on_error(error)
 
     def _request(self, items: int) -> None:
+        draw = self._draw
         try:
-            self._subscription.request(items)
+            if draw is None:
+                self._subscription.request(items)
+            else:
+                self._gather(draw(items), items)
         except Exception as error:  # against 3.16, and no reason for the connection to die
             self._cancel_publisher()
             self.on_error(error)
+
+    def _gather(self, items: Sequence[T], requested: int) -> None:
+        """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
+        if self._stopped or self.left:
+            return  # by the publisher's own code: it has them back
+        payloads: list[bytes] = []
+        may_stream = self._open_body is not None and Message in set(map(type, items))
+        try:
+            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
+        except Exception as error:  # the caller's own encoder may raise anything
+            self._cancel_publisher()
+            self._completed = True
+            self._error = error  # it came before what the publisher has said behind it
+        self._payloads += payloads
+        self._holds += [NO_HOLD] * len(payloads)
+        if not self._completed and len(items) < requested:
+            self.ledger.take_request_back(requested - len(items))
+            self._turn_over = True
 
     def _count_received(self) -> None:
         """Tell the ledger what has gathered since it was last told: once a run, not once an item."""
