@@ -32,6 +32,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
             for _ in range(count):
                 assert pushed.emit(load.stamped()) is EmitResult.OK
             await trio.sleep(wait_s)
+        pushed.complete()
 
     trio.run(_serve, load, ready, pushed, push)
 
@@ -71,9 +72,7 @@ async def _subscribe(load: Load, counter: Counter) -> None:
         rstreams.connect(f"{scheme}://127.0.0.1:{load.port}", tls=context) as connection,
         trio.open_nursery() as nursery,
     ):
-        items = connection.stream(
-            "items", settlement=load.settlement, pack_items=load.pack_items, window=_window(load)
-        ).take(load.items)
+        items = connection.stream("items", settlement=load.settlement, pack_items=load.pack_items, window=_window(load))
         for _ in range(load.subscribers):
             nursery.start_soon(items.for_each, counter)
 

@@ -63,7 +63,7 @@ class Counter:
         self._all = load.items * load.subscribers
         self._paced = load.rate > 0
         self._warm_after = int(self._all * WARM_UP)
-        self._received = 0
+        self._received, self._next = 0, 1
         self._first_ns = self._last_ns = 0
         self._cpu_before = 0.0
         self._delays_ns: list[int] = []
@@ -71,12 +71,18 @@ class Counter:
 
     def __call__(self, item: bytes | memoryview) -> None:
         """Count one item."""
-        self._received += 1
-        if self._paced and self._received > self._warm_after:
+        received = self._received = self._received + 1
+        if received == self._next:
+            self._mark()
+        if self._paced and received > self._warm_after:
             self._delays_ns.append(perf_counter_ns() - int.from_bytes(item[:8], "big"))
+
+    def _mark(self) -> None:
+        """Note the first item, and then the last one."""
         if self._received == 1:
             self._first_ns = perf_counter_ns()
             self._cpu_before = cpu_s()
+            self._next = self._all
         if self._received == self._all:
             self._last_ns = perf_counter_ns()
             self.finished()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Final, Self, TypeAlias, cast
 
@@ -125,23 +126,19 @@ class Group:
 def throughput(size: str, seconds: float, certificates: tuple[str, str] | None) -> Group:
     """Return the cases of one size: both settlements, single and packed, with and without TLS."""
     group, item_bytes = Group(size), SIZES[size]
-    for settlement in SETTLEMENTS:
-        for name, kind in _PEERS.items():
-            peer = f"{name}/{settlement}" if kind.settles else name
-            load = Load(0, kind.items(item_bytes, seconds), item_bytes, settlement)
-            group.candidates.setdefault(peer, Candidate(kind, load))
-            group.pairs += [
-                (f"{size}/{settlement}/{pack}", f"{size}/{settlement}/{pack}", peer, name) for pack in PACKS
-            ]
-        for pack, pack_items in PACKS.items():
-            case = f"{size}/{settlement}/{pack}"
-            kind = _OURS[pack]
-            load = Load(0, kind.items(item_bytes, seconds), item_bytes, settlement, pack_items)
-            group.candidates[case] = Candidate(kind, load)
-            if certificates:
-                group.candidates[f"{case}/tls"] = Candidate(kind, replace(load, certificates=certificates))
-                group.pairs += [(f"{case}/tls", f"{case}/tls", case, "rstreams_without_tls")]
-                group.pairs += [(f"{case}/tls", f"{case}/tls", "pyzmq", "pyzmq")]
+    for settlement, (pack, pack_items) in product(SETTLEMENTS, PACKS.items()):
+        case, kind = f"{size}/{settlement}/{pack}", _OURS[pack]
+        load = Load(0, kind.items(item_bytes, seconds), item_bytes, settlement, pack_items)
+        group.candidates[case] = Candidate(kind, load)
+        for name, peer in _PEERS.items():
+            key = f"{name}/{settlement}" if peer.settles else name
+            peer_load = Load(0, peer.items(item_bytes, seconds), item_bytes, settlement)
+            group.candidates.setdefault(key, Candidate(peer, peer_load))
+            group.pairs.append((case, case, key, name))
+        if certificates:
+            tls = f"{case}/tls"
+            group.candidates[tls] = Candidate(kind, replace(load, certificates=certificates))
+            group.pairs += [(tls, tls, case, "rstreams_without_tls"), (tls, tls, "pyzmq", "pyzmq")]
     return group
 
 
