@@ -315,6 +315,8 @@ class Sharing(Generic[T, M]):
         """Return what `explain` says that the members wait for, as far as it is not the source."""
         there = len(self.members)
         if not self.connected:
+            if not self.needs:
+                return "it waits for connect()"
             return f"it waits for subscriber {there + 1} of {self.needs}" if self.needs > there else ""
         counts = [counts_of(member) for member in self.members]
         full = [str(number) for number, each in enumerate(counts, 1) if each is not None and not each.outstanding]

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
+from rstreams.stream._other_names import OURS
+
 T_co = TypeVar("T_co", covariant=True)
 
 _LOOP: Final = "`async with stream.open() as items:` and in it `async for item in items:`"
@@ -37,6 +39,12 @@ class NotIterable:
         )
         __enter__ = __aenter__ = _refused("__enter__", f"a Stream is opened first: {_LOOP}")
         __exit__ = __aexit__ = __enter__
+
+        def __getattr__(self, name: str) -> NoReturn:
+            ours = OURS.get(name)
+            hint = f"; here it is {ours}" if ours else ""
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(msg, name=name, obj=self)
 
 
 class Opening(AbstractAsyncContextManager[AsyncIterator[T_co]], Generic[T_co]):

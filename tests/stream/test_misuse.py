@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ import rstreams
 import rstreams.blocking
 from rstreams import Stream
 from rstreams.errors import NoItem
+from rstreams.stream._other_names import OURS
 
 STREAM: Any = Stream.range(3)
 
@@ -129,3 +131,18 @@ def _read(stream: Any) -> Callable[[], Awaitable[object]]:  # noqa: ANN401 - as 
 async def test_flatten_names_itself() -> None:
     with pytest.raises(TypeError, match=r"^flatten\(\): items must be iterable, not 0$"):
         await STREAM.flatten().to_list()
+
+
+@pytest.mark.parametrize("theirs", sorted(OURS))
+def test_another_librarys_name_is_answered_with_ours(theirs: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{theirs}'; here it is ") as raised:
+        getattr(STREAM, theirs)
+    assert raised.value.name == theirs
+    ours = re.findall(r"[a-z]+(?:_[a-z]+)*", OURS[theirs].partition(",")[0].partition("(")[0])
+    assert hasattr(Stream, ours[0]), "it is there under that name"
+
+
+def test_a_name_that_nobody_has_is_refused_as_ever() -> None:
+    with pytest.raises(AttributeError, match=r"'Stream' object has no attribute 'nonsense'$"):
+        _ = STREAM.nonsense
+    assert not hasattr(STREAM, "tap")
