@@ -9,7 +9,7 @@ Delivery annotations and the footer concern one hop and one encoding of a messag
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
@@ -61,7 +61,10 @@ MessageId: TypeAlias = str | int | UUID | bytes
 
 @dataclass(frozen=True, slots=True)
 class ByteStream:
-    """A body of bytes that is not in memory as a whole: it is sent while it comes, as one Data section a chunk.
+    """A body of bytes that is not in memory as a whole: it is sent, or received, while it comes.
+
+    It is sent as one Data section a chunk. One that is received is read by `async for chunk in message.body`, while its
+    message is the current one.
 
     Attributes:
         chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
@@ -71,6 +74,15 @@ class ByteStream:
     """
 
     chunks: Any
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Read a body that comes, or iterate over one that is async iterable."""
+        chunks: AsyncIterator[bytes] = self.chunks.__aiter__()
+        return chunks
+
+    async def read(self) -> bytes:
+        """Return the whole of it; it must fit in memory."""
+        return b"".join([chunk async for chunk in self])
 
 
 @dataclass(frozen=True, slots=True)

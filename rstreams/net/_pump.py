@@ -228,6 +228,8 @@ class Pump:
                 frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=end.window_bytes
             )
             driver.origin = end, frame
+            if end.streams:
+                driver.stream()
             if end.window_bytes:
                 driver.room_in_end = end.room_bytes
             link = end.bind(frame.name, driver)

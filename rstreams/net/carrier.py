@@ -20,6 +20,11 @@ class LinkEnd(Endpoint, Protocol):
         ...
 
     @property
+    def streams(self) -> bool:
+        """Whether deliveries are to be handed over in parts, as they come."""
+        ...
+
+    @property
     def window_bytes(self) -> int:
         """The most bytes that may be on hand of what is received; 0 for any number."""
         ...

@@ -27,6 +27,7 @@ from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.requesting import RequestReply
 from rstreams.net.sender import Sender
+from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
@@ -200,6 +201,47 @@ class Connection(RequestReply):
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
+
+    def streamed_messages(
+        self,
+        address: str,
+        *,
+        on_failure: FailureName = "fail",
+        filters: Mapping[str, Any] | None = None,
+        capabilities: Sequence[str] = (),
+    ) -> Stream[Message]:
+        """Return the stream of messages from `address`, each handed over when its body begins.
+
+        A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. No more than
+        1.5 MiB of it is in memory, however large it is; no limit of message sizes holds. Read it while the message is
+        the current one, in the body of an `async for` over the stream or in `map_async`: once the pipeline is through
+        with the message, the rest of the body is thrown away as it comes. Other bodies come as a whole, as from
+        `messages`, up to 64 MiB.
+
+        Args:
+            address: The peer's name for the source.
+            on_failure: As for `stream`.
+            filters: As for `stream`.
+            capabilities: As for `stream`.
+
+        Credit: One message; the next one is asked for when this one is settled.
+        Errors: As `stream`. The reader of a body hears, too, what ended the link before the body was through, and
+            `RStreamsError` if the sender aborted the message.
+        Cancels: As `stream`; a message that has not come to its end is released.
+        Settles: Accepted when the pipeline is through with the message and the last of it has come.
+        Spec: AMQP 1.0 section 2.6.14.
+        """
+        _check_address(address)
+        if isinstance(on_failure, DeadLetters):
+            msg = "streamed_messages(on_failure=DeadLetters(...)): a message that is not kept cannot be sent elsewhere"
+            raise ConfigError(msg)
+        options = StreamedOptions(
+            address=address,
+            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
+            filters=dict(filters or {}),
+            capabilities=tuple(capabilities),
+        )
+        return Stream(StreamedPublisher(self._links, options))
 
     async def consume(
         self,

@@ -126,5 +126,10 @@ class LinkPublisher(Watched, Generic[T]):
         links.receive(end, frame)
 
     def _raised(self, error: BaseException) -> None:
-        text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
-        logger.error(text, self._options.address, exc_info=error)
+        log_raised(self._options.address, error)
+
+
+def log_raised(address: str, error: BaseException) -> None:
+    """Log that a subscriber has raised, which the specification forbids."""
+    text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
+    logger.error(text, address, exc_info=error)

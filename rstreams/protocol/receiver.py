@@ -66,7 +66,10 @@ class LinkSubscription(Generic[T]):
     Attributes:
         late: Outcomes that came after the link of their delivery was lost.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
+        streams: Whether deliveries are to be handed over in parts, as they come.
     """
+
+    streams = False
 
     def __init__(
         self,

@@ -66,7 +66,10 @@ class LinkSubscriber(Generic[T]):
         late: Outcomes that came for items no longer waited for.
         left: Whether it has ended by `leave`, before the publisher had.
         resent: Items sent again after a loss.
+        streams: Whether deliveries are to be handed over in parts: none ever come.
     """
+
+    streams = False
 
     def __init__(
         self,

@@ -318,8 +318,9 @@ class Engine:
             if session in load:  # else it is the peer's
                 load[session] += MAX_LINKS if driver.owns_session else 1
         limit = min(MAX_SESSIONS, len(self._sessions) + self._channels)
-        if window_bytes and 0 in load.values():
-            session = min(self._sessions, key=load.__getitem__)
+        idle = [each for each, links in load.items() if not links and not lib.pn_session_incoming_bytes(each)]
+        if window_bytes and idle:
+            session = idle[0]
         elif len(self._sessions) < limit or not self._sessions:
             session = lib.pn_session(self._connection)
             self._set_window(session, window_bytes)
@@ -335,8 +336,11 @@ class Engine:
     def _set_window(self, session: Pointer, window_bytes: int) -> None:
         """Let a session take in an eighth of the bound before this side reads it, and two frames at least; 0: all.
 
-        Only where no transfer can be on its way: who has not heard of a smaller window yet would break it.
+        Only where no transfer can be on its way: who has not heard of a smaller window yet would break it. And not
+        where the engine still counts bytes of a link that has ended in the middle of a message: they would stay in it.
         """
+        if lib.pn_session_incoming_bytes(session):
+            window_bytes = 0
         capacity = max(window_bytes // 8, 2 * self._max_frame_bytes) if window_bytes else 0
         if int(lib.pn_session_get_incoming_capacity(session)) != capacity:
             lib.pn_session_set_incoming_capacity(session, capacity)

@@ -20,7 +20,7 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, write_map
 from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
-from rstreams.net._proton.parts import Parts
+from rstreams.net._proton.parts import Parts, take_part
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -72,6 +72,7 @@ class LinkDriver:
         # As a receiver in a session with a window: a message is read while it comes, or the window would close on it.
         self.is_windowed = not self.sends and int(lib.pn_session_get_incoming_capacity(self._session)) > 0
         self.owns_session = False
+        self.streams = False  # what comes is handed over in parts
         self.room_in_end: Callable[[], int] | None = None  # the bytes the link's end takes, if it bounds them
         self._parts = Parts(pointer)
         self._is_ending = False
@@ -193,8 +194,13 @@ class LinkDriver:
         more = False
         if self.sends:
             self._hand_over_outcomes()
-        elif self.is_windowed and not self._has_room():
+        elif (self.is_windowed or self.streams) and not self._has_room():
             self._left = True
+        elif self.streams:
+            frame = self._read_part()
+            if frame is not None:
+                self.receive(frame)
+            more = frame is not None and bool(lib.pn_link_current(self.pointer))
         else:
             frame = self._read_windowed(most) if self.is_windowed else self._read(most)
             if frame is not None:
@@ -276,7 +282,12 @@ class LinkDriver:
             for delivery in frame.deliveries:
                 local = lib.pn_delivery_local(as_delivery(delivery))
                 _write_outcome(local, outcome, self._engine.peer_frame_bytes)
-        self._loops.settle(frame.deliveries, _OUTCOME_CODES[outcome.kind])
+        if self.streams:  # these are known by their pointers
+            for delivery in frame.deliveries:
+                lib.pn_delivery_update(delivery, _OUTCOME_CODES[outcome.kind])
+                lib.pn_delivery_settle(delivery)
+        else:
+            self._loops.settle(frame.deliveries, _OUTCOME_CODES[outcome.kind])
 
     def _send_detach(self, frame: Detach) -> None:
         pointer = self.pointer
@@ -296,6 +307,29 @@ class LinkDriver:
         limit = self._engine.max_message_bytes
         deliveries, payloads, settled = self._loops.read(self.pointer, most, limit)
         return Transfer(deliveries, payloads, settled) if payloads else None
+
+    def stream(self) -> None:
+        """Hand over in parts what comes, before it has come whole; then its size has no limit. Before the attach."""
+        self.streams = True
+        lib.pn_link_set_max_message_size(self.pointer, 0)
+
+    def _read_part(self) -> Transfer | None:
+        """Read what has come of the current delivery, which is over with its last part; None if there is no news."""
+        pointer = self.pointer
+        delivery = lib.pn_link_current(pointer)
+        if not delivery:
+            return None
+        if lib.pn_delivery_aborted(delivery):
+            lib.pn_delivery_settle(delivery)  # advances, too; its end lets go of it without an outcome
+            return Transfer([delivery], [b""], aborted=True)
+        part, more, settled = take_part(pointer), bool(lib.pn_delivery_partial(delivery)), _is_settled(delivery)
+        if more and not part:
+            return None
+        if not more and settled:
+            lib.pn_delivery_settle(delivery)  # advances, too
+        elif not more:
+            lib.pn_link_advance(pointer)
+        return Transfer([delivery], [part], settled, more)
 
     def _has_room(self) -> bool:
         """Tell whether the link's end takes more; for one that is ending there is no window left to close."""
@@ -381,6 +415,10 @@ class LinkDriver:
         self._sent = left
         for outcome, run in groupby(decided, itemgetter(1)):
             self.receive(Disposition([tag for tag, _ in run], outcome))
+
+
+def _is_settled(delivery: Pointer) -> bool:
+    return bool(lib.pn_delivery_settled(delivery))
 
 
 _TERMINAL: Final = frozenset(_OUTCOME_CODES.values())

@@ -1,0 +1,203 @@
+"""A message taken apart while it comes: the sections before its body, and the bytes of the body."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from rstreams._codec.sections import DATA, FOOTER, HEADER, SEQUENCE, VALUE
+from rstreams.errors import RStreamsError
+
+MAX_HEAD_BYTES: Final = 1024 * 1024
+"""The most bytes before the body; they are kept until it begins."""
+
+MAX_WHOLE_BYTES: Final = 64 * 1024 * 1024
+"""The most bytes of a message whose body is no binary data, and can only be read as a whole."""
+
+BODY_BYTES: Final = 256 * 1024
+"""How much of a body waits for its reader before no more is taken from the network."""
+
+
+class Splitter:
+    """Finds the sections of a message in bytes that come in pieces of any size.
+
+    Attributes:
+        head: The sections before the body, once the body has begun; all of a message whose body is no binary data,
+            once it has come.
+        is_whole: Whether `head` is such a message.
+
+    Errors: `ValueError` for what is no message.
+    """
+
+    def __init__(self) -> None:
+        """Expect the first byte."""
+        self.head: bytes | None = None
+        self.is_whole = False
+        self._buffer = bytearray()
+        self._left = 0  # bytes of the data section under way
+        self._in_footer = False
+
+    def feed(self, part: bytes) -> bytes:
+        """Take the next bytes; return what of them belongs to the body."""
+        self._buffer += part
+        if self.head is None:
+            self._read_head()
+            if self.head is None:
+                return b""
+        return self._read_body()
+
+    def finish(self) -> None:
+        """There is no more: check that nothing is missing."""
+        if self.head is None and self.is_whole:
+            self.head = bytes(self._buffer)
+        elif self.head is None or self._left or (self._buffer and not self._in_footer):
+            msg = "the message ends in the middle of a section, or before its body"
+            raise ValueError(msg)
+
+    def _read_head(self) -> None:
+        at = 0
+        while not self.is_whole and (found := _section_at(self._buffer, at)) is not None:
+            code, start, size = found
+            if code == DATA:
+                self.head = bytes(self._buffer[:at])
+                del self._buffer[:at]
+                return
+            if code >= DATA:
+                self.is_whole = True
+            elif len(self._buffer) - start < size:
+                break
+            else:
+                at = start + size
+        if len(self._buffer) > (MAX_WHOLE_BYTES if self.is_whole else MAX_HEAD_BYTES):
+            msg = "what comes before the body, or the body that is no binary data, is too large to be read as a whole"
+            raise ValueError(msg)
+
+    def _read_body(self) -> bytes:
+        body: list[bytes] = []
+        buffer = self._buffer
+        while buffer and not self._in_footer:
+            if not self._left:
+                found = _section_at(buffer, 0)
+                if found is None:
+                    break
+                code, start, size = found
+                if code not in (DATA, FOOTER):
+                    msg = "something else comes between the data sections of a message"
+                    raise ValueError(msg)
+                self._in_footer = code == FOOTER
+                self._left = 0 if self._in_footer else size
+                del buffer[:start]
+            piece = bytes(buffer[: self._left])
+            del buffer[: self._left]
+            self._left -= len(piece)
+            body.append(piece)
+        if self._in_footer:
+            buffer.clear()
+        return b"".join(body)
+
+
+def _section_at(buffer: bytearray, at: int) -> tuple[int, int, int] | None:
+    """Return a section's code, where its content starts and how long that is; None if that has not come yet."""
+    small = buffer[at : at + 2] != b"\x00\x80"
+    begin = at + (3 if small else 10)
+    if len(buffer) <= begin:
+        return None
+    code = int.from_bytes(buffer[at + 2 : begin], "big")
+    if buffer[at] != 0 or buffer[at + 1] not in (0x53, 0x80) or not HEADER <= code <= FOOTER:
+        msg = "what should be a section of a message is none"
+        raise ValueError(msg)
+    if code in (SEQUENCE, VALUE):
+        return code, begin, 0
+    form = buffer[begin]
+    if form == _LIST0:
+        return code, begin + 1, 0
+    width = _WIDTHS.get(form)
+    if width is None or (code == DATA) is not (form in (0xA0, 0xB0)):
+        msg = f"a section of a message cannot be of the type 0x{form:02x}"
+        raise ValueError(msg)
+    start = begin + 1 + width
+    if len(buffer) < start:
+        return None
+    return code, start, int.from_bytes(buffer[begin + 1 : start], "big")
+
+
+_LIST0: Final = 0x45
+_WIDTHS: Final = {0xA0: 1, 0xB0: 4, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
+"""How many bytes tell the size of binaries, lists and maps."""
+
+
+class IncomingBody:
+    """The bytes of a body between the link that receives them and whoever reads them.
+
+    Attributes:
+        on_news: Called when `take` has more to say than before.
+    """
+
+    def __init__(self, on_room: Callable[[], None]) -> None:
+        """Have no bytes yet; `on_room` is called when there is room for more again."""
+        self.on_news: Callable[[], None] = _nothing
+        self._on_room = on_room
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._ended = False
+        self._skipped = False
+        self._error: BaseException | None = None
+
+    @property
+    def through(self) -> bool:
+        """Whether all of it has come and been taken."""
+        return self._ended and not self._chunks
+
+    def room(self) -> int:
+        """Return how many more bytes may wait here; any number if nobody reads them."""
+        return BODY_BYTES if self._skipped or self._error is not None else BODY_BYTES - self._size
+
+    def take(self) -> bytes | None:
+        """Return the next bytes; None if there are none, yet or any more (`through`).
+
+        Errors: What ended the body before all of it had come; `RStreamsError` if its message has been let go of.
+        """
+        if self._chunks:
+            chunk = self._chunks.popleft()
+            self._size -= len(chunk)
+            self._on_room()
+            return chunk
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def put(self, chunk: bytes) -> None:
+        """Keep bytes that have come, if somebody is to read them."""
+        if chunk and not self._skipped and self._error is None:
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+            self.on_news()
+
+    def end(self) -> None:
+        """All has come."""
+        if self._error is None:
+            self._ended = True
+            self.on_news()
+
+    def fail(self, error: BaseException) -> None:
+        """No more will come; what has can still be read."""
+        if not self._ended and self._error is None:
+            self._error = error
+            self.on_news()
+
+    def skip(self) -> None:
+        """Throw away what has not been read, and what is still to come: the message has been let go of."""
+        if not self._skipped and not self.through:
+            self._skipped = True
+            self._chunks.clear()
+            self._size = 0
+            self._ended = False
+            text = "the body of a message can be read until the message is let go of: while it is the current one"
+            self._error = self._error or RStreamsError(text)
+            self.on_news()
+            self._on_room()
+
+
+def _nothing() -> None:
+    """Nobody reads yet."""

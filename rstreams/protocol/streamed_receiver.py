@@ -1,0 +1,174 @@
+"""The receiving end of a link whose messages are handed over before they have come: their bodies follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
+
+from rstreams._codec.decode import malformed
+from rstreams.abc import Subscriber
+from rstreams.errors import LinkDetached, RStreamsError
+from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, Outcome
+from rstreams.protocol.frames import Detach, Lost, Transfer
+from rstreams.protocol.incoming_body import BODY_BYTES, IncomingBody, Splitter
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+SESSION_BYTES: Final = 8 * 1024 * 1024
+"""The bound a session is told, of which it lets in an eighth, 1 MiB, before this side reads it.
+
+With less the engine of a peer that has the whole message in memory moves all of it too often: once for each window.
+"""
+
+
+class StreamedSubscription(LinkSubscription[T]):
+    """A subscription to messages whose bodies are read while they come, one message at a time.
+
+    A message is handed over when its body begins. When the pipeline is through with it, what of its body has not been
+    read is thrown away as it comes, and its outcome is told when it has come; so the next one comes only then.
+
+    Credit: One delivery, when the one before has been settled. Bytes are taken from the network as the body is read.
+    Errors: Those of `LinkSubscription`; what ends the link or the message early is raised to the reader of the body.
+    Cancels: As in `LinkSubscription`; a message that has not come as a whole is released.
+    Context: As `LinkSubscription`.
+    Spec: AMQP 1.0 section 2.6.14.
+
+    Attributes:
+        body: The body of the message in `on_next`; None if it is no binary data, and came with the message.
+    """
+
+    streams = True
+
+    def __init__(
+        self,
+        subscriber: Subscriber[T],
+        *,
+        decode: Callable[[bytes], T],
+        on_raised: Callable[[BaseException], None],
+        on_failure: FailureStrategy = END,
+        renews_at_zero: bool = False,
+        answers_drain: bool = True,
+        label: str = "link",
+    ) -> None:
+        """Prepare the subscription; `decode` makes an item of the sections before the body, and of `self.body`."""
+        super().__init__(
+            subscriber,
+            decode=self._decode_held(decode),
+            window=1,
+            on_raised=on_raised,
+            on_failure=on_failure,
+            renews_at_zero=renews_at_zero,
+            answers_drain=answers_drain,
+            label=label,
+        )
+        self.window_bytes = SESSION_BYTES
+        self.body: IncomingBody | None = None
+        self._coming: Hashable = None  # the delivery that is coming
+        self._splitter = Splitter()
+        self._handed = False  # what is coming has been handed over
+        self._void: set[Hashable] = set()  # deliveries that nobody waits for an outcome of
+        self._pending: tuple[tuple[int, Hashable], Outcome] | None = None  # to be told when all has come
+
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries are taken now."""
+        return BODY_BYTES if self.body is None else self.body.room()
+
+    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
+        """Settle one delivery, when all of it has come."""
+        losses, handle = delivery
+        is_coming = self._coming is not None and losses == self._losses
+        if self.body is not None:
+            self.body.skip()
+        if handle in self._void:
+            self._void.discard(handle)
+            self.ledger.settle(1)
+            self._wake()
+        elif is_coming and not self._silent:
+            self._pending = delivery, outcome
+        else:
+            super().settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
+
+    def on_transfer(self, frame: Transfer) -> None:
+        """A part of a delivery, or deliveries that have come whole."""
+        for delivery, part in zip(frame.deliveries, frame.payloads, strict=True):
+            if self._state is State.ATTACHED:
+                self._on_part(delivery, part, frame)
+
+    def on_detach(self, frame: Detach) -> None:
+        """The publisher's end; of a message that was coming no more will."""
+        self._cut(LinkDetached(frame.condition or "amqp:link:detach-forced", "the link ended in the middle of it"))
+        super().on_detach(frame)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The link is gone; of a message that was coming no more will."""
+        self._void.clear()
+        pending, self._pending = self._pending, None
+        self._cut(frame.error)
+        super().on_lost(frame)
+        if pending is not None:
+            super().settle(*pending)
+
+    def work(self) -> None:
+        """Hand over, settle, grant, end; a cancelled subscription waits for no rest of a message."""
+        if self._silent and self._pending is not None:
+            (delivery, outcome), self._pending = self._pending, None
+            self.settle(delivery, outcome)
+        super().work()
+
+    def _on_part(self, delivery: Hashable, part: bytes, frame: Transfer) -> None:
+        if self._coming is None:
+            self._coming, self._splitter, self._handed = delivery, Splitter(), False
+        if frame.aborted:
+            if self._handed:
+                self._void.add(delivery)
+            self._cut(RStreamsError("the sender aborted the message"))
+            return
+        splitter = self._splitter
+        try:
+            chunk = splitter.feed(part)
+            if not frame.more:
+                splitter.finish()
+        except ValueError as error:
+            failure = malformed(error)
+            self._cut(failure)
+            self._fail(failure)
+            return
+        if splitter.head is not None and not self._handed:
+            self._hand_over(delivery, splitter.head, settled=frame.settled)
+        if self.body is not None and self._handed:
+            self.body.put(chunk)
+        if not frame.more:
+            self._coming = None
+            if self.body is not None:
+                self.body.end()
+            self._settle_pending()
+
+    def _hand_over(self, delivery: Hashable, head: bytes, *, settled: bool) -> None:
+        """Signal the message, whose body follows if it is binary data."""
+        self._handed = True
+        self.body = None if self._splitter.is_whole else IncomingBody(self._wake)
+        if settled:
+            self._void.add(delivery)  # nobody waits for an outcome
+        super().on_transfer(Transfer([delivery], [head]))
+
+    def _cut(self, error: BaseException) -> None:
+        """No more of what is coming will come."""
+        if self._coming is not None:
+            self._coming = None
+            if self._handed and self.body is not None:
+                self.body.fail(error)
+            self._settle_pending()
+
+    def _settle_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.settle(*pending)
+
+    def _decode_held(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        def hold_and_decode(head: bytes) -> T:
+            self.hold().done()  # so that the outcome comes by way of `settle`
+            return decode(head)
+
+        return hold_and_decode
