@@ -10,7 +10,7 @@ from rstreams._subscription import require_subscriber
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError
 from rstreams.operators._gathered import Gathered
-from rstreams.operators._sharing import Sharing
+from rstreams.operators._sharing import NOBODY, Sharing
 from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")
@@ -30,6 +30,7 @@ class Connectable(Watched, Generic[T]):
         self._source = source
         self._make_run = make_run
         self._run = make_run()
+        self._run.needs = NOBODY
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber` to those who share the run; it may request before the run has begun."""

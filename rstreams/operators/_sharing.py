@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
@@ -35,6 +35,9 @@ from rstreams.operators._stage import window_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Member[Any]")
+
+NOBODY: Final = -1
+"""What a run needs that begins by `connect()`, however many subscribers are there."""
 
 _logger = logging.getLogger("rstreams")
 
@@ -187,7 +190,7 @@ class Sharing(Generic[T, M]):
         self.stopped = False
         self.error: BaseException | None = None
         self.on_deserted: Callable[[], None] | None = None
-        self.needs = 0  # subscribers, before it begins by itself
+        self.needs = 0  # subscribers, before it begins by itself; or NOBODY
 
     # publishers call these
 
@@ -315,7 +318,7 @@ class Sharing(Generic[T, M]):
         """Return what `explain` says that the members wait for, as far as it is not the source."""
         there = len(self.members)
         if not self.connected:
-            if not self.needs:
+            if self.needs == NOBODY:
                 return "it waits for connect()"
             return f"it waits for subscriber {there + 1} of {self.needs}" if self.needs > there else ""
         counts = [counts_of(member) for member in self.members]

@@ -460,3 +460,19 @@ def test_when_the_next_try_is() -> None:
         scheduler.advance(2.5)
         assert lines(stream)[-1] == "  -> retry_backoff stalls: it owes 3 items; its next try is in 7.5 s"
         _probes[-1].cancel()
+
+
+def test_a_publish_that_nobody_has_connected_says_so() -> None:
+    probe = ProbeSubscriber[int](2)
+    published = Stream.range(5).publish()
+    stream = published.map(lambda x: x)
+    stream.subscribe(probe)
+    assert "publish stalls: it owes 2 items; it waits for connect()" in str(stream.explain())
+    published.connect()
+    assert "connect()" not in str(stream.explain())
+
+
+def test_a_push_source_waits_for_nothing_but_its_items() -> None:
+    stream = Stream(Multicast[int]()).map(lambda x: x)
+    stream.subscribe(ProbeSubscriber[int](2))
+    assert str(stream.explain()).endswith("Multicast stalls: it owes 2 items")
