@@ -1,4 +1,4 @@
-"""Builds the optional C extension of the network: with hatchling, or in place with `python hatch_build.py`.
+"""Builds the optional C extensions of the network: with hatchling, or in place with `python hatch_build.py`.
 
 Without a compiler, without Python's headers, or with `RSTREAMS_PURE=1` set, the wheel is a pure one that does all
 in Python, more slowly; a build never fails for the extension's sake.
@@ -17,15 +17,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = "rstreams/net/_proton"
-SOURCE = f"{FOLDER}/_loops.c"
-EXTENSION = f"{FOLDER}/_loops.abi3.so"
+MODULES = ("rstreams/net/_proton/_loops", "rstreams/_codec/_data_sections")
 ABI = "cp311-abi3"
-"""The C source uses the limited API of 3.11 alone: one wheel for this and every later CPython."""
+"""The C sources use the limited API of 3.11 alone: one wheel for this and every later CPython."""
 
 
 class LoopsHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own parameter means nothing here
-    """Adds the extension to a wheel, and the platform to its tag."""
+    """Adds the extensions to a wheel, and the platform to its tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the extension: beside its source for an editable install, else for the wheel alone."""
@@ -33,17 +31,18 @@ class LoopsHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own
             return
         root = Path(self.root)
         if version == "editable":
-            self._tell(build(root, root / EXTENSION))
+            self._tell(build(root, root))
             return
         self._folder = tempfile.TemporaryDirectory()
-        built = Path(self._folder.name) / Path(EXTENSION).name
-        failure = build(root, built)
+        to = Path(self._folder.name)
+        failure = build(root, to)
         self._tell(failure)
         if failure is None:
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["pure_python"] = False
             build_data["tag"] = f"{ABI}-{platform}"
-            build_data["force_include"][str(built)] = EXTENSION
+            for module in MODULES:
+                build_data["force_include"][str(to / f"{module}.abi3.so")] = f"{module}.abi3.so"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
         """Remove what was built on the way."""
@@ -56,7 +55,7 @@ class LoopsHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own
 
 
 def build(root: Path, to: Path) -> str | None:
-    """Compile the extension to `to`; return why there is none, if so."""
+    """Compile the extensions into the folder `to`; return why there are none, if so."""
     if os.environ.get("RSTREAMS_PURE") == "1":
         return "RSTREAMS_PURE=1 is set"
     if sys.implementation.name != "cpython" or os.name != "posix" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -66,20 +65,24 @@ def build(root: Path, to: Path) -> str | None:
     if compiler:
         link[:1] = shlex.split(compiler)
     options = ["-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", f"-I{sysconfig.get_path('include')}"]
-    partial = to.with_suffix(".partial")  # a process that has the one before open keeps it
-    command = [*link, *options, str(root / SOURCE), "-o", str(partial), *shlex.split(os.environ.get("CFLAGS", ""))]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
-    except OSError as error:
-        return str(error)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"{command[0]} ended with {done.returncode}"]
-        return next((line for line in lines if "error" in line), lines[-1])
-    partial.replace(to)
+    for module in MODULES:
+        built = to / f"{module}.abi3.so"
+        built.parent.mkdir(parents=True, exist_ok=True)
+        partial = built.with_suffix(".partial")  # a process that has the one before open keeps it
+        source = str(root / f"{module}.c")
+        command = [*link, *options, source, "-o", str(partial), *shlex.split(os.environ.get("CFLAGS", ""))]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+        except OSError as error:
+            return str(error)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or [f"{command[0]} ended with {done.returncode}"]
+            return next((line for line in lines if "error" in line), lines[-1])
+        partial.replace(built)
     return None
 
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    problem = build(here, here / EXTENSION)
+    problem = build(here, here)
     sys.exit(problem and f"no C extension: {problem}")

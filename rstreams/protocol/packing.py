@@ -11,12 +11,13 @@ Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5; DE
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, cast
 
 from rstreams._codec import Symbol
+from rstreams._codec.data_sections import join, split
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
 
@@ -38,18 +39,14 @@ MAX_DESCRIPTION: Final = 80
 _COUNT: Final = "x-opt-rstreams-pack"
 _START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, behind its key
 _BODY: Final = len(_START) + 4
-_DATA: Final = b"\x00\x53\x75\xb0"
-_SECTION: Final = len(_DATA) + 4
 _pack_count: Final = struct.Struct(">I").pack
 _read_count: Final = struct.Struct(">I").unpack_from
+_pack_of: Final[Callable[[Any], Pack]] = itemgetter(0)
 
 
 def encode_pack(items: Sequence[bytes]) -> bytes:
     """Return the message that carries these encoded items."""
-    parts = [_START, _pack_count(len(items))]
-    for item in items:
-        parts += (_DATA, _pack_count(len(item)), item)
-    return b"".join(parts)
+    return join(_START + _pack_count(len(items)), items if type(items) is list else list(items))
 
 
 def decode_pack(message: bytes) -> list[bytes] | None:
@@ -59,20 +56,9 @@ def decode_pack(message: bytes) -> list[bytes] | None:
     """
     if not message.startswith(_START):
         return None
-    items: list[bytes] = []
-    at, size = _BODY, len(message)
-    try:
-        (count,) = _read_count(message, len(_START))
-        while at < size:
-            if message[at : at + 4] != _DATA:
-                break
-            (length,) = _read_count(message, at + 4)
-            at += _SECTION + length
-            items.append(message[at - length : at])
-    except struct.error:
-        at = -1
-    if at != size or count != len(items):
-        msg = f"a packed delivery of {size} bytes is not what it says it is"
+    items = split(message, _BODY) if len(message) >= _BODY else None
+    if items is None or len(items) != _read_count(message, len(_START))[0]:
+        msg = f"a packed delivery of {len(message)} bytes is not what it says it is"
         raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
     return items
 
@@ -153,7 +139,7 @@ def unpack(handles: Sequence[object], messages: Sequence[bytes], most: int) -> t
 
 
 def settled_whole(
-    accepted: Iterable[Any], given_back: Iterable[tuple[Outcome, Any]]
+    accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]]
 ) -> tuple[list[Any], list[tuple[Outcome, Any]]]:
     """Return the deliveries that are settled as a whole now: those accepted, and the others with their outcomes.
 
@@ -173,14 +159,14 @@ def settled_whole(
         pack.left -= 1
         if not pack.left:
             ended[pack] = None
-    for packed, run in groupby(accepted, lambda known: type(known) is tuple):
-        if not packed:
-            whole += run
-            continue
-        for pack, items in groupby(run, itemgetter(0)):
-            pack.left -= sum(1 for _ in items)
-            if not pack.left:
-                ended[pack] = None
+    singles = list(map(type, accepted)).count(tuple) != len(accepted)
+    if singles:
+        whole += [known for known in accepted if type(known) is not tuple]
+        accepted = [known for known in accepted if type(known) is tuple]
+    for pack, count in Counter(map(_pack_of, accepted)).items():
+        pack.left -= count
+        if not pack.left:
+            ended[pack] = None
     for pack in ended:
         outcome = pack.outcome()
         if outcome is ACCEPTED:

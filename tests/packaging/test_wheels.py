@@ -19,7 +19,7 @@ PROJECTS = {"rstreams": ROOT, "rstreams_spark": ROOT / "adapters" / "spark"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-EXTENSION = "rstreams/net/_proton/_loops.abi3.so"
+EXTENSIONS = {"rstreams/net/_proton/_loops.abi3.so", "rstreams/_codec/_data_sections.abi3.so"}
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
@@ -72,7 +72,7 @@ def modules_of(source: Path, *packages: str) -> set[str]:
 
 def test_the_core_wheel_holds_the_package_its_pytest_plugin_and_nothing_else(wheels: dict[str, Path]) -> None:
     names = names_in(wheels["rstreams"])
-    assert names == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py", EXTENSION}
+    assert names == modules_of(ROOT, "rstreams") | {"pytest_rstreams.py", *EXTENSIONS}
     assert "rstreams/py.typed" in names
 
 
@@ -86,7 +86,7 @@ def test_the_source_distribution_holds_what_the_extension_is_built_from(wheels: 
     (source,) = wheels["rstreams"].parent.glob("rstreams-*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"hatch_build.py", "rstreams/net/_proton/_loops.c"} <= names
+    assert {"hatch_build.py", *(name.replace(".abi3.so", ".c") for name in EXTENSIONS)} <= names
     assert not [name for name in names if name.endswith(".so")]
 
 
