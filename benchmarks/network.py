@@ -308,14 +308,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the table, write what is asked for."""
     title = "Two processes over loopback, medians of runs that take turns"
     parser = options(title)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw throughput and latency to FILE (PNG)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="also draw throughput and latency to FILE (.png or .svg)"
+    )
     parser.add_argument("--quick", action="store_true", help="a part of the cases, once: less than a minute")
     parser.add_argument("--only", default="*", metavar="PATTERN", help='some of the cases: "1KB/*", "latency_*"')
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="about how long a run takes (%(default)s)"
     )
     given = parser.parse_args(arguments)
+    if given.plot is not None and given.plot.suffix not in {".png", ".svg"}:
+        parser.error(f"--plot {given.plot}: a name that ends with .png or .svg")
+    if not given.seconds > 0:
+        parser.error(f"--seconds {given.seconds:g}: more than 0")
     rows = measure(quick=given.quick, only=given.only, seconds=given.seconds)
+    if not rows:
+        parser.error(f"--only {given.only}: no case that can be run here")
     publish(title, rows, given.json)
     if given.plot is not None:
         from benchmarks._plot import plot  # noqa: PLC0415 - only who wants a picture needs matplotlib

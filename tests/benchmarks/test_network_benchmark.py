@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks._processes import Counter, Load, paced
 from benchmarks._report import bigger_is_better, smaller_is_better, table
-from benchmarks.network import QUICK, Group, fan_out, latency, throughput
+from benchmarks.network import QUICK, Group, fan_out, latency, main, throughput
 
 ROOT = Path(__file__).parents[2]
 CERTIFICATES = ("node.pem", "authority.pem")
@@ -71,6 +71,20 @@ def test_a_ratio_above_one_is_better_whatever_the_unit() -> None:
 def test_the_table_has_columns_for_cpu_and_memory_only_where_they_were_measured() -> None:
     row = bigger_is_better("c", ours=200, peer=100, peer_name="p", n=1)
     assert "cpu_us" not in table("t", [row])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "nonsense"], "--only nonsense: no case"),
+        (["--seconds", "0"], "--seconds 0: more than 0"),
+        (["--plot", "network.txt"], "--plot network.txt: a name that ends with"),
+    ],
+)
+def test_a_wrong_option_is_named(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow
