@@ -29,7 +29,7 @@ from tests.soak.parts import PARTS
 
 PUBLISHERS: Final = 2
 CONSUMERS: Final = 2
-FLAT_BYTES: Final = 24 * 2**20
+FLAT_BYTES: Final = 40 * 2**20
 """How much a process may grow after its first third: what an allocator does, and no leak that matters in an hour."""
 
 FRAMES: Final[list[Any]] = ["transfer", "disposition", "flow", "attach", "begin", "open", "sasl_outcome", "detach"]
