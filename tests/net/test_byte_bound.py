@@ -10,12 +10,14 @@ import trio
 from cproton_ffi import lib
 
 import rstreams
-from rstreams import Message, Node, Stream
+import rstreams.blocking
+from rstreams import ByteStream, Message, Node, Stream
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.runtime.portal import start_portal
 from tests.net.over_tcp import connected, pump_of, until
 
 KB = 1024
@@ -208,3 +210,14 @@ async def test_a_bad_bound_is_named_at_the_call() -> None:
             connection.stream("any", window_bytes=0)
     with pytest.raises(ConfigError, match="window_bytes=-1"):
         Node(window_bytes=-1)
+
+
+def test_threads_have_the_bound_and_send_bodies_as_they_come_too() -> None:
+    with start_portal("node") as portal, portal.enter(Node()) as node:
+        node.queue("work")
+        listener = portal.run(node.listen, "127.0.0.1:0")
+        with rstreams.blocking.connect(listener.url) as connection:
+            sent = Stream.of(Message(ByteStream([bytes(10 * KB)] * 3)), Message(b"x"))
+            connection.publish("work", sent)
+            got = connection.stream("work", window_bytes=20 * KB).take(2).to_list()
+            assert got == [bytes(30 * KB), b"x"]
