@@ -204,7 +204,7 @@ class LinkSubscriber(Generic[T]):
     @property
     def at_rest(self) -> bool:
         """Whether nothing is held here, and nothing sent waits for its outcome."""
-        return not self._payloads and not self._unsettled
+        return not self._payloads and not self._unsettled and self._body is None
 
     # the publisher calls these
 
@@ -562,8 +562,7 @@ class LinkSubscriber(Generic[T]):
         self._body = None
         body.cancel()
         self._streamed.discard(body.tag)
-        if self._state is State.ATTACHED:
-            self._send(Transfer([body.tag], [b""], self._settled, aborted=True))
+        self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body lives as long as its link
         return self._unsettled.pop(body.tag, NO_HOLD)
 
     def _send_detach(self) -> None:

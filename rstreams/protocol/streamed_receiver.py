@@ -68,6 +68,7 @@ class StreamedSubscription(LinkSubscription[T]):
         self._coming: Hashable = None  # the delivery that is coming
         self._splitter = Splitter()
         self._handed = False  # what is coming has been handed over
+        self._broken = False  # what came is no message
         self._void: set[Hashable] = set()  # deliveries that nobody waits for an outcome of
         self._pending: tuple[tuple[int, Hashable], Outcome] | None = None  # to be told when all has come
 
@@ -93,7 +94,7 @@ class StreamedSubscription(LinkSubscription[T]):
     def on_transfer(self, frame: Transfer) -> None:
         """A part of a delivery, or deliveries that have come whole."""
         for delivery, part in zip(frame.deliveries, frame.payloads, strict=True):
-            if self._state is State.ATTACHED:
+            if self._state is State.ATTACHED and not self._broken:
                 self._on_part(delivery, part, frame)
 
     def on_detach(self, frame: Detach) -> None:
@@ -131,6 +132,7 @@ class StreamedSubscription(LinkSubscription[T]):
             if not frame.more:
                 splitter.finish()
         except ValueError as error:
+            self._broken = True  # what is still to come of it is no more to be understood
             failure = malformed(error)
             self._cut(failure)
             self._fail(failure)
