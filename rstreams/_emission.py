@@ -77,6 +77,19 @@ def draws_of(subscription: Subscription) -> Callable[[int], list[Any]] | None:
     return subscription.draws() if isinstance(subscription, Drawable) else None
 
 
+@runtime_checkable
+class TakesRuns(Protocol):
+    """A subscriber that takes many items in one call: they cost it less so than signal by signal."""
+
+    def on_run(self, items: Iterator[Any]) -> None:
+        """Take items, as `on_next` would, until there are no more or the subscription has ended.
+
+        They are those that were requested. A hold is always on the one taken last. What `items` raises is not to be
+        caught: the publisher handles it, and may call again for those behind.
+        """
+        ...
+
+
 class IteratorPublisher(Watched, Generic[T]):
     """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
 

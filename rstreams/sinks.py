@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from rstreams._subscription import ENDED, checked_error, require_subscription
@@ -93,6 +93,12 @@ class Sink(ABC, Generic[T]):
         if self.outstanding == self._top_up_at:
             self._on_change()
 
+    def _received_run(self, items: int) -> None:
+        before = self.outstanding
+        self.outstanding -= items
+        if before > self._top_up_at >= self.outstanding:
+            self._on_change()
+
     def _fail_item(self, error: BaseException) -> None:
         """End the subscription because the item in `on_next` could not be processed: it is given back as failed."""
         self._subscription.hold().fail(error)
@@ -120,6 +126,15 @@ class ListSink(Sink[T]):
         if not self.ended:
             self._append(item)
             self._received()
+
+    def on_run(self, items: Iterator[T]) -> None:
+        """Receive many items into the list."""
+        if not self.ended:
+            before = len(self.items)
+            try:
+                self.items.extend(items)
+            finally:
+                self._received_run(len(self.items) - before)
 
 
 class FirstSink(Sink[T]):
@@ -166,6 +181,25 @@ class ForEachSink(Sink[T]):
             self.outstanding -= 1
             if self.outstanding == self._top_up_at:
                 self._on_change()
+
+    def on_run(self, items: Iterator[T]) -> None:
+        """Receive many items, and call the function with each."""
+        function = self._function
+        received = 0
+        try:
+            for item in items:
+                try:
+                    result = function(item)
+                    if result is not None:
+                        _refuse_coroutine(result)
+                except Exception as error:
+                    self._fail_item(error)
+                    break
+                received += 1
+                if self.ended:
+                    break
+        finally:
+            self._received_run(received)
 
 
 def _refuse_coroutine(result: object) -> None:

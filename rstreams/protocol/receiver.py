@@ -7,12 +7,13 @@ every run of frames, does it. So no signal waits for the network and none recurs
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, length_hint
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
+from rstreams._emission import TakesRuns
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._runs import Counts
 from rstreams._threads import get_ident, refuse_thread
@@ -126,6 +127,9 @@ class LinkSubscription(Generic[T]):
         self._goodbye = Detach()
         self._emitting = False
         self._current: Hashable = None
+        self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and not window_bytes else None
+        self._run: tuple[Sequence[Hashable], Iterator[bytes]] | None = None  # in the hands of `_on_run`
+        self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
         self._shared: SharedHold | None = None
         self._on_drained: list[Callable[[], None]] = []  # drains asked for
         self._draining: list[Callable[[], None]] | None = None  # the drain under way
@@ -181,6 +185,11 @@ class LinkSubscription(Generic[T]):
 
     def hold(self) -> Hold:
         """Take a hold on the item in `on_next`: its disposition waits for it."""
+        if self._run is not None:
+            deliveries, waiting = self._run
+            at = len(deliveries) - length_hint(waiting) - 1
+            self._let_go_before(at)
+            self._current = deliveries[at]
         if self._current is None:
             return NO_HOLD
         if self._shared is None:
@@ -414,6 +423,9 @@ class LinkSubscription(Generic[T]):
         buffer = self._buffer
         if self._emitting or not buffer or self._silent:
             return
+        if self._on_run is not None:
+            self._emit_run(self._on_run)
+            return
         decode, on_next, accept, take = self._decode, self._subscriber.on_next, self._accepted.append, buffer.popleft
         run = self.ledger.deliver()
         handed = settled = skipped = 0
@@ -451,6 +463,60 @@ class LinkSubscription(Generic[T]):
             if skipped:
                 self.ledger.request(skipped)
                 self._wake()
+
+    def _emit_run(self, on_run: Callable[[Iterator[T]], None]) -> None:
+        """Emit to a subscriber that takes many items in one call."""
+        buffer, run = self._buffer, self.ledger.deliver()
+        if not run:
+            return
+        entries = [buffer.popleft() for _ in range(run)]
+        deliveries = [delivery for delivery, _ in entries]
+        waiting = iter([payload for _, payload in entries])
+        items = map(self._decode, waiting)
+        skipped = 0
+        self._emitting = True
+        self._run, self._run_from = (deliveries, waiting), 0
+        try:
+            while not self._silent:
+                try:
+                    on_run(items)
+                except BaseException as error:
+                    last = run - length_hint(waiting) - 1
+                    self._let_go_before(last)
+                    self._run_from, self._current = last + 1, deliveries[last]
+                    if not isinstance(error, Exception):
+                        self._settle_current(error)
+                        self._raised(error)
+                        raise
+                    skipped += self._refuse_current(error)
+                    continue
+                break
+        finally:
+            left = length_hint(waiting)
+            self._let_go_before(run - left)
+            buffer.extendleft(reversed(entries[run - left :]))
+            self.ledger.take_back(left)
+            self._delivered += run - left - skipped
+            self._emitting = False
+            self._run = self._current = None
+            if skipped:
+                self.ledger.request(skipped)
+                self._wake()
+
+    def _let_go_before(self, end: int) -> None:
+        """Let go of the items of the run before `end`: all are accepted but the first, if that is held."""
+        if self._run is None or self._run_from >= end:
+            return
+        deliveries, begin = self._run[0], self._run_from
+        self._run_from = end
+        if self._shared is not None:
+            self._current = deliveries[begin]
+            self._settle_current(None)
+            begin += 1
+        accepted = deliveries[begin:end]
+        settled = accepted.count(None)
+        self.ledger.settle(settled)
+        self._accepted += [delivery for delivery in accepted if delivery is not None] if settled else accepted
 
     def _settle_current(self, error: BaseException | None) -> None:
         """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""

@@ -1,0 +1,150 @@
+"""Subscribers that take many items in one call: each item's end must be what it would be signal by signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
+from rstreams.sinks import ForEachSink, ListSink, Sink
+from tests.protocol.played import PlayedReceiver, decode
+
+
+def played_to(
+    sink: Sink[int], *, decode: Callable[[bytes], int] = decode, on_failure: FailureStrategy = END
+) -> PlayedReceiver:
+    return PlayedReceiver(probe=cast("Any", sink), decode=decode, on_failure=on_failure, window=16)
+
+
+def odd_is_unreadable(payload: bytes) -> int:
+    item = decode(payload)
+    if item % 2:
+        raise ValueError(item)
+    return item
+
+
+class Changes:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def test_a_run_is_counted_as_its_items_would_be() -> None:
+    changes = Changes()
+    sink = ListSink[int](changes)
+    played = played_to(sink)
+    sink.request(5, top_up_at=2)
+    played.driver.turn()
+    played.transfer(2)
+    played.driver.turn()
+    assert (sink.items, sink.outstanding, changes.count) == ([0, 1], 3, 0)
+    played.transfer(3)
+    played.driver.turn()
+    assert (sink.items, sink.outstanding, changes.count) == ([0, 1, 2, 3, 4], 0, 1)
+    assert played.outcomes == dict.fromkeys(range(5), ACCEPTED)
+    assert (played.end.counts().delivered, played.end.counts().buffered) == (5, 0)
+    assert (played.end.ledger.unsettled, played.end.ledger.buffered) == (0, 0)
+
+
+def test_what_came_settled_leaves_the_window_at_once() -> None:
+    sink = ListSink[int](Changes())
+    played = played_to(sink)
+    sink.request(8)
+    played.driver.turn()
+    played.transfer(3, settled=True)
+    played.driver.turn()
+    assert sink.items == [0, 1, 2]
+    assert played.outcomes == {}
+    assert played.end.ledger.unsettled == 0
+
+
+def test_the_item_a_function_raises_for_has_failed_and_those_behind_it_are_given_back() -> None:
+    seen: list[int] = []
+
+    def function(item: int) -> None:
+        seen.append(item)
+        if item == 2:
+            raise KeyError(item)
+
+    sink = ForEachSink[int](Changes(), function)
+    played = played_to(sink)
+    sink.request(8)
+    played.driver.turn()
+    played.transfer(5)
+    played.driver.turn()
+    assert seen == [0, 1, 2]
+    assert isinstance(sink.error, KeyError)
+    assert played.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: FAILED, 3: RELEASED, 4: RELEASED}
+    assert played.end.counts().delivered == 3
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
+def test_a_function_that_cancels_gets_nothing_more() -> None:
+    seen: list[int] = []
+
+    def function(item: int) -> None:
+        seen.append(item)
+        if item == 1:
+            sink.cancel()
+
+    sink = ForEachSink[int](Changes(), function)
+    played = played_to(sink)
+    sink.request(8)
+    played.driver.turn()
+    played.transfer(4)
+    played.driver.turn()
+    assert seen == [0, 1]
+    assert played.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: RELEASED, 3: RELEASED}
+    assert sink.outstanding == 6
+
+
+@pytest.mark.parametrize("kind", ["list", "function"])
+def test_what_cannot_be_decoded_ends_it_behind_what_came_before(kind: str) -> None:
+    seen: list[int] = []
+    sink: Sink[int] = ListSink(Changes()) if kind == "list" else ForEachSink(Changes(), seen.append)
+    played = played_to(sink, decode=odd_is_unreadable)
+    sink.request(8)
+    played.driver.turn()
+    played.transfer(4)
+    played.driver.turn()
+    assert (sink.items if isinstance(sink, ListSink) else seen) == [0]
+    assert isinstance(sink.error, ValueError)
+    assert played.outcomes == {0: ACCEPTED, 1: FAILED, 2: RELEASED, 3: RELEASED}
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
+@pytest.mark.parametrize("kind", ["list", "function"])
+def test_where_the_strategy_goes_on_so_does_the_run_and_more_is_asked_for(kind: str) -> None:
+    seen: list[int] = []
+    sink: Sink[int] = ListSink(Changes()) if kind == "list" else ForEachSink(Changes(), seen.append)
+    played = played_to(sink, decode=odd_is_unreadable, on_failure=FailureStrategy(reject))
+    sink.request(6)
+    played.driver.turn()
+    played.transfer(6)
+    played.driver.turn()
+    assert (sink.items if isinstance(sink, ListSink) else seen) == [0, 2, 4]
+    assert {tag: outcome.kind for tag, outcome in played.outcomes.items()} == {
+        tag: "rejected" if tag % 2 else "accepted" for tag in range(6)
+    }
+    assert sink.outstanding == 3
+    assert (played.end.ledger.demand, played.end.counts().delivered) == (3, 3)
+
+
+def test_an_interrupt_is_raised_and_the_item_in_hand_has_failed() -> None:
+    def function(item: int) -> None:
+        if item == 1:
+            raise KeyboardInterrupt
+
+    sink = ForEachSink[int](Changes(), function)
+    played = played_to(sink)
+    sink.request(8)
+    played.driver.turn()
+    with pytest.raises(KeyboardInterrupt):
+        played.transfer(4)
+    played.driver.turn()
+    assert played.outcomes == {0: ACCEPTED, 1: FAILED, 2: RELEASED, 3: RELEASED}
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
