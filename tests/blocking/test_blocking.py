@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -37,11 +38,11 @@ class Fixture:
 
     def jobs_once(self, right: Callable[[QueueStatistics], bool]) -> QueueStatistics:
         """Return the queue's numbers once they are right: what a closed loop settled is on its way for a moment."""
-        for _ in range(1000):
+        now, given_up = self.jobs(), time.monotonic() + 10
+        while not right(now):
+            assert time.monotonic() < given_up, now
             now = self.jobs()
-            if right(now):
-                return now
-        raise AssertionError(now)
+        return now
 
 
 @pytest.fixture
