@@ -196,6 +196,27 @@ async def test_what_is_in_hand_when_it_is_cut_is_handed_over_once(stamped: bool)
         await until(lambda: queue.statistics().accepted == 30 and queue.statistics().unsettled == 0)
 
 
+@pytest.mark.parametrize(("others", "times"), [(7, 1), (8, 2)])
+async def test_what_comes_again_late_is_known_if_less_than_dedup_window_came_after_it(others: int, times: int) -> None:
+    async with faulty() as it, trio.open_nursery() as nursery:
+        queue = it.node.queue("work", capacity=100)
+        await it.connection.publish("work", Stream.of("first"), settlement="effectively_once")
+        dead = it.network.live[0]
+        it.network.when("disposition", direction="to_peer", at="before").half_open(closed="client")
+        got: list[object] = []
+        consumer = it.connection.stream("work", settlement="effectively_once", window=1, dedup_window=8)
+        nursery.start_soon(consumer.for_each, got.append)
+        await until(lambda: got and it.network.connections == 2)
+        await it.connection.publish("work", Stream.range(others), settlement="effectively_once")
+        await until(lambda: queue.statistics().accepted == others)
+        assert queue.statistics().unsettled == 1, "the node waits for a link that is dead"
+        dead.reset()  # now it knows
+        await until(lambda: queue.statistics().accepted == others + 1)
+        assert got.count("first") == times
+        assert len(got) == others + times
+        nursery.cancel_scope.cancel()
+
+
 async def test_what_has_neither_stamp_nor_id_comes_again() -> None:
     async with returning() as (node, connection):
         node.queue("work")
