@@ -48,7 +48,8 @@ class ConnectionStatus:
             ended for good.
         peer: Where it leads or led: host and port.
         error: Why it was lost or closed; None if it was closed from this side, or is open.
-        attempt: Which attempt since the loss this was; 0 for the loss itself and for the first connection.
+        attempt: Which attempt since the loss this was; 0 for the loss itself and for the first connection. After a
+            connection that did not last the count goes on.
         delay_s: Seconds until the next attempt, if it was lost.
     """
 

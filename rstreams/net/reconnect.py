@@ -1,9 +1,13 @@
 """Reconnecting: one connection in the eyes of its links, opened again whenever it is lost.
 
 Theory of operation. Links are attached here and handed to the pump there is. When that pump's connection is lost its
-ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `run`, then opens the next connection, by
-the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is unsettled is
-sent again. Only when the policy gives up do they hear of the loss for good.
+ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `_stay_open`, then opens the next
+connection, by the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is
+unsettled is sent again. Only when the policy gives up do they hear of the loss for good.
+
+A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
+as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
+gets its turn.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class Reconnect:
 
     The delay before attempt n is `first_delay_s * factor ** (n - 1)`, at most `max_delay_s`, less a random part of it,
     `jitter` at most; so that clients which were cut off together do not come back together. An attempt tries each url
-    once.
+    once. One whose connection is lost again before the next delay would be over has failed, too.
 
     Attributes:
         first_delay_s: Seconds before the first attempt; 0 or more.
@@ -120,7 +124,8 @@ class KeptConnection:
         """Prepare; `open` opens the first connection.
 
         Args:
-            addresses: Where it may lead, tried in this order, from the one that it led to last.
+            addresses: Where it may lead, tried in this order, from the one that it led to last; from the next one if it
+                did not last there.
             options: How each attempt is made.
             policy: When to try again; None: not at all.
             random: Returns a random number from 0 up to 1.
@@ -191,32 +196,45 @@ class KeptConnection:
         self._end(pump.error if pump is not None else None)
 
     async def _stay_open(self, nursery: trio.Nursery) -> None:
+        failed = 0  # attempts in a row
         while True:
             pump = self._pump
             assert pump is not None, "there was one"
+            opened_at = trio.current_time()
             await pump.ended.wait()
             if self._closing:
                 return
             self._pump = None
             self._waiting += pump.waiting
             error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
-            opened = await self._open_again(error, nursery)
+            if trio.current_time() - opened_at < self._policy.delay_s(failed + 1, 0.0):
+                failed += 1
+                self._addresses.append(self._addresses.pop(0))
+            else:
+                failed = 0
+            opened = await self._open_again(error, failed, nursery)
             if opened is None:
                 return
+            failed = opened[1] - 1
             self._use(*opened)
 
-    async def _open_again(self, error: RStreamsError, nursery: trio.Nursery) -> tuple[Pump, int] | None:
+    async def _open_again(self, error: RStreamsError, failed: int, nursery: trio.Nursery) -> tuple[Pump, int] | None:
         """Return the next connection, and which attempt it took; None if there is to be none."""
-        attempt = 1
+        attempt = failed + 1
         while self._may_try_again(error, attempt - 1):
             await self._pause(error, attempt)
             if self._closing:
                 return None
             try:
-                return await self._try_each(nursery), attempt
-            except RStreamsError as failed:
-                error = failed
+                pump = await self._try_each(nursery)
+            except RStreamsError as again:
+                error = again
                 attempt += 1
+            else:
+                if not self._closing:
+                    return pump, attempt
+                await pump.close()  # it came too late: closed meanwhile
+                return None
         self._end(error)
         return None
 

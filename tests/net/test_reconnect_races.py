@@ -1,0 +1,145 @@
+"""Connections that open and do not last, and those that are closed while the next one opens."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rstreams import Reconnect
+from rstreams.errors import ConnectFailed, ConnectionLost
+from rstreams.net import reconnect
+from rstreams.net._opening import OpeningOptions
+from rstreams.net.address import PeerAddress, parse_url
+from rstreams.net.carrier import ConnectionStatus
+from rstreams.net.reconnect import KeptConnection
+
+
+class Opened:
+    """A pump as far as its keeper knows it: it ends after some seconds, or when it is closed."""
+
+    returns = False
+    error = None
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.peer_properties: dict[str, Any] = {}
+        self.waiting: list[Any] = []
+        self.ended = trio.Event()
+
+    async def close(self) -> None:
+        self.ended.set()
+
+
+class Peers:
+    """What `open_connection` reaches: each host's connections last so long; None: it cannot be reached.
+
+    Attributes:
+        reached: When an attempt was made, and to which host.
+        takes_s: How long opening takes, in seconds.
+        pumps: The connections that were opened.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lasting_s: dict[str, float | None]) -> None:
+        self.lasting_s = lasting_s
+        self.reached: list[tuple[float, str]] = []
+        self.takes_s = 0.0
+        self.pumps: list[Opened] = []
+        monkeypatch.setattr(reconnect, "open_connection", self.open)
+
+    async def open(self, address: PeerAddress, _options: object, nursery: trio.Nursery, **_others: object) -> Opened:
+        self.reached.append((trio.current_time(), address.host))
+        await trio.sleep(self.takes_s)
+        lasts_s = self.lasting_s[address.host]
+        if lasts_s is None:
+            raise ConnectFailed(address.host)
+        pump = Opened(str(address))
+        self.pumps.append(pump)
+        nursery.start_soon(self._end, pump, lasts_s)
+        return pump
+
+    async def _end(self, pump: Opened, lasts_s: float) -> None:
+        with trio.move_on_after(lasts_s):
+            await pump.ended.wait()
+        pump.ended.set()
+
+    def kept(self, policy: Reconnect) -> KeptConnection:
+        addresses = [parse_url(f"amqp://{host}") for host in self.lasting_s]
+        return KeptConnection(
+            addresses, cast("OpeningOptions", None), policy, random=lambda: 0.0, on_attach=lambda _driver, _frame: None
+        )
+
+
+async def test_delays_grow_while_a_peer_takes_connections_and_drops_them(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    peers = Peers(monkeypatch, {"flapping": 0.0})
+    async with trio.open_nursery() as nursery:
+        await peers.kept(Reconnect()).open(nursery)
+        await trio.sleep(3600)
+        nursery.cancel_scope.cancel()
+    assert len(peers.reached) < 140, "not ten a second: the last delays are 30 seconds long"
+
+
+async def test_a_peer_that_drops_each_connection_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    told: list[ConnectionStatus] = []
+    peers = Peers(monkeypatch, {"flapping": 0.0})
+    async with trio.open_nursery() as nursery:
+        await peers.kept(Reconnect(max_attempts=4, on_status=told.append)).open(nursery)
+    assert len(peers.reached) == 4
+    assert [status.attempt for status in told if status.state == "lost"] == [1, 2, 3]
+    assert told[-1].state == "closed"
+    assert isinstance(told[-1].error, ConnectionLost)
+
+
+async def test_a_connection_that_lasted_begins_the_delays_anew(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    told: list[ConnectionStatus] = []
+    peers = Peers(monkeypatch, {"steady": 100.0})
+    async with trio.open_nursery() as nursery:
+        await peers.kept(Reconnect(max_attempts=2, on_status=told.append)).open(nursery)
+        await trio.sleep(1000)
+        nursery.cancel_scope.cancel()
+    assert {status.delay_s for status in told if status.state == "lost"} == {0.1}
+    assert len(peers.reached) == 10
+
+
+async def test_another_url_gets_its_turn_when_the_first_drops_each_connection(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    peers = Peers(monkeypatch, {"flapping": 0.0, "dead": None, "steady": 1e9})
+    async with trio.open_nursery() as nursery:
+        kept = peers.kept(Reconnect())
+        await kept.open(nursery)
+        await trio.sleep(1)
+        assert [host for _, host in peers.reached] == ["flapping", "dead", "steady"]
+        assert kept.status.state == "connected"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_that_opens_after_the_close_is_closed(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    peers = Peers(monkeypatch, {"slow": 5.0})
+    async with trio.open_nursery() as nursery:
+        kept = peers.kept(Reconnect())
+        await kept.open(nursery)
+        peers.takes_s = 2.0
+        await trio.sleep(6)  # lost, and opening again
+        await kept.close()
+        assert kept.status.state == "closed"
+        with trio.fail_after(2):
+            while len(peers.pumps) < 2:  # noqa: ASYNC110 - virtual time
+                await trio.sleep(0.1)
+            await peers.pumps[1].ended.wait()
+        assert kept.status.state == "closed"
