@@ -25,7 +25,7 @@ test: ## all tests but those marked broker or soak
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	$(BIN)/python -m pytest -m "$(QUICK)"
+	RSTREAMS_EXAMPLES=quick $(BIN)/python -m pytest -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link
 	@tools/setup.sh dev

@@ -8,9 +8,10 @@ import pytest
 import trio
 from hypothesis import settings
 
-# How long one example takes says nothing on a machine that also does other work.
-settings.register_profile("rstreams", deadline=None)
-settings.load_profile("rstreams")
+# How long one example takes says nothing on a machine that also does other work. `make test-quick` looks at fewer.
+settings.register_profile("all", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.load_profile(os.environ.get("RSTREAMS_EXAMPLES", "all"))
 
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

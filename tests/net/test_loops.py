@@ -224,6 +224,7 @@ def test_what_cannot_be_sent_is_refused(pair: Pair, numbers: list[Any], messages
         pair.sending.send(pair.sender, numbers, messages, settled=False)
 
 
+@pytest.mark.slow  # ten thousand messages, twice
 def test_nothing_is_left_behind_by_ten_thousand_messages(pair: Pair) -> None:
     def rounds(count: int) -> None:
         for _ in range(count):

@@ -288,6 +288,7 @@ def resident_kib() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() // 1024
 
 
+@pytest.mark.slow  # thousands of links
 @pytest.mark.parametrize("what", ["sessions", "links", "refused links"])
 async def test_a_client_that_comes_and_goes_on_one_connection_takes_no_memory(what: str) -> None:
     address = "nowhere" if what == "refused links" else "numbers"
@@ -423,6 +424,7 @@ async def quiet(node_idle_s: float, client_idle_s: float) -> AsyncIterator[tuple
         await client.close()
 
 
+@pytest.mark.slow  # heartbeats in real time
 @pytest.mark.parametrize(("node_idle_s", "client_idle_s"), [(4.0, 30.0), (30.0, 0.5), (1.1, 1.3)])
 async def test_heartbeats_keep_a_quiet_connection_alive(
     node_idle_s: float, client_idle_s: float, autojump_clock: MockClock
@@ -443,6 +445,7 @@ async def test_heartbeats_keep_a_quiet_connection_alive(
     assert autojump_clock.rate == 0
 
 
+@pytest.mark.slow  # likewise
 async def test_a_consumer_that_takes_for_ever_over_an_item_is_kept_alive_by_heartbeats(
     autojump_clock: MockClock,
 ) -> None:
