@@ -189,10 +189,20 @@ class Engine:
         lib.pn_connection_close(self._connection)
 
     def free(self) -> None:
-        """Give the engine's memory back; every link of it must have been lost before."""
+        """Give the engine's memory back; every link of it must have been lost before.
+
+        It lets go of everybody, too, so that none of this waits for the garbage collector, and so that an end which
+        waits for the next connection keeps no more of this one than its driver.
+        """
         if not self._freed:
             self._freed = True
-            self._drivers.clear()
+            for driver in self._drivers.values():
+                driver.let_go()
+            for each in (self._drivers, self._noted, self._dirty, self._waiting, self._ended):
+                each.clear()
+            self._calls.clear()
+            self._new_calls.clear()
+            del self._events, self._on_wake
             lib.pn_transport_unbind(self._transport)
             lib.pn_collector_release(self._collector)
             lib.pn_decref(self._transport)
@@ -432,6 +442,8 @@ class Engine:
             self._drivers.pop(driver.pointer, None)
             self.forget(driver)
         self._events.on_session_end(dead, error)
+        for driver in dead:
+            driver.let_go()
         self._resting.append(session)
         if self._channels > 0:
             self._new_calls.append((SESSION_REST_S, None, self._close_session))
@@ -519,6 +531,7 @@ class Engine:
             if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
                 del self._drivers[driver.pointer]
                 self.forget(driver)
+                driver.let_go()
                 lib.pn_link_free(driver.pointer)
         sessions, self._ended_sessions = self._ended_sessions, []
         for session in sessions:

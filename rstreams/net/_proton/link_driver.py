@@ -64,6 +64,7 @@ class LinkDriver:
         self.link: Link | None = None
         self.origin: object = None  # what the owner of the connection wants to remember of it
         self._refused = False
+        self._let_go = False
         self._late = 0  # deliveries that came after this side had ended the link
         self.sends = bool(lib.pn_link_is_sender(pointer))
         self.flow_noted = False
@@ -117,12 +118,14 @@ class LinkDriver:
         return room
 
     def wake(self) -> None:
-        """Have the link work in the connection's next turn."""
-        self._engine.wake(self)
+        """Have the link work in the connection's next turn; nothing happens when there is none any more."""
+        if not self._let_go:
+            self._engine.wake(self)
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in a turn of the connection after `delay_s` seconds, if the link is still there."""
-        self._engine.call_after(self, delay_s, function)
+        if not self._let_go:
+            self._engine.call_after(self, delay_s, function)
 
     # what the engine calls
 
@@ -130,6 +133,13 @@ class LinkDriver:
         """Carry `link`."""
         self.link = link
         self._refused = link.state is State.DETACH_SENT
+
+    def let_go(self) -> None:
+        """Forget the link, which has ended, and the connection, so that an end keeps alive nothing but this."""
+        if not self._let_go:
+            self._let_go = True
+            self.link = self.origin = self.room_in_end = None
+            del self._engine
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
