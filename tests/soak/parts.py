@@ -22,8 +22,11 @@ RUN: Final = 10
 
 PAUSE_S: Final = 0.005
 
-REMEMBERED: Final = 10_000
-"""What a consumer knows again: more than comes until the node has noticed that a link is dead, and sends again."""
+IN_A_ROW: Final = 3
+"""Losses which a consumer is to outlast: a message that comes again may go into a connection that is dead again."""
+
+REMEMBERED: Final = int(RUN / PAUSE_S * 2 * IDLE_S * IN_A_ROW)
+"""What a consumer knows again: what can come until the node has noticed each loss, twice its time-out at most."""
 
 
 async def _told() -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""The soak, as a test: half a minute and half an hour, both by its marker."""
+"""The soak, as a test: half a minute with the slow tests, and half an hour by its marker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(30, marks=pytest.mark.soak), pytest.param(1800, marks=pytest.mark.soak)]
+    "seconds", [pytest.param(30, marks=pytest.mark.slow), pytest.param(1800, marks=pytest.mark.soak)]
 )
 def test_nothing_is_lost_and_nothing_doubled_and_memory_is_flat(seconds: int) -> None:
     command = [sys.executable, "-m", "tests.soak.run", "--seconds", str(seconds), "--seed", "1"]
