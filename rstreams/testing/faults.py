@@ -102,7 +102,11 @@ class Faults(ABC):
         return self._set("stall", direction, {"stalled": True})
 
     def blackhole(self, *, direction: Direction = "both") -> Self:
-        """Swallow what is sent, its end as well, while the connection stays; `heal` brings back nothing of it."""
+        """Swallow what is sent, its end as well, while the connection stays; `heal` brings back nothing of it.
+
+        No TCP passes on what comes behind bytes that it has lost. After `heal` the two ends may agree on all that comes
+        and not on what was swallowed: a message whose outcome it was stays unsettled. So end such a connection instead.
+        """
         return self._set("blackhole", direction, {"blackhole": True})
 
     def corrupt(
