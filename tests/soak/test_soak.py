@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.soak.run import _count_lost, _growth
+
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
@@ -21,3 +23,16 @@ def test_nothing_is_lost_and_nothing_doubled_and_memory_is_flat(seconds: int) ->
     faults, sent = re.search(r"([0-9,]+) faults, ([0-9,]+) sent, 0 lost, 0 doubled", done.stdout).groups()  # type: ignore[union-attr]
     assert int(faults.replace(",", "")) >= seconds
     assert int(sent.replace(",", "")) >= 100 * seconds
+
+
+def test_what_no_consumer_saw_of_a_producer_is_counted_as_lost() -> None:
+    sent = [{"producer": "a", "sent": 8}, {"producer": "b", "sent": 3}]
+    seen = [{"a": f"{0b11000001:x}", "b": "7"}, {"a": f"{0b00110111:x}"}]
+    assert _count_lost(sent, seen) == 1  # number 3 of a
+    assert _count_lost(sent, seen[:1]) == 5
+
+
+def test_growth_is_that_of_the_process_that_grew_most_and_no_peak() -> None:
+    flat, peak, leak = [5, 5, 5, 5, 5, 5], [5, 9, 5, 5, 99, 5], [1, 2, 3, 4, 5, 6]
+    assert _growth([list(each) for each in zip(flat, peak, strict=True)]) == 0
+    assert _growth([list(each) for each in zip(flat, peak, leak, strict=True)]) == 3
