@@ -28,6 +28,7 @@ from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOption
 from rstreams.net.requesting import RequestReply
 from rstreams.net.sender import Sender
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
+from rstreams.operators._stage import require_at_least, require_callable
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
@@ -271,6 +272,8 @@ class Connection(RequestReply):
         Cancels: Items in `handler` are given back as failed, items not yet handed over untouched.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
+        require_callable("consume", "handler", handler)
+        require_at_least("consume", "concurrency", concurrency, 1, "")
         ends = options.get("on_failure", "fail") == "fail"
 
         not_begun: dict[int, Delivery[Any]] = {}  # a task that is cancelled before its first step never runs
@@ -446,12 +449,15 @@ class Connection(RequestReply):
         Returns: What was not through in time: nothing, if it is `complete`. It is given back: what nobody had begun as
             it was, what was in hand as a failed attempt; those who still wait fail with `ConnectionLost`.
 
-        Errors: `ConfigError` for a time that cannot be.
+        Errors: `ConfigError` for a time that cannot be, or in another thread.
         Cancels: The connection is closed at the end of its block.
         Context: Any task of the connection's trio run, but none that the connection waits for, such as a handler of
             `consume`; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
+        error = self._links.elsewhere("drain_and_close()")
+        if error is not None:
+            raise error
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
         return drained

@@ -11,6 +11,7 @@ import trio
 
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.net._home import Home
 from rstreams.net.bodies import open_body
 from rstreams.net.carrier import Carrier
 from rstreams.net.dialects import Dialect, Place, dialect_of
@@ -74,7 +75,7 @@ class Links:
         self._dialect = dialect
         self._container_id = container_id
         self._numbers = itertools.count(1)
-        self._run = trio.lowlevel.current_trio_token()
+        self._home = Home()
         self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
         self._sendings: set[Sending] = set()
         self._receives = self._sends = True
@@ -93,10 +94,7 @@ class Links:
 
     def elsewhere(self, call: str) -> ConfigError | None:
         """Return the error for a call from another thread or trio run than the connection's, if this is one."""
-        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._run:
-            return None
-        text = "it was called in another thread or trio run than its connection's, and signals cannot cross from one to"
-        return ConfigError(f"{call} of the connection to {self.peer}: {text} another")
+        return self._home.elsewhere(call, f"the connection to {self.peer}")
 
     def receive(self, end: LinkSubscription[Any], frame: Attach) -> None:
         """Attach a link for a subscription; while the connection is being drained it fails at once."""

@@ -11,6 +11,7 @@ import trio
 from rstreams._demand import add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed, RStreamsError
+from rstreams.net._home import Home
 from rstreams.net._proton import encode_item
 from rstreams.net.bodies import is_streamed
 
@@ -104,6 +105,7 @@ class Sender:
     def __init__(self, address: str, *, settled: bool = False, streams: bool = False) -> None:
         """Wait for a link to subscribe; `settled`: its messages are sent settled, so their receipts are at once."""
         self.address = address
+        self._home = Home()
         self._settled = settled
         self._streams = streams
         self._subscriber: Subscriber[Any] | None = None
@@ -122,8 +124,8 @@ class Sender:
         Args:
             item: A `Message`, or a value that becomes a message's body.
 
-        Errors: `ConfigError` if it cannot be encoded; `DeliveryFailed` if the peer rejects, releases or modifies it;
-            what ended the link if it ends before.
+        Errors: `ConfigError` if it cannot be encoded, or in another thread; `DeliveryFailed` if the peer rejects,
+            releases or modifies it; what ended the link if it ends before.
         Cancels: A message that was sent already may arrive.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
@@ -138,9 +140,12 @@ class Sender:
 
         Returns: The receipt to wait for; `receipt.wait()` raises what `send` would.
 
-        Errors: `ConfigError` if it cannot be encoded; what ended the link.
+        Errors: `ConfigError` if it cannot be encoded, or in another thread; what ended the link.
         Cancels: While it waits for credit: nothing is sent.
         """
+        error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
+        if error is not None:
+            raise error
         encoded = item if self._streams and is_streamed(item) else encode_item(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()

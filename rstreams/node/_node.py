@@ -16,6 +16,7 @@ import trio
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
+from rstreams.net._home import Home
 from rstreams.net._names import CertificateUsers, check_certificate_users, check_container_id, check_users
 from rstreams.net._options import (
     DEFAULT_IDLE_TIMEOUT_S,
@@ -143,6 +144,7 @@ class Node:
         self._served: WeakSet[LinkSubscriber[Any]] = WeakSet()
         self._scope = Scope()
         self._entered = False
+        self._home: Home | None = None
         self._open = False
         self._statistics = generate(None, lambda _: (self.statistics().as_dict(), None))
 
@@ -155,6 +157,7 @@ class Node:
             msg = "this Node has been entered before; make a new one"
             raise RuntimeError(msg)
         self._entered = self._open = True
+        self._home = Home()
         await self._scope.__aenter__()
         self._scope.nursery.start_soon(self._expiry.run)
         return self
@@ -321,11 +324,17 @@ class Node:
 
         Returns: What was not through in time, and what is left in the queues and gone with them.
 
-        Errors: `ConfigError` for a time that cannot be.
+        Errors: `ConfigError` for a time that cannot be, or in another thread.
         Cancels: The connections are closed at the end of the node's block.
         Context: A task of the node's trio run; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
+        if self._home is None:
+            msg = "a Node is drained inside its block: async with Node() as node: await node.drain_and_close()"
+            raise RuntimeError(msg)
+        error = self._home.elsewhere("drain_and_close()", "the node")
+        if error is not None:
+            raise error
         self._draining = True
         for listener in self._listeners:
             listener.stop()

@@ -1,0 +1,22 @@
+"""Where a connection or a node lives: calls from another trio run are refused before they do harm."""
+
+from __future__ import annotations
+
+import trio
+
+from rstreams.errors import ConfigError
+
+
+class Home:
+    """The trio run, and so the thread, that something was made in."""
+
+    def __init__(self) -> None:
+        """Live in this run."""
+        self._run = trio.lowlevel.current_trio_token()
+
+    def elsewhere(self, call: str, owner: str) -> ConfigError | None:
+        """Return the error for a `call` of `owner` from another thread or trio run, if this is one."""
+        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._run:
+            return None
+        text = "it was called in another thread or trio run than its own, and signals cannot cross from one to another"
+        return ConfigError(f"{call} of {owner}: {text}")

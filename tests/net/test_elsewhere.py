@@ -1,0 +1,44 @@
+"""Calls from another trio run: refused before they do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from rstreams import Node, Stream
+from rstreams.errors import ConfigError
+from tests.net.over_tcp import connected
+
+
+async def test_a_sender_a_connection_and_a_node_are_used_where_they_live() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        async with connection.sender("work") as sender:
+            calls: list[Callable[[], Awaitable[object]]] = [
+                lambda: sender.send(1),
+                lambda: sender.submit(1),
+                connection.drain_and_close,
+                node.drain_and_close,
+            ]
+            for call in calls:
+                with pytest.raises(ConfigError, match="in another thread or trio run than its own"):
+                    await trio.to_thread.run_sync(trio.run, call)
+            await sender.send(2)
+        await connection.publish("work", Stream.of(3))
+        assert queue.statistics().enqueued == 2
+
+
+async def test_a_node_is_drained_inside_its_block() -> None:
+    with pytest.raises(RuntimeError, match="inside its block"):
+        await Node().drain_and_close()
+
+
+async def test_a_handler_that_is_none_is_named_at_the_call() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        with pytest.raises(TypeError, match=r"consume\(handler\): handler must be a function, not None"):
+            await connection.consume("work", None)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"consume\(concurrency=0\)"):
+            await connection.consume("work", print, concurrency=0)
