@@ -338,6 +338,15 @@ def error_for(
     return kind(condition, description, info)
 
 
+def text_of(error: BaseException) -> str:
+    """Return the text of an error as it can be sent: somebody's own error may have any text, or none to be had."""
+    try:
+        text = str(error)
+    except Exception:  # it is somebody's own code
+        return ""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
     """Return the condition, description and info that tell the peer of `error`.
 
@@ -351,6 +360,6 @@ def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, st
         return error.condition, error.description, {}
     for kind, condition in _LOCAL_CONDITIONS:
         if isinstance(error, kind):
-            return condition.value, str(error), {}
-    text = f"{type(error).__name__}: {error}" if expose else "the publisher failed"
+            return condition.value, text_of(error), {}
+    text = f"{type(error).__name__}: {text_of(error)}" if expose else "the publisher failed"
     return Condition.INTERNAL_ERROR.value, text, {}

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import ConfigError, RemoteProtocolError, RStreamsError
+from rstreams.errors import ConfigError, ConnectionLost, RemoteProtocolError, RStreamsError, text_of
 from rstreams.message import encode_item
 from rstreams.net._names import check_name
 from rstreams.net.once import decode_unstamped
@@ -88,7 +88,7 @@ def dead_letter(payload: bytes, error: BaseException, address: str) -> bytes:
         message = decode_unstamped(payload)
     except RemoteProtocolError:
         return payload
-    text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+    text = f"{type(error).__name__}: {text_of(error)}"[:MAX_TEXT]
     return encode_item(
         replace(message, annotations={**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address})
     )
@@ -121,7 +121,10 @@ class DeadLetterQueue:
             self._send()
         else:
             self._attached = True
-            self._attach(self)
+            try:
+                self._attach(self)
+            except ConnectionLost as error:  # it has been drained: a failure that comes so late goes back
+                self.on_finished(error)
 
     def on_finished(self, error: BaseException | None) -> None:
         """The link has ended: what waits fails, and the next message attaches another."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
-from rstreams._codec import encode_value
+from rstreams._codec import Symbol, encode_value
+from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold
 from rstreams.errors import Condition, ConfigError, DeliveryFailed
 
@@ -68,15 +69,30 @@ def outcome_of(error: BaseException) -> Outcome:
     if not isinstance(error, DeliveryFailed):
         return FAILED
     if error.outcome == "rejected":
-        return Outcome("rejected", error.condition or Condition.INTERNAL_ERROR.value, error.description)
+        condition = error.condition if is_condition(error.condition) else Condition.INTERNAL_ERROR.value
+        return Outcome("rejected", condition, str(error.description))
     if error.outcome == "released":
         return RELEASED
     return Outcome(
         "modified",
         delivery_failed=error.delivery_failed,
         undeliverable_here=error.undeliverable_here,
-        annotations=error.annotations,
+        annotations=_sendable(error.annotations),
     )
+
+
+def is_condition(name: object) -> bool:
+    """Whether this can be sent as a condition: ASCII text of 1 to 255 characters."""
+    return isinstance(name, str) and name.isascii() and 0 < len(name) <= MAX_CONDITION
+
+
+def _sendable(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return annotations as they are, or none if AMQP cannot carry them: user code may raise an outcome of any kind."""
+    try:
+        encode_value({Symbol(name): value for name, value in annotations.items()})
+    except Exception:  # names and values may be anything
+        return {}
+    return annotations
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +173,7 @@ class ForwardedHold:
         """Accept it."""
         self._link.settle(self._delivery, ACCEPTED)
 
-    def fail(self, _error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - a hold's own name for it
         """Give it back as failed: nobody else has it."""
         self._link.settle(self._delivery, FAILED)
 
@@ -177,17 +193,19 @@ class Delivery(Generic[T]):
         item: The item.
         settled: Whether its outcome has been decided.
 
+    Errors: `SpecViolation` in another thread; the delivery is not settled by that.
     Context: Any task of the connection's trio run; never blocks.
     Spec: AMQP 1.0 section 3.4 (delivery state).
     """
 
-    __slots__ = ("_hold", "item", "settled")
+    __slots__ = ("_hold", "_thread", "item", "settled")
 
     def __init__(self, item: T, hold: Hold) -> None:
         """Decide on `item` by letting go of `hold`."""
         self.item = item
         self.settled = False
         self._hold = hold
+        self._thread = get_ident()
 
     def __repr__(self) -> str:
         """Return the item, and whether it is settled."""
@@ -195,8 +213,7 @@ class Delivery(Generic[T]):
 
     def accept(self) -> None:
         """Say that the item has been processed."""
-        if not self.settled:
-            self.settled = True
+        if self._settles("accept"):
             self._hold.done()
 
     def reject(self, condition: str = Condition.INTERNAL_ERROR.value, description: str = "") -> None:
@@ -206,17 +223,20 @@ class Delivery(Generic[T]):
             condition: Why, as a symbol: one of `rstreams.errors.Condition` or the application's own.
             description: Text for people.
 
-        Errors: `ConfigError` for a condition that is no ASCII text of 1 to 255 characters.
+        Errors: `ConfigError` for a condition that is no ASCII text of 1 to 255 characters, or a description that is
+            no text.
         """
-        if not isinstance(condition, str) or not condition.isascii() or not 0 < len(condition) <= MAX_CONDITION:
+        if not is_condition(condition):
             msg = f"reject(condition={condition!r:.80}): it must be an ASCII text of 1 to {MAX_CONDITION} characters"
+            raise ConfigError(msg)
+        if not isinstance(description, str):
+            msg = f"reject(description={description!r:.80}): it must be a text"
             raise ConfigError(msg)
         self._fail(DeliveryFailed("rejected", condition, description))
 
     def release(self) -> None:
         """Give the item back untouched: another consumer may have it, or this one again."""
-        if not self.settled:
-            self.settled = True
+        if self._settles("release"):
             self._hold.release()
 
     def modify(
@@ -236,7 +256,7 @@ class Delivery(Generic[T]):
         Errors: `ConfigError` for annotations that AMQP cannot carry.
         """
         noted = dict(annotations or {})
-        encode_value(noted)
+        encode_value({Symbol(name): value for name, value in noted.items()})
         self._fail(
             DeliveryFailed(
                 "modified", delivery_failed=delivery_failed, undeliverable_here=undeliverable_here, annotations=noted
@@ -259,6 +279,13 @@ class Delivery(Generic[T]):
             self.fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        if not self.settled:
-            self.settled = True
+        if self._settles("settling an item"):
             self._hold.fail(error)
+
+    def _settles(self, call: str) -> bool:
+        """Whether this call is the first one, which counts."""
+        if get_ident() != self._thread:
+            refuse_thread(call, self._thread)
+        first = not self.settled
+        self.settled = True
+        return first

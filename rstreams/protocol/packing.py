@@ -179,10 +179,18 @@ def settled_whole(
 def _told(index: int, outcome: Outcome) -> list[Any]:
     told: list[Any] = [index, Symbol(outcome.kind)]
     if outcome.kind == "rejected":
-        told += [outcome.condition, outcome.description[:MAX_DESCRIPTION]]
+        told += [outcome.condition, outcome.description[:MAX_DESCRIPTION].encode("utf-8", "backslashreplace").decode()]
     elif outcome.kind == "modified":
         told += [outcome.delivery_failed, outcome.undeliverable_here]
     return told
+
+
+def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a pack's outcomes without what people are told; no other annotations."""
+    told = annotations.get(OUTCOMES)
+    if not isinstance(told, list):
+        return {}
+    return {OUTCOMES: [entry[:2] if entry[1] == "rejected" else entry for entry in told]}
 
 
 def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
@@ -198,7 +206,7 @@ def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
     return outcomes
 
 
-def _heard(entry: list[Any]) -> Outcome:
+def _heard(entry: Sequence[Any]) -> Outcome:
     kind = str(entry[1])
     more = [*entry[2:4], None, None]
     if kind == "rejected":

@@ -373,6 +373,8 @@ class LinkSubscription(Generic[T]):
         self._lost = True
         if not frame.returns or self._silent:
             self._end(frame.error)
+        if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._buffer):
+            self._error = frame.error  # the peer has completed the stream, and what is dropped now is missing
         self.work()
 
     def work(self) -> None:

@@ -32,7 +32,7 @@ from rstreams.protocol.frames import (
     Transfer,
 )
 from rstreams.protocol.link import Link
-from rstreams.protocol.packing import PACK_ITEMS
+from rstreams.protocol.packing import PACK_ITEMS, without_texts
 from rstreams.protocol.states import State
 
 if TYPE_CHECKING:
@@ -452,6 +452,10 @@ def _read_outcome(delivery: Pointer, state: int) -> Outcome:
     return RELEASED  # or settled without an outcome, which says as little as being given back
 
 
+_BESIDE_ANNOTATIONS_BYTES: Final = 128
+"""The most bytes of a disposition's frame besides its annotations."""
+
+
 def _write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> None:
     if outcome.kind == "rejected":
         name = outcome.condition or Condition.INTERNAL_ERROR.value
@@ -460,5 +464,10 @@ def _write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> 
     else:
         lib.pn_disposition_set_failed(disposition, outcome.delivery_failed)
         lib.pn_disposition_set_undeliverable(disposition, outcome.undeliverable_here)
-        if outcome.annotations:
-            write_map(lib.pn_disposition_annotations(disposition), outcome.annotations)
+        data = lib.pn_disposition_annotations(disposition)
+        for annotations in (outcome.annotations, without_texts(outcome.annotations)):
+            if annotations:
+                write_map(data, annotations)
+                if not frame_bytes or lib.pn_data_encoded_size(data) <= frame_bytes - _BESIDE_ANNOTATIONS_BYTES:
+                    return
+                lib.pn_data_clear(data)  # a disposition is one frame
