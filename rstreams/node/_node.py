@@ -157,8 +157,8 @@ class Node:
             msg = "this Node has been entered before; make a new one"
             raise RuntimeError(msg)
         self._entered = self._open = True
-        self._home = Home()
         await self._scope.__aenter__()
+        self._home = Home()
         self._scope.nursery.start_soon(self._expiry.run)
         return self
 
