@@ -509,8 +509,9 @@ class LinkSubscriber(Generic[T]):
             self.accepted += count
         else:
             self._unsettled.update(zip(tags, holds, strict=True))
-            if self._resends:
-                self._kept.update(zip(tags, payloads, strict=True))
+            if self._resends:  # a pack keeps its items itself
+                sent = zip(tags, payloads, holds, strict=True)
+                self._kept.update((tag, payload) for tag, payload, hold in sent if type(hold) is not PackHold)
         self._send(Transfer(tags, payloads, self._settled))
         return count
 

@@ -370,3 +370,13 @@ def test_a_pack_against_the_agreement_breaks_the_link(message: bytes) -> None:
     assert pair.receiver._link is not None
     with pytest.raises(RemoteProtocolError):
         pair.receiver._link.receive(Transfer([1], [message]))
+
+
+def test_what_a_pack_carries_is_kept_once() -> None:
+    pair = Pair(window=16, pack_items=4, items=5)
+    pair.probe.request(5)
+    assert pair.sender.unsettled == 5
+    assert len(pair.sender._kept) == 1, "the one item that went by itself"
+    for hold in pair.probe.holds:
+        hold.done()
+    assert pair.sender._kept == {}
