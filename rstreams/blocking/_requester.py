@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rstreams.net.requester import Requester
+from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.portal import Portal
 from rstreams.stream import Stream
 
@@ -41,7 +41,7 @@ class BlockingRequester:
         timeout_s: float | None = None,
         retry_lost: bool = False,
     ) -> Any:  # noqa: ANN401 - whatever `decode` makes of the reply
-        """Send a request and return what the reply to it carries; see `rstreams.net.requester.Requester.request`."""
+        """Send a request and return what the reply to it carries; see `Requester.request`."""
 
         async def request() -> Any:  # noqa: ANN401 - likewise
             return await self._requester.request(item, timeout_s=timeout_s, retry_lost=retry_lost)
@@ -49,5 +49,5 @@ class BlockingRequester:
         return self._portal.run(request)
 
     def stream(self, item: Any, **options: Any) -> BlockingStream[Any]:  # noqa: ANN401 - as there
-        """Return the stream of the replies to a request; see `rstreams.net.requester.Requester.stream`."""
+        """Return the stream of the replies to a request; see `Requester.stream`."""
         return self._blocking(self._requester.stream(item, **options))

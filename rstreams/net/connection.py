@@ -25,7 +25,7 @@ from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
-from rstreams.net.requesting import RequestReply
+from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
 from rstreams.operators._stage import require_at_least, require_callable

@@ -30,8 +30,6 @@ from rstreams.net._options import (
     check_max_message,
 )
 from rstreams.net._proton import LinkDriver, decode_body, encode_item
-from rstreams.net._replies import REPLY_STREAM
-from rstreams.net.answering import Answering, Handler
 from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
@@ -46,6 +44,8 @@ from rstreams.net.listener import (
     open_listener,
 )
 from rstreams.net.once import ONCE
+from rstreams.net.request_reply._properties import REPLY_STREAM
+from rstreams.net.request_reply.answering import Answering, Handler
 from rstreams.net.security import Admission
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock

@@ -13,8 +13,8 @@ from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net._proton import encode_item
-from rstreams.net.answering import Answering, Way
-from rstreams.net.responder import REPLY_TIMEOUT_S
+from rstreams.net.request_reply.answering import Answering, Way
+from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.sender import Sender
 from rstreams.node._address import check_name
 from rstreams.runtime.scope import Scope

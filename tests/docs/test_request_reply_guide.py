@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rstreams.net import _replies
-from rstreams.net.requester import DEFAULT_MAX_IN_FLIGHT, DEFAULT_TIMEOUT_S
+from rstreams.net.request_reply import _properties
+from rstreams.net.request_reply.requester import DEFAULT_MAX_IN_FLIGHT, DEFAULT_TIMEOUT_S
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "request-reply.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
@@ -26,15 +26,15 @@ def test_the_numbers_and_names_are_the_codes() -> None:
     table = GUIDE.partition("| property | on | says |")[2]
     named = set(re.findall(r"`([\w-]+)`", table))
     assert named == {
-        _replies.REPLIES,
-        _replies.ONE,
-        _replies.STREAM,
-        _replies.MARKED,
-        _replies.REPLY,
-        _replies.LAST,
-        _replies.END,
-        _replies.ERROR_CONDITION,
-        _replies.ERROR_DESCRIPTION,
+        _properties.REPLIES,
+        _properties.ONE,
+        _properties.STREAM,
+        _properties.MARKED,
+        _properties.REPLY,
+        _properties.LAST,
+        _properties.END,
+        _properties.ERROR_CONDITION,
+        _properties.ERROR_DESCRIPTION,
     }
 
 

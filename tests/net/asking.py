@@ -12,7 +12,7 @@ import trio.testing
 
 import rstreams
 from rstreams import Connection, Node, Reconnect
-from rstreams.net.requester import Requester
+from rstreams.net.request_reply.requester import Requester
 from tests.net.over_tcp import connected, pump_of
 
 AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0)

@@ -19,8 +19,8 @@ from rstreams.errors import (
     RStreamsError,
     StreamTimeout,
 )
-from rstreams.net import responder
-from rstreams.net.requester import Requester
+from rstreams.net.request_reply import responder
+from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.scope import open_nursery
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.asking import AT_ONCE, WAYS, Gate, Way, answered, cut, queued, returning

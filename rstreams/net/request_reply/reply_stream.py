@@ -10,9 +10,9 @@ from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
 from rstreams.message import MessageId
-from rstreams.net._replies import END, LAST, MARKED, REPLY, REPLY_STREAM, STREAM, decoded, failure_of
-from rstreams.net._reply_links import Reply, ReplyLink, attach_replies
 from rstreams.net.links import Links
+from rstreams.net.request_reply._links import Reply, ReplyLink, attach_replies
+from rstreams.net.request_reply._properties import END, LAST, MARKED, REPLY, REPLY_STREAM, STREAM, decoded, failure_of
 from rstreams.operators._stage import Stage
 from rstreams.protocol.frames import Attach
 

@@ -10,10 +10,10 @@ from rstreams._times import require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body
-from rstreams.net.answering import Answering, Handler
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
-from rstreams.net.requester import (
+from rstreams.net.request_reply.answering import Answering, Handler
+from rstreams.net.request_reply.requester import (
     DEFAULT_MAX_IN_FLIGHT,
     DEFAULT_TIMEOUT_S,
     Requester,
@@ -21,7 +21,7 @@ from rstreams.net.requester import (
     check_max_in_flight,
     open_requester,
 )
-from rstreams.net.responder import ReplySenders
+from rstreams.net.request_reply.responder import ReplySenders
 
 T = TypeVar("T")
 

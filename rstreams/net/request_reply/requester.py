@@ -36,10 +36,10 @@ from rstreams.errors import (
 )
 from rstreams.message import Message, MessageId, encode_item
 from rstreams.net._names import check_name
-from rstreams.net._replies import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
-from rstreams.net._reply_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.net.links import Links
-from rstreams.net.reply_stream import ReplyPublisher
+from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink, attach_replies
+from rstreams.net.request_reply._properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
+from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.sender import Receipt, Sender
 from rstreams.protocol.credit import check_window
 from rstreams.protocol.frames import Attach, Role, Settlement

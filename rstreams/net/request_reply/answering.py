@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from rstreams.abc import Publisher
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message
-from rstreams.net._replies import (
+from rstreams.net.request_reply._properties import (
     NO_REPLY,
     ONE,
     REPLIES,

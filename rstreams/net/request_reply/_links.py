@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from rstreams.abc import Subscriber
 from rstreams.message import Message, decode_message
-from rstreams.net._replies import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
 from rstreams.net.failures import strategy_for
 from rstreams.net.links import Links
+from rstreams.net.request_reply._properties import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
 from rstreams.protocol.frames import Attach, Lost, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
