@@ -23,6 +23,7 @@ from tests.net.wire import (
     error,
     flow_frame,
     frame,
+    next_frame,
     outcome_of,
     scripted,
     transfer_frame,
@@ -226,6 +227,27 @@ async def test_an_aborted_delivery_is_none() -> None:
 
 
 # law 5: settle before detach
+
+
+async def test_credit_that_aborted_deliveries_have_used_up_is_granted_again() -> None:
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        sender = SendingPeer(peer)
+        await sender.attaches()
+        await sender.hear()
+        assert sender.credit == 4
+        await peer.send(*(transfer_frame(n, b"", payload=b"", more=True) + next_frame(aborted=True) for n in range(4)))
+        sender.sent = sender.delivery_count = 4
+        await sender.hear()
+        assert sender.credit == 4
+        assert await sender.send(4) == 4
+        while sender.detach is None:
+            await sender.hear()
+        assert set(sender.outcomes) == {4, 5, 6, 7}
+        await peer.closes()
+
+    async with scripted(peer) as connection:
+        assert await connection.stream("a").take(4).to_list() == [b"4", b"5", b"6", b"7"]
 
 
 async def test_law_5_a_sender_detaches_when_all_is_settled() -> None:

@@ -215,6 +215,8 @@ class LinkDriver:
             frame = self._read_windowed(most) if self.is_windowed else self._read(most)
             if frame is not None:
                 self.receive(frame)
+            else:
+                self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
             if current and self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
