@@ -1,0 +1,159 @@
+"""The receiving end settles what it has received: holds become outcomes, and outcomes dispositions."""
+
+from __future__ import annotations
+
+import pytest
+
+from rstreams._demand import UNBOUNDED
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold
+from rstreams.errors import DeliveryFailed
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, ForwardedHold, Outcome, outcome_of
+from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement
+from tests.protocol.played import PlayedReceiver
+
+
+def test_the_disposition_waits_for_the_holds() -> None:
+    played = PlayedReceiver(request=5, hold=True)
+    played.transfer(5)
+    assert played.outcomes == {}
+    assert played.end.ledger.unsettled == 5
+
+    played.probe.holds[3].done()
+    played.probe.holds[0].fail(ValueError("no"))
+    played.probe.holds[1].release()
+    played.probe.holds[4].fail(DeliveryFailed("rejected", "x:bad", "unreadable"))
+    played.driver.turn()
+    rejected = Outcome("rejected", "x:bad", "unreadable")
+    assert played.outcomes == {3: ACCEPTED, 0: FAILED, 1: RELEASED, 4: rejected}
+    assert played.end.ledger.unsettled == 1
+
+    played.probe.holds[2].done()
+    played.probe.holds[2].fail(ValueError("too late"))
+    played.driver.turn()
+    assert played.outcomes[2] is ACCEPTED
+
+
+def test_equal_outcomes_in_a_row_are_one_frame() -> None:
+    played = PlayedReceiver(request=6, hold=True)
+    played.transfer(6)
+    played.driver.take_sent()
+    for index in (5, 4, 0):
+        played.probe.holds[index].release()
+    played.probe.holds[1].fail(ValueError("no"))
+    for index in (2, 3):
+        played.probe.holds[index].done()
+    played.driver.turn()
+    assert played.driver.take_sent() == [
+        Disposition([2, 3], ACCEPTED),
+        Disposition([5, 4, 0], RELEASED),
+        Disposition([1], FAILED),
+    ]
+
+
+def test_several_holds_on_one_item_the_worst_wins_and_the_last_settles() -> None:
+    holds: list[Hold] = []
+
+    def twice(_: int) -> None:
+        assert played.probe.subscription is not None
+        holds.extend([played.probe.subscription.hold(), played.probe.subscription.hold()])
+
+    played = PlayedReceiver(request=1, on_item=twice)
+    played.transfer(1)
+    holds[0].release()
+    assert played.outcomes == {}
+    holds[1].done()
+    played.driver.turn()
+    assert played.outcomes == {0: RELEASED}
+
+
+def test_hold_outside_on_next_holds_nothing() -> None:
+    played = PlayedReceiver(request=1)
+    played.transfer(1)
+    assert played.end.hold() is NO_HOLD
+    assert played.outcomes == {0: ACCEPTED}
+
+
+def test_items_that_come_settled_need_no_hold_and_are_not_settled_again() -> None:
+    played = PlayedReceiver(window=2, request=UNBOUNDED, hold=True)
+    played.transfer(2, settled=True)
+    assert played.probe.items == [0, 1]
+    assert played.probe.holds == [NO_HOLD, NO_HOLD]
+    assert played.driver.sent == [Flow(2), Flow(2)]
+
+
+def test_the_window_is_what_can_be_held_at_once() -> None:
+    played = PlayedReceiver(window=4, attached=False)
+    played.driver.receive(Attach("test", Role.SENDER, "a", "", Settlement.AT_LEAST_ONCE))
+    assert played.end.window == 4
+    played = PlayedReceiver(window=4, attached=False)
+    played.driver.receive(Attach("test", Role.SENDER, "a", "", Settlement.AT_MOST_ONCE))
+    assert played.end.window == UNBOUNDED, "nobody holds what comes settled"
+
+
+def test_what_is_held_counts_against_the_window() -> None:
+    played = PlayedReceiver(window=4, request=UNBOUNDED, hold=True)
+    played.transfer(4)
+    assert played.driver.take_sent() == [Flow(4)]
+    played.probe.holds[0].done()
+    played.driver.turn()
+    assert played.driver.take_sent() == [Disposition([0], ACCEPTED), Flow(1)]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ValueError("x"), FAILED),
+        (DeliveryFailed("released"), RELEASED),
+        (DeliveryFailed("modified"), FAILED),
+        (DeliveryFailed("rejected"), Outcome("rejected", "amqp:internal-error")),
+        (DeliveryFailed("rejected", "a:b", "c"), Outcome("rejected", "a:b", "c")),
+    ],
+)
+def test_an_error_becomes_an_outcome(error: BaseException, outcome: Outcome) -> None:
+    assert outcome_of(error) == outcome
+
+
+@pytest.mark.parametrize("kind", ["rejected", "released", "modified"])
+def test_an_outcome_becomes_an_error(kind: str) -> None:
+    error = Outcome(kind, "a:b", "c").as_error(accepted=7)  # type: ignore[arg-type]
+    assert (error.outcome, error.condition, error.description, error.accepted) == (kind, "a:b", "c", 7)
+
+
+def test_accepted_is_no_error() -> None:
+    with pytest.raises(ValueError, match="no failure"):
+        ACCEPTED.as_error()
+
+
+def test_a_delivery_hold_tells_its_link_each_outcome() -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.told: list[tuple[object, Outcome]] = []
+
+        def settle(self, delivery: object, outcome: Outcome) -> None:
+            self.told.append((delivery, outcome))
+
+        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
+            self.told.append((delivery, Outcome("modified", payload.decode(), str(error))))
+
+    log = Log()
+    DeliveryHold(log, 1).done()
+    DeliveryHold(log, 2).release()
+    DeliveryHold(log, 3, b"encoded").fail(ValueError("no"))
+    assert log.told == [(1, ACCEPTED), (2, RELEASED), (3, Outcome("modified", "encoded", "no"))]
+
+
+def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None:
+    settled: list[tuple[object, Outcome]] = []
+
+    class Log:
+        def settle(self, delivery: object, outcome: Outcome) -> None:
+            settled.append((delivery, outcome))
+
+        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
+            raise AssertionError((delivery, payload, error))
+
+    ForwardedHold(Log(), 1).done()
+    ForwardedHold(Log(), 2).release()
+    ForwardedHold(Log(), 3).fail(ValueError("no"))
+    assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED)]
