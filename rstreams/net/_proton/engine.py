@@ -2,15 +2,14 @@
 
 Theory of operation. Bytes go in by `feed` and come out by `output`; in between `dispatch` works off the engine's
 events and turns them into frames for the protocol's links. Transfers and dispositions are only noted during
-events and handed over afterwards, as one frame for a whole run.
+events and handed over afterwards, as one frame for a whole run. Which session a link goes to is for `sessions` to say,
+and what waits for the clock is kept by `delayed_calls`.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -21,25 +20,14 @@ from cproton_ffi import lib
 from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
+from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
 from rstreams.net._proton.loops import Pointer, choose_loops
+from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
-
-MAX_LINKS: Final = 2**32
-"""More than a session can have."""
-
-MAX_SESSIONS: Final = 32
-"""Sessions a connection spreads its links over, if the peer allows as many."""
-
-
-SESSION_REST_S: Final = 0.1
-"""How long a session that the peer ended keeps its channel, in seconds: whoever subscribes again at once gets another.
-
-RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel right behind the answer to its `end`.
-"""
 
 
 class EngineEvents(Protocol):
@@ -122,26 +110,16 @@ class Engine:
             lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
         self.peer_packs = False
         self.max_message_bytes = max_message_bytes
-        self._max_frame_bytes = max_frame_bytes
         self._window_bytes = window_bytes
         self._max_links = max_links
         self._links_refused = 0
         self._drivers: dict[Pointer, LinkDriver] = {}
-        self._sessions: list[Pointer] = []
-        self._peer_sessions = 0  # opened by the peer; each takes a channel, too
+        self._sessions = Sessions(self._connection, self._transport, max_frame_bytes)
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
-        self._calls: list[
-            tuple[float, int, LinkDriver | None, Callable[[], None]]
-        ] = []  # a heap by the time they are due
-        self._new_calls: list[
-            tuple[float, LinkDriver | None, Callable[[], None]]
-        ] = []  # the next tick knows when it is
-        self._calls_made = 0
+        self._calls = DelayedCalls()
         self._ended: list[LinkDriver] = []
-        self._resting: deque[Pointer] = deque()  # sessions that the peer has ended, and this side not yet
-        self._ended_sessions: list[Pointer] = []
         self._buffer = bytearray(BUFFER_BYTES)
         self._output = memoryview(self._buffer)
         self._freed = False
@@ -184,8 +162,7 @@ class Engine:
         if condition is not None:
             where = lib.pn_connection_condition(self._connection)
             write_condition(where, condition, description, {}, self.peer_frame_bytes)
-        while self._resting:
-            self._close_session()
+        self._sessions.close_all()
         lib.pn_connection_close(self._connection)
 
     def free(self) -> None:
@@ -201,7 +178,6 @@ class Engine:
             for each in (self._drivers, self._noted, self._dirty, self._waiting, self._ended):
                 each.clear()
             self._calls.clear()
-            self._new_calls.clear()
             del self._events, self._on_wake
             lib.pn_transport_unbind(self._transport)
             lib.pn_collector_release(self._collector)
@@ -244,20 +220,7 @@ class Engine:
         # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself. A moment that is a deadline
         # in floating point may be a hair below it, and must still count as having come.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
-        return min((deadline - 1) / 1000 if deadline else math.inf, self._call_due(now_s))
-
-    def _call_due(self, now_s: float) -> float:
-        """Make the calls that are due; return when the next one is."""
-        calls = self._calls
-        for delay_s, driver, function in self._new_calls:
-            self._calls_made += 1
-            heapq.heappush(calls, (now_s + delay_s, self._calls_made, driver, function))
-        self._new_calls.clear()
-        while calls and calls[0][0] <= now_s:
-            _, _, driver, function = heapq.heappop(calls)
-            if driver is None or self._drivers.get(driver.pointer) is driver:
-                function()
-        return calls[0][0] if calls else math.inf
+        return min((deadline - 1) / 1000 if deadline else math.inf, self._calls.make_due(now_s))
 
     @property
     def peer_frame_bytes(self) -> int:
@@ -273,7 +236,9 @@ class Engine:
         `window_bytes` has a session to itself, whose window stops the peer; unless the peer allows no more sessions.
         """
         make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
-        session = (self._session_of(name) if paired else None) or self._session(window_bytes)
+        session = (self._session_of(name) if paired else None) or self._sessions.one_for_link(
+            self._drivers.values(), window_bytes
+        )
         driver = LinkDriver(self, self._limited(make(session, name)))
         driver.owns_session = window_bytes > 0 and driver.is_windowed
         self._drivers[driver.pointer] = driver
@@ -310,50 +275,6 @@ class Engine:
             if driver.link is not None and driver.link.name == name:
                 return lib.pn_link_session(driver.pointer)
         return None
-
-    @property
-    def _channels(self) -> int:
-        """How many more sessions the peer lets this side open."""
-        most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
-        return most - len(self._sessions) - self._peer_sessions - len(self._resting)
-
-    def _session(self, window_bytes: int = 0) -> Pointer:
-        """Return the session for one more link: a new one while the peer allows it, else the least used.
-
-        One with a window is not shared as long as there is another one, and set only where there is no link yet.
-        """
-        load = dict.fromkeys(self._sessions, 0)
-        for driver in self._drivers.values():
-            session = lib.pn_link_session(driver.pointer)
-            if session in load:  # else it is the peer's
-                load[session] += MAX_LINKS if driver.owns_session else 1
-        limit = min(MAX_SESSIONS, len(self._sessions) + self._channels)
-        idle = [each for each, links in load.items() if not links and not lib.pn_session_incoming_bytes(each)]
-        if window_bytes and idle:
-            session = idle[0]
-        elif len(self._sessions) < limit or not self._sessions:
-            session = lib.pn_session(self._connection)
-            self._set_window(session, window_bytes)
-            lib.pn_session_open(session)
-            self._sessions.append(session)
-            return session
-        else:
-            session = min(self._sessions, key=load.__getitem__)
-        if load[session] == 0:
-            self._set_window(session, window_bytes)
-        return session
-
-    def _set_window(self, session: Pointer, window_bytes: int) -> None:
-        """Let a session take in an eighth of the bound before this side reads it, and two frames at least; 0: all.
-
-        Only where no transfer can be on its way: who has not heard of a smaller window yet would break it. And not
-        where the engine still counts bytes of a link that has ended in the middle of a message: they would stay in it.
-        """
-        if lib.pn_session_incoming_bytes(session):
-            window_bytes = 0
-        capacity = max(window_bytes // 8, 2 * self._max_frame_bytes) if window_bytes else 0
-        if int(lib.pn_session_get_incoming_capacity(session)) != capacity:
-            lib.pn_session_set_incoming_capacity(session, capacity)
 
     # events
 
@@ -420,9 +341,7 @@ class Engine:
     def _on_session_open(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
         if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
-            self._peer_sessions += 1
-            self._set_window(session, self._window_bytes)
-            lib.pn_session_open(session)
+            self._sessions.accept(session, self._window_bytes)
 
     def _on_session_close(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
@@ -431,10 +350,7 @@ class Engine:
             error = SessionEnded(Condition.SESSION_ERRANT_LINK.value, "the peer ended the session")
         else:
             error = SessionEnded(*condition)
-        if session in self._sessions:
-            self._sessions.remove(session)
-        else:
-            self._peer_sessions -= 1
+        self._sessions.remove(session)
         dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
         for driver in dead:
             driver.hand_over_all()
@@ -444,18 +360,8 @@ class Engine:
         self._events.on_session_end(dead, error)
         for driver in dead:
             driver.let_go()
-        self._resting.append(session)
-        if self._channels > 0:
-            self._new_calls.append((SESSION_REST_S, None, self._close_session))
-        else:
-            self._close_session()  # the next one needs its channel
-
-    def _close_session(self) -> None:
-        """Answer the `end` that came first of those not answered yet."""
-        if self._resting:
-            session = self._resting.popleft()
-            lib.pn_session_close(session)
-            self._ended_sessions.append(session)
+        if self._sessions.rest(session):
+            self._calls.add(SESSION_REST_S, self._sessions.close_first)
 
     def _on_link_open(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
@@ -508,7 +414,12 @@ class Engine:
 
     def call_after(self, driver: LinkDriver, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` after `delay_s` seconds, if the driver's link is still there."""
-        self._new_calls.append((delay_s, driver, function))
+
+        def call() -> None:
+            if self._drivers.get(driver.pointer) is driver:
+                function()
+
+        self._calls.add(delay_s, call)
         self._on_wake()
 
     def wait(self, driver: LinkDriver) -> None:
@@ -533,9 +444,7 @@ class Engine:
                 self.forget(driver)
                 driver.let_go()
                 lib.pn_link_free(driver.pointer)
-        sessions, self._ended_sessions = self._ended_sessions, []
-        for session in sessions:
-            lib.pn_session_free(session)
+        self._sessions.free_closed()
 
     def _trace(self) -> None:
         if self._trace_wanted:

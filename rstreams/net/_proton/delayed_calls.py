@@ -1,0 +1,43 @@
+"""Functions to be called after some time, by whoever has a clock."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+
+
+class DelayedCalls:
+    """Calls that wait for their time, which is known only when somebody comes along who knows what time it is.
+
+    Context: Only the task that owns the connection.
+    """
+
+    __slots__ = ("_calls", "_made", "_new")
+
+    def __init__(self) -> None:
+        """Have nothing to call."""
+        self._calls: list[tuple[float, int, Callable[[], None]]] = []  # a heap by the time they are due
+        self._new: list[tuple[float, Callable[[], None]]] = []  # the next `make_due` knows when it is
+        self._made = 0  # calls due at the same time are made in the order they were asked for
+
+    def add(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Have `function` called `delay_s` seconds after the next `make_due`."""
+        self._new.append((delay_s, function))
+
+    def make_due(self, now_s: float) -> float:
+        """Make the calls that are due; return when the next one is."""
+        calls = self._calls
+        for delay_s, function in self._new:
+            self._made += 1
+            heapq.heappush(calls, (now_s + delay_s, self._made, function))
+        self._new.clear()
+        while calls and calls[0][0] <= now_s:
+            _, _, function = heapq.heappop(calls)
+            function()
+        return calls[0][0] if calls else math.inf
+
+    def clear(self) -> None:
+        """Make none of them."""
+        self._calls.clear()
+        self._new.clear()
