@@ -16,6 +16,7 @@ import inspect
 import subprocess
 import sys
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 @dataclass
-class Face:
+class Face(ABC):
     """A class whose methods are made from functions.
 
     Attributes:
@@ -159,8 +160,9 @@ class Face:
             wraps = True
         return ast.parse(f"{self.name}[{ast.unparse(inner)}]", mode="eval").body, wraps
 
+    @abstractmethod
     def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
-        raise NotImplementedError
+        """Return the one line of the method `name`; `wraps` if each item becomes a stream."""
 
 
 class StreamFace(Face):
@@ -289,7 +291,7 @@ def methods_file(face: Face, kinds: Sequence[str], by_hand: Path, left_out: Abst
     imports = {each.imports[name] for _, each in wanted for name in names if name in each.imports}
     head = _HEADS[face.name]
     base = [
-        f"class {face.base}(Generic[T_co]):",
+        f"class {face.base}(ABC, Generic[T_co]):",
         f'    """The methods of `{face.name}` that stand for the function of their name."""',
         "",
         *textwrap.indent(head.members, "    ").splitlines(),
@@ -299,7 +301,14 @@ def methods_file(face: Face, kinds: Sequence[str], by_hand: Path, left_out: Abst
         "",
         "from __future__ import annotations",
         "",
-        *sorted({*imports, *head.imports, "from typing import Any, Generic, TYPE_CHECKING, TypeVar, overload"}),
+        *sorted(
+            {
+                *imports,
+                *head.imports,
+                "from abc import ABC, abstractmethod",
+                "from typing import Any, Generic, TYPE_CHECKING, TypeVar, overload",
+            }
+        ),
         "",
         "if TYPE_CHECKING:",
         *(f"    {line}" for line in head.for_types),
@@ -336,16 +345,16 @@ _HEADS = {
         {"from rstreams import operators, sources", "from rstreams.abc import Publisher"},
         ["from rstreams.stream import Stream"],
         '__slots__ = ("_source",)\n\n_source: Publisher[T_co]\n\n'
-        "@staticmethod\ndef _stream(publisher: Publisher[R]) -> Stream[R]:\n"
-        '    """Return the stream over a publisher."""\n    raise NotImplementedError',
+        "@staticmethod\n@abstractmethod\ndef _stream(publisher: Publisher[R]) -> Stream[R]:\n"
+        '    """Return the stream over a publisher."""',
     ),
     "BlockingStream": Head(
         "The operators as methods of `BlockingStream`.",
         {"from rstreams.abc import Publisher", "from rstreams.stream import Stream"},
         ["from rstreams.blocking import BlockingStream"],
         '__slots__ = ("_stream",)\n\n_stream: Stream[T_co]\n\n'
-        "def _with(self, stream: Stream[R]) -> BlockingStream[R]:\n"
-        '    """Return the blocking stream over a stream, run in the same portal."""\n    raise NotImplementedError',
+        "@abstractmethod\ndef _with(self, stream: Stream[R]) -> BlockingStream[R]:\n"
+        '    """Return the blocking stream over a stream, run in the same portal."""',
     ),
 }
 

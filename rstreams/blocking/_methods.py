@@ -5,6 +5,7 @@ Written by `tools/fluent.py`: change the operator, then run `make format`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
@@ -31,16 +32,16 @@ S = TypeVar("S")
 V = TypeVar("V")
 
 
-class BlockingMethods(Generic[T_co]):
+class BlockingMethods(ABC, Generic[T_co]):
     """The methods of `BlockingStream` that stand for the function of their name."""
 
     __slots__ = ("_stream",)
 
     _stream: Stream[T_co]
 
+    @abstractmethod
     def _with(self, stream: Stream[R]) -> BlockingStream[R]:
         """Return the blocking stream over a stream, run in the same portal."""
-        raise NotImplementedError
 
     def all(self, predicate: Callable[[T_co], object]) -> BlockingStream[bool]:
         """See `Stream.all`."""

@@ -7,6 +7,7 @@ the other stream emit: what that does waits until `on_next` is through (1.3).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -19,7 +20,7 @@ from rstreams.operators._dropping import Dropping
 T = TypeVar("T")
 
 
-class Beside(Dropping[T]):
+class Beside(Dropping[T], ABC):
     """A stage with a boundary; the operator says what its first item does."""
 
     __slots__ = ("_boundary", "_busy", "_due")
@@ -37,13 +38,13 @@ class Beside(Dropping[T]):
 
     # the operator writes these
 
+    @abstractmethod
     def on_next(self, item: T) -> None:
         """Receive an item of the source."""
-        raise NotImplementedError
 
-    def _cross(self) -> None:
-        """Do what the first item of the boundary does."""
-        raise NotImplementedError
+    @abstractmethod
+    def _first_item(self) -> None:
+        """Do what the first item of the boundary does, and stop the boundary."""
 
     # and this is the rest
 
@@ -63,10 +64,6 @@ class Beside(Dropping[T]):
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())
-
-    def _first_item(self) -> None:
-        self._boundary.stop()
-        self._when_free(self._cross)
 
     def _pass_on(self, item: T) -> None:
         """Emit an item."""

@@ -10,6 +10,7 @@ until the result has been handled: that needs room for all of them, which a link
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
@@ -30,7 +31,7 @@ def require_ack(operator: str, ack: Ack) -> None:
         raise ConfigError(msg)
 
 
-class Folding(KeepingStage[T, R]):
+class Folding(KeepingStage[T, R], ABC):
     """A stage that emits one result; the operator says what an item does to it."""
 
     __slots__ = ("_asked", "_holds", "_keeps", "_known", "_operator")
@@ -45,13 +46,13 @@ class Folding(KeepingStage[T, R]):
 
     # the operator writes these
 
+    @abstractmethod
     def _fold(self, item: T) -> bool:
         """Fold an item in, and tell whether the result is known now; what it raises fails the item."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _result(self) -> R:
         """Return the result; what it raises fails the stream."""
-        raise NotImplementedError
 
     # and this is the rest
 

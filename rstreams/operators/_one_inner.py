@@ -7,6 +7,7 @@ the outer item too.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class OneInner(KeepingStage[T, R]):
+class OneInner(KeepingStage[T, R], ABC):
     """A stage that emits the items of its current inner stream; the operator says when the next one begins."""
 
     __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing", "suspended")
@@ -74,13 +75,13 @@ class OneInner(KeepingStage[T, R]):
 
     # the operator writes these
 
+    @abstractmethod
     def _begin(self) -> None:
         """Ask for the first outer items."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _inner_is_through(self) -> None:
         """Go on after an inner stream."""
-        raise NotImplementedError
 
     def _inner_failed(self, error: BaseException) -> None:
         """Go on, or not, after an inner stream has failed or could not be made; its outer item counts as failed."""

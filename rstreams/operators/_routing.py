@@ -7,6 +7,7 @@ never more than `window` together, as the operator says it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, TypeVar
 
 from rstreams._demand import take_demand
@@ -53,16 +54,13 @@ class Routing(Sharing[T, M]):
         self._window = window
         self._outstanding = 0  # requested of the source and not received
 
+    @abstractmethod
     def kept_for(self, member: M) -> int:
         """Return how many items are kept that `member` could get."""
-        raise NotImplementedError
 
     @property
     def numbers(self) -> tuple[int, int, int]:
         return len(self.members), max(map(self.kept_for, self.members), default=0), self._window
-
-    def _wants(self, member: M) -> bool:
-        return member.limit > 0
 
     def _hand_over(self, member: M, item: T) -> None:
         """Send an item straight on, inside the source's `on_next`."""

@@ -18,6 +18,7 @@ would end the run of all the others.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
@@ -144,7 +145,7 @@ class Member(Generic[T]):
             claim.done()
 
 
-class Sharing(Generic[T, M]):
+class Sharing(ABC, Generic[T, M]):
     """One run of a source and its subscribers; see the module's text.
 
     Attributes:
@@ -254,8 +255,9 @@ class Sharing(Generic[T, M]):
         self._upstream = subscription
         self.update()
 
+    @abstractmethod
     def on_next(self, item: T) -> None:
-        raise NotImplementedError
+        """Receive an item of the source."""
 
     def on_error(self, error: BaseException) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -345,9 +347,9 @@ class Sharing(Generic[T, M]):
         return self.label
 
     @property
+    @abstractmethod
     def numbers(self) -> tuple[int, int, int]:
         """Subscribers, items kept for the one for whom most are, and how many these may be."""
-        raise NotImplementedError
 
     @property
     def stands(self) -> str:
@@ -396,12 +398,13 @@ class Sharing(Generic[T, M]):
 
     def _wants(self, member: M) -> bool:
         """Tell whether a member has asked for something it has not got."""
-        raise NotImplementedError
+        return member.limit > 0
 
     # the subclass writes these
 
+    @abstractmethod
     def _member(self, subscriber: Subscriber[T]) -> M:
-        raise NotImplementedError
+        """Return the subscription of a new subscriber."""
 
     def _place(self, member: M) -> None:
         """Give a new member its place among the others."""
@@ -409,24 +412,24 @@ class Sharing(Generic[T, M]):
     def _left(self, member: M) -> None:
         """Note that a member is about to be taken out."""
 
+    @abstractmethod
     def _next(self) -> M | None:
         """Return a member that can get an item that is kept, None if there is no such member."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _serve_item(self, member: M) -> None:
         """Send `member` the next item kept for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_through(self, member: M) -> bool:
         """Tell whether nothing is kept for `member`, so that it can get the end."""
-        raise NotImplementedError
 
     def _settle(self) -> None:
         """See to what is kept, after all members have been served."""
 
+    @abstractmethod
     def _ask(self) -> None:
         """Request what the source is to send."""
-        raise NotImplementedError
 
     def _let_go(self) -> None:
         """Give back what is kept, for it will not be emitted."""

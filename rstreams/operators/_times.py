@@ -7,6 +7,7 @@ out of the subscriber's `on_next`: the item is kept, the end is noted, and the l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
@@ -19,10 +20,10 @@ from rstreams.operators._stage import KeepingStage
 T = TypeVar("T")
 
 
-class Latest(KeepingStage[T, T]):
+class Latest(KeepingStage[T, T], ABC):
     """A stage that asks for everything and keeps at most one item, which gives way to a newer one.
 
-    The operator writes `on_next` and says when the kept item may go out (`_due`); it goes on demand.
+    The operator says when the kept item may go out (`_due`, which a timer's `_fire` sets); it goes on demand.
     """
 
     __slots__ = ("_asked", "_demand", "_due", "_error", "_kept", "_scheduler", "_timer")
@@ -37,7 +38,11 @@ class Latest(KeepingStage[T, T]):
         self._asked = False
         self._error: BaseException | None = None  # that came while an item was being emitted
 
-    # the operator writes this, if it needs to
+    # the operator writes these
+
+    @abstractmethod
+    def on_next(self, item: T) -> None:
+        """Receive an item of the source."""
 
     def _begin(self) -> None:
         """Begin, with the first request; the source is asked behind it."""
@@ -76,6 +81,12 @@ class Latest(KeepingStage[T, T]):
         before, self._kept = self._kept, (item, share_hold(self._upstream.hold()))
         if before is not None:
             before[1].done()
+
+    def _fire(self) -> None:
+        """Let the kept item go out: its time has come."""
+        self._timer = None
+        self._due = True
+        self._send()
 
     def _send(self) -> None:
         """Emit the kept item, if it may go out and is wanted; and the end behind it."""

@@ -7,6 +7,7 @@ With a scheduler it goes on for `SLICE` steps or `TURN_S` seconds, and then in t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand
@@ -18,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class TurningStage(KeepingStage[T, R]):
+class TurningStage(KeepingStage[T, R], ABC):
     """A stage that counts its demand and works it off in turns; the operator says what a step is."""
 
     __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "started", "suspended")
@@ -84,6 +85,6 @@ class TurningStage(KeepingStage[T, R]):
     def _begin(self) -> None:
         """Ask the sources for the first items."""
 
+    @abstractmethod
     def _step(self, most: int) -> int:
         """Do the next thing there is to do, at most `most` times over; return how much has been done."""
-        raise NotImplementedError

@@ -10,6 +10,7 @@ Completion waits for what is kept. An error does not: what is kept is given back
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ from rstreams.operators._stage import KeepingStage
 T = TypeVar("T")
 
 
-class Waiting(KeepingStage[T, T]):
+class Waiting(KeepingStage[T, T], ABC):
     """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
 
     __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_scheduler", "_shut")
@@ -66,9 +67,9 @@ class Waiting(KeepingStage[T, T]):
 
     # the operator writes these
 
+    @abstractmethod
     def _ask(self) -> None:
         """Request what the source is to send; called after every request from downstream."""
-        raise NotImplementedError
 
     def _wait(self, item: T) -> None:
         """Keep an item that cannot go out now."""

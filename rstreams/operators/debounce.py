@@ -63,7 +63,5 @@ class _Debounce(Latest[T]):
         left = self._quiet_at - self._scheduler.now()
         if left > 0:
             self._timer = self._scheduler.call_later(left, self._fire)
-            return
-        self._timer = None
-        self._due = True
-        self._send()
+        else:
+            super()._fire()

@@ -57,7 +57,7 @@ class _Sample(Latest[T]):
         self._keep(item)
         self._due = False
         if self._timer is None:  # without an item there is nothing to look at
-            self._timer = self._scheduler.call_later(self._left_s(), self._look)
+            self._timer = self._scheduler.call_later(self._left_s(), self._fire)
 
     def _begin(self) -> None:
         self._began = self._scheduler.now()
@@ -68,8 +68,3 @@ class _Sample(Latest[T]):
         periods = (now - self._began) // self._period_s + 1
         left = self._began + periods * self._period_s - now
         return left if 0 < left <= self._period_s else self._period_s  # what was lost in rounding
-
-    def _look(self) -> None:
-        self._timer = None
-        self._due = True
-        self._send()

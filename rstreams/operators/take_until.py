@@ -45,5 +45,6 @@ class _TakeUntil(Beside[T]):
         if not self._ended:
             self._pass_on(item)
 
-    def _cross(self) -> None:
-        self._complete()
+    def _first_item(self) -> None:
+        self._boundary.stop()
+        self._when_free(self._complete)

@@ -111,6 +111,10 @@ class _LatestRun(Sharing[T, _Follower[T]]):
         super().__init__("Latest")
         self.version = 0
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        return len(self.members), min(self.version, 1), 1
+
     def on_next(self, item: T) -> None:
         self.value = item
         self.version += 1

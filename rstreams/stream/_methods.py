@@ -5,6 +5,7 @@ Written by `tools/fluent.py`: change the operator, then run `make format`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
@@ -34,7 +35,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class StreamMethods(Generic[T_co]):
+class StreamMethods(ABC, Generic[T_co]):
     """The methods of `Stream` that stand for the function of their name."""
 
     __slots__ = ("_source",)
@@ -42,9 +43,9 @@ class StreamMethods(Generic[T_co]):
     _source: Publisher[T_co]
 
     @staticmethod
+    @abstractmethod
     def _stream(publisher: Publisher[R]) -> Stream[R]:
         """Return the stream over a publisher."""
-        raise NotImplementedError
 
     @classmethod
     def defer(cls, make: Callable[[], Publisher[T]]) -> Stream[T]:

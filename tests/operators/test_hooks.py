@@ -1,0 +1,40 @@
+"""The stages that operators share: one that leaves out what an operator must write is refused, at once and by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rstreams.blocking._methods import BlockingMethods
+from rstreams.operators._beside import Beside
+from rstreams.operators._folding import Folding
+from rstreams.operators._one_inner import OneInner
+from rstreams.operators._routing import Routing
+from rstreams.operators._sharing import Sharing
+from rstreams.operators._times import Latest
+from rstreams.operators._turns import TurningStage
+from rstreams.operators._waiting import Waiting
+from rstreams.stream._methods import StreamMethods
+
+
+@pytest.mark.parametrize(
+    ("base", "hooks"),
+    [
+        (Beside, {"on_next", "_first_item"}),
+        (Folding, {"_fold", "_result"}),
+        (OneInner, {"_begin", "_inner_is_through"}),
+        (Sharing, {"on_next", "numbers", "_member", "_next", "_serve_item", "_is_through", "_ask"}),
+        (Routing, {"on_next", "kept_for", "_member", "_next", "_serve_item", "_is_through", "_ask"}),
+        (TurningStage, {"_step"}),
+        (Waiting, {"_ask"}),
+        (Latest, {"on_next"}),
+        (StreamMethods, {"_stream"}),
+        (BlockingMethods, {"_with"}),
+    ],
+)
+def test_what_an_operator_must_write_cannot_be_left_out(base: type, hooks: set[str]) -> None:
+    class Operator(base):  # type: ignore[misc] # made at run time
+        pass
+
+    assert set(Operator.__abstractmethods__) == hooks
+    with pytest.raises(TypeError, match=f"abstract.*{min(hooks)}"):
+        Operator()
