@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import ConfigError, ConnectionLost, RemoteProtocolError, RStreamsError, text_of
+from rstreams.errors import ConfigError, RemoteProtocolError, RStreamsError, text_of
 from rstreams.message import encode_item
 from rstreams.net._names import check_name
 from rstreams.net.once import decode_unstamped
@@ -65,10 +65,13 @@ def strategy_for(
 ) -> FailureStrategy:
     """Return the strategy that the option `on_failure` of a stream from `address` stands for.
 
-    Errors: `ConfigError` for what is none.
+    Errors: `ConfigError` for what is none, and for dead letters that go where the stream comes from.
     """
     if isinstance(on_failure, DeadLetters):
         place = on_failure.address
+        if place == address:
+            msg = f"on_failure={on_failure!r:.80}: what fails would come back at once; it must be another address"
+            raise ConfigError(msg)
 
         def forward(payload: bytes, error: BaseException, hold: Hold) -> None:
             dead_letters(place).put(dead_letter(payload, error, address), hold)
@@ -123,7 +126,7 @@ class DeadLetterQueue:
             self._attached = True
             try:
                 self._attach(self)
-            except ConnectionLost as error:  # it has been drained: a failure that comes so late goes back
+            except RStreamsError as error:  # it has been drained, or the peer has nothing of the kind
                 self.on_finished(error)
 
     def on_finished(self, error: BaseException | None) -> None:

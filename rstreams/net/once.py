@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
@@ -46,6 +47,8 @@ MAX_PRODUCER_BYTES: Final = 128
 MAX_SEQUENCE: Final = 2**63 - 1
 
 DEFAULT_REMEMBERED: Final = 4096
+
+_ID_TYPES: Final = (int, UUID, bytes, str)  # 3.2.4; a peer may send anything else, which may have no hash
 
 Stamp: TypeAlias = tuple[str, int]
 
@@ -154,14 +157,14 @@ def _stamp_of(annotations: Mapping[Any, Any]) -> Stamp | None:
 
 
 def read_message_id(encoded: bytes) -> Hashable | None:
-    """Return the message id in the properties of an encoded message; None if it has none."""
+    """Return the message id in the properties of an encoded message; None if it has none, or a value that is no id."""
     at = before = 0
     try:
         while at < len(encoded):
             code, at = read_section(encoded, at, before)
             if code == PROPERTIES:
                 values, _ = read_list(encoded, at)
-                return values[0] if values and isinstance(values[0], Hashable) else None
+                return values[0] if values and isinstance(values[0], _ID_TYPES) else None
             if code > PROPERTIES:
                 break
             before, at = code, skip_value(encoded, at)

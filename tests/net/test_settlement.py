@@ -8,8 +8,10 @@ from typing import Any, Literal
 import pytest
 import trio
 
-from rstreams import DeadLetters, Delivery, Message, Stream
+import rstreams
+from rstreams import DeadLetters, Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
+from rstreams.net.dialects import Dialect, Place
 from rstreams.net.failures import FailureName
 from rstreams.net.sender import Sender
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
@@ -211,6 +213,42 @@ async def test_a_dead_letter_that_cannot_be_sent_is_given_back_and_the_next_one_
         await until(lambda: queue.statistics().accepted == 1)
         nursery.cancel_scope.cancel()
     assert "1 dead letters could not be sent" in caplog.text
+
+
+class Particular(Dialect):
+    """A peer that has an address for some things only."""
+
+    name = "particular"
+
+    def target(self, address: str) -> Place:
+        if address == "dead":
+            msg = "this peer has no 'dead'"
+            raise ConfigError(msg)
+        return Place(address)
+
+
+async def test_a_dead_letter_to_what_the_peer_cannot_have_is_given_back(caplog: pytest.LogCaptureFixture) -> None:
+    async with Node() as node:
+        queue = node.queue("work", max_deliveries=3)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
+            connection._links._dialect = Particular()
+            await connection.publish("work", Stream.of(1))
+
+            async def consume() -> None:
+                await connection.consume("work", refuse_odd, on_failure=DeadLetters("dead"))
+
+            nursery.start_soon(consume)
+            await until(lambda: queue.statistics().exhausted == 1)
+            assert connection.status.state == "connected"
+            nursery.cancel_scope.cancel()
+    assert "1 dead letters could not be sent: this peer has no 'dead'" in caplog.text
+
+
+async def test_dead_letters_that_would_come_back_at_once_are_refused() -> None:
+    async with connected() as (_, connection):
+        with pytest.raises(ConfigError, match="another address"):
+            connection.stream("work", on_failure=DeadLetters("work"))
 
 
 # one by one

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rstreams._codec import Described, Symbol, encode_value
+from rstreams._codec.encode import encode_fields
+from rstreams._codec.sections import PROPERTIES, START
 from rstreams.abc import NO_HOLD, Hold
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_message, encode_item, with_delivery_count
@@ -81,6 +84,11 @@ def test_a_stamp_is_read_as_it_was_written_and_nothing_else_changes(item: Any, p
     assert {**kept, PRODUCER: producer, SEQUENCE: number} == after.annotations
     assert (before.body, before.id, before.durable) == (after.body, after.id, after.durable)
     assert read_message_id(encoded) == before.id
+
+
+@pytest.mark.parametrize("value", [Described(Symbol("x"), [1]), [1], {"a": 1}, 1.5])
+def test_an_id_that_is_none_is_not_known_again(value: Any) -> None:  # noqa: ANN401 - whatever a peer sends
+    assert read_message_id(START[PROPERTIES] + encode_fields([encode_value(value)])) is None
 
 
 @settings(max_examples=40)
