@@ -7,7 +7,7 @@ unsettled is sent again. Only when the policy gives up do they hear of the loss 
 
 A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
 as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
-gets its turn.
+gets its turn. (If the next attempt is made at once, the delay behind it counts.)
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ logger = logging.getLogger("rstreams.net")
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
 """What a peer says that will say the same the next time."""
 
+_AFTER_NONE_S: Final = 0.1
+"""The delay behind an attempt that is made at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
@@ -52,9 +55,9 @@ class Reconnect:
     once. One whose connection is lost again before the next delay would be over has failed, too.
 
     Attributes:
-        first_delay_s: Seconds before the first attempt; 0 or more.
+        first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
         factor: How much longer each delay is than the one before; at least 1.
-        max_delay_s: The longest delay, in seconds.
+        max_delay_s: The longest delay, in seconds. With 0 it tries without a pause, which is for tests.
         jitter: Which part of a delay is random, 0 to 1.
         max_attempts: Failed attempts in a row after which it gives up; None: never.
         start_jitter_s: Before the very first connection: wait a random time up to this, in seconds.
@@ -96,14 +99,21 @@ class Reconnect:
             attempt: 1 for the first one after the loss.
             random: A number from 0 up to 1.
         """
-        if self.first_delay_s <= 0:
+        first_s = self.first_delay_s
+        if first_s <= 0:
+            first_s, attempt = min(_AFTER_NONE_S, self.max_delay_s), attempt - 1
+        if first_s <= 0 or attempt < 1:
             return 0.0
-        growth = math.log(self.max_delay_s) - math.log(self.first_delay_s)
+        growth = math.log(self.max_delay_s) - math.log(first_s)
         if (attempt - 1) * math.log(self.factor) >= growth:  # the power itself may be too large for a float
             longest = self.max_delay_s
         else:
-            longest = self.first_delay_s * self.factor ** (attempt - 1)
+            longest = first_s * self.factor ** (attempt - 1)
         return longest * (1.0 - self.jitter * random)
+
+    def lasting_s(self, failed: int) -> float:
+        """Return how long a connection has to last to be none that failed, after `failed` attempts that did."""
+        return self.delay_s(failed + 1, 0.0) or self.delay_s(failed + 2, 0.0)
 
 
 class KeptConnection:
@@ -207,7 +217,7 @@ class KeptConnection:
             self._pump = None
             self._waiting += pump.waiting
             error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
-            if trio.current_time() - opened_at < self._policy.delay_s(failed + 1, 0.0):
+            if trio.current_time() - opened_at < self._policy.lasting_s(failed):
                 failed += 1
                 self._addresses.append(self._addresses.pop(0))
             else:

@@ -316,6 +316,12 @@ def test_delays_double_by_default() -> None:
     assert policy.delay_s(2, 0.5) == 1.5
 
 
+def test_only_the_first_attempt_is_made_at_once() -> None:
+    policy = Reconnect(first_delay_s=0.0, max_delay_s=0.5)
+    assert [policy.delay_s(attempt, 0.0) for attempt in (1, 2, 3, 4, 5, 99)] == [0, 0.1, 0.2, 0.4, 0.5, 0.5]
+    assert Reconnect(first_delay_s=0.0, max_delay_s=0.0).delay_s(99, 0.0) == 0
+
+
 @pytest.mark.parametrize(
     ("option", "value", "allowed"),
     [

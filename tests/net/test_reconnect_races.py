@@ -72,26 +72,31 @@ class Peers:
         )
 
 
+@pytest.mark.parametrize("first_delay_s", [0.1, 0.0])
+@pytest.mark.parametrize("second", [0.0, None])
 async def test_delays_grow_while_a_peer_takes_connections_and_drops_them(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, first_delay_s: float, second: float | None
 ) -> None:
     del autojump_clock
     peers = Peers(monkeypatch, {"flapping": 0.0})
     async with trio.open_nursery() as nursery:
-        await peers.kept(Reconnect()).open(nursery)
+        await peers.kept(Reconnect(first_delay_s=first_delay_s)).open(nursery)
+        peers.lasting_s["flapping"] = second
         await trio.sleep(3600)
         nursery.cancel_scope.cancel()
     assert len(peers.reached) < 140, "not ten a second: the last delays are 30 seconds long"
 
 
+@pytest.mark.parametrize("first_delay_s", [0.1, 0.0])
 async def test_a_peer_that_drops_each_connection_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock, first_delay_s: float
 ) -> None:
     del autojump_clock
     told: list[ConnectionStatus] = []
     peers = Peers(monkeypatch, {"flapping": 0.0})
     async with trio.open_nursery() as nursery:
-        await peers.kept(Reconnect(max_attempts=4, on_status=told.append)).open(nursery)
+        policy = Reconnect(first_delay_s=first_delay_s, max_attempts=4, on_status=told.append)
+        await peers.kept(policy).open(nursery)
     assert len(peers.reached) == 4
     assert [status.attempt for status in told if status.state == "lost"] == [1, 2, 3]
     assert told[-1].state == "closed"
