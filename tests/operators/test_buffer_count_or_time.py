@@ -5,10 +5,12 @@ from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count_or_time import buffer_count_or_time
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestBufferCountOrTime(ScheduledContract):
+class TestBufferCountOrTime(TimedContract):
+    timed = staticmethod(lambda source, span_s: buffer_count_or_time(source, 2, span_s))
+    option = ("buffer_count_or_time", "span_s")
     build = staticmethod(lambda source: buffer_count_or_time(source, 2, 1.0))
     model = staticmethod(lambda items: [list(items[i : i + 2]) for i in range(0, len(items), 2)])
     requests = ((1, [2]), (5, [2]), (UNBOUNDED, [2]))
@@ -18,13 +20,6 @@ class TestBufferCountOrTime(ScheduledContract):
 def test_a_wrong_option_is_named(count: int, span_s: float) -> None:
     with pytest.raises(ConfigError, match=r"buffer_count_or_time\((count|span_s)=.*\): \1 must be"):
         buffer_count_or_time(range_(1), count, span_s)
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[list[int]](1)
-    buffer_count_or_time(range_(1), 1, 1.0).subscribe(probe)
-
-    assert "buffer_count_or_time needs a scheduler" in str(probe.error)
 
 
 def test_count_or_time_whichever_is_first() -> None:

@@ -5,32 +5,20 @@ from rstreams.errors import ConfigError
 from rstreams.operators.buffer_time import buffer_time
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestBufferTime(ScheduledContract):
+class TestBufferTime(TimedContract):
+    timed = staticmethod(buffer_time)
+    option = ("buffer_time", "span_s")
     build = staticmethod(lambda source: buffer_time(source, 1.0, max_items=20_000))
     model = staticmethod(lambda items: [list(items)] if items else [])
     requests = ((1, [20_000]), (5, [20_000]), (UNBOUNDED, [20_000]))
 
 
-@pytest.mark.parametrize("span_s", [0, -1.0, float("nan"), float("inf"), "1", True])
-def test_a_wrong_span_is_named(span_s: float) -> None:
-    with pytest.raises(ConfigError, match=r"buffer_time\(span_s=.*\): span_s must be a finite number of seconds, more"):
-        buffer_time(range_(1), span_s)
-
-
 def test_a_wrong_bound_is_named() -> None:
     with pytest.raises(ConfigError, match=r"buffer_time\(max_items=0\): max_items must be 1 or more items"):
         buffer_time(range_(1), 1.0, max_items=0)
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[list[int]](1)
-    buffer_time(range_(1), 1.0).subscribe(probe)
-
-    assert isinstance(probe.error, ConfigError)
-    assert "buffer_time needs a scheduler" in str(probe.error)
 
 
 def test_a_list_for_every_span_empty_or_not_but_for_the_last() -> None:

@@ -1,16 +1,15 @@
-from typing import Any
-
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams.errors import ConfigError
 from rstreams.operators.delay_each import delay_each
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler, cold, expect_marbles
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestDelayEach(ScheduledContract):
+class TestDelayEach(TimedContract):
+    timed = staticmethod(delay_each)
+    option = ("delay_each", "delay_s")
     build = staticmethod(lambda source: delay_each(source, 1.0))
     model = list
     requests = ((1, [1]), (5, [1]), (UNBOUNDED, [1]))
@@ -56,18 +55,3 @@ def test_the_item_that_waits_is_given_back_and_no_timer_is_left(end: str) -> Non
         assert source.outcomes == ["released"]
         assert (scheduler.timers, scheduler.running) == (0, 0)
         assert probe.items == []
-
-
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", True, None])
-def test_a_wrong_time_is_named(value: Any) -> None:  # noqa: ANN401 - whatever is wrong
-    with pytest.raises(ConfigError) as caught:
-        delay_each(ManualPublisher[int](), value)
-    assert (
-        str(caught.value) == f"delay_each(delay_s={value!r}): delay_s must be a finite number of seconds, more than 0"
-    )
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[int](1)
-    delay_each(ManualPublisher[int](), 1.0).subscribe(probe)
-    assert str(probe.error).startswith("delay_each needs a scheduler and found none")

@@ -1,16 +1,16 @@
-from typing import Any
-
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams.errors import ConfigError, StreamTimeout
+from rstreams.errors import StreamTimeout
 from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.operators.timeout import timeout
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestTimeout(ScheduledContract):
+class TestTimeout(TimedContract):
+    timed = staticmethod(timeout)
+    option = ("timeout", "timeout_s")
     build = staticmethod(lambda source: timeout(source, 1.0))
     model = list
     requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
@@ -45,24 +45,6 @@ def test_the_fallback_goes_on_and_the_source_is_not_heard() -> None:
         other.complete()
         assert other.requests == [2]
         assert (probe.items, probe.completed) == ([8], True)
-
-
-@pytest.mark.parametrize("value", [0, 0.0, -1.0, float("nan"), float("inf"), float("-inf"), "1", True, None, 10**400])
-def test_a_wrong_time_is_named(value: Any) -> None:  # noqa: ANN401 - whatever is wrong
-    with pytest.raises(ConfigError) as caught:
-        timeout(ManualPublisher[int](), value)
-
-    assert (
-        str(caught.value) == f"timeout(timeout_s={value!r}): timeout_s must be a finite number of seconds, more than 0"
-    )
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[int](1)
-    timeout(ManualPublisher[int](), 1.0).subscribe(probe)
-
-    assert isinstance(probe.error, ConfigError)
-    assert str(probe.error).startswith("timeout needs a scheduler and found none")
 
 
 def test_a_fallback_that_is_none_is_named() -> None:

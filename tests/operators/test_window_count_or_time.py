@@ -7,10 +7,12 @@ from rstreams.operators.flat_map import flat_map
 from rstreams.operators.window_count_or_time import window_count_or_time
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestWindowCountOrTime(ScheduledContract):
+class TestWindowCountOrTime(TimedContract):
+    timed = staticmethod(lambda source, span_s: window_count_or_time(source, 2, span_s))
+    option = ("window_count_or_time", "span_s")
     holds_what_it_keeps = False  # the items are in the windows, behind the stage that is looked at
     build = staticmethod(
         lambda source: flat_map(window_count_or_time(source, 2, 1.0), lambda window: window, concurrency=1)
@@ -23,13 +25,6 @@ class TestWindowCountOrTime(ScheduledContract):
 def test_a_wrong_option_is_named(count: int, span_s: float) -> None:
     with pytest.raises(ConfigError, match=r"window_count_or_time\((count|span_s)=.*\): \1 must be"):
         window_count_or_time(range_(1), count, span_s)
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[Publisher[int]](1)
-    window_count_or_time(range_(1), 1, 1.0).subscribe(probe)
-
-    assert "window_count_or_time needs a scheduler" in str(probe.error)
 
 
 def test_count_or_time_whichever_is_first() -> None:

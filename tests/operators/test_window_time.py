@@ -7,10 +7,12 @@ from rstreams.operators.flat_map import flat_map
 from rstreams.operators.window_time import window_time
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
-from tests.operators.scheduled import ScheduledContract
+from tests.operators.timed_contract import TimedContract
 
 
-class TestWindowTime(ScheduledContract):
+class TestWindowTime(TimedContract):
+    timed = staticmethod(window_time)
+    option = ("window_time", "span_s")
     build = staticmethod(lambda source: flat_map(window_time(source, 1.0), lambda window: window, concurrency=1))
     model = staticmethod(lambda items: items)
     requests = ((1, [256]), (5, [256]), (UNBOUNDED, [256]))
@@ -31,23 +33,9 @@ def _windows(
     return probe, items
 
 
-@pytest.mark.parametrize("span_s", [0, -1.0, float("nan"), float("inf"), "1", True])
-def test_a_wrong_span_is_named(span_s: float) -> None:
-    with pytest.raises(ConfigError, match=r"window_time\(span_s=.*\): span_s must be a finite number of seconds, more"):
-        window_time(range_(1), span_s)
-
-
 def test_a_wrong_prefetch_is_named() -> None:
     with pytest.raises(ConfigError, match=r"window_time\(prefetch=0\): prefetch must be 1 or more items"):
         window_time(range_(1), 1.0, prefetch=0)
-
-
-def test_without_a_scheduler_there_is_no_time() -> None:
-    probe = ProbeSubscriber[Publisher[int]](1)
-    window_time(range_(1), 1.0).subscribe(probe)
-
-    assert isinstance(probe.error, ConfigError)
-    assert "window_time needs a scheduler" in str(probe.error)
 
 
 def test_windows_follow_the_clock_empty_or_not() -> None:
