@@ -3,7 +3,7 @@
 An ordinary message, so that it passes whatever carries messages: its message annotations say how many items there are,
 and each of its Data sections is one encoded item. How many items a delivery may carry both ends tell in their attach;
 the smaller number holds. A pack is settled as a whole; what became of single items in it is told in the annotations of
-a modified outcome.
+a modified outcome. That is one frame of the sender's, so a receiver agrees to no more items than it has room for.
 
 Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5; DESIGN section 5.
 """
@@ -35,6 +35,12 @@ MAX_PACK_BYTES: Final = 256 * 1024
 
 MAX_DESCRIPTION: Final = 80
 """The most characters of a description that are told of a single item."""
+
+_TOLD_BYTES: Final = 24
+"""The most bytes that tell of one item, without texts."""
+
+_BESIDE_TOLD_BYTES: Final = 192
+"""The most bytes of a disposition's frame besides those."""
 
 _COUNT: Final = "x-opt-rstreams-pack"
 _START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, behind its key
@@ -74,6 +80,11 @@ def agreed_items(ours: int, properties: Mapping[str, Any]) -> int:
 def offer(items: int) -> dict[str, Any]:
     """Return the link properties that offer deliveries of so many items."""
     return {PACK_ITEMS: items} if items > 1 else {}
+
+
+def told_items(frame_bytes: int) -> int:
+    """Return how many items of a pack a peer can be told of that takes frames of so many bytes; at least 1."""
+    return max(1, (frame_bytes - _BESIDE_TOLD_BYTES) // _TOLD_BYTES)
 
 
 class Pack:

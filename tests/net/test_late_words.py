@@ -8,9 +8,11 @@ import pytest
 import trio
 
 from rstreams import DeadLetters, Delivery, Stream
+from rstreams._codec import encode_value
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, SpecViolation
 from rstreams.net.failures import DeadLetterQueue
-from rstreams.protocol.delivery import FAILED, ForwardedHold, Outcome
+from rstreams.protocol.delivery import FAILED, RELEASED, ForwardedHold, Outcome
+from rstreams.protocol.packing import _TOLD_BYTES, OUTCOMES, Pack, without_texts
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until
 
@@ -107,6 +109,35 @@ async def test_outcomes_of_a_pack_that_are_too_large_for_a_frame_go_without_thei
             await until(lambda: queue.statistics().rejected == 50 and queue.statistics().accepted == 50)
             nursery.cancel_scope.cancel()
         assert connection.status.state == "connected"
+
+
+@pytest.mark.parametrize("max_frame_bytes", [512, 1024])
+async def test_a_pack_has_no_more_items_than_a_frame_can_tell_of(max_frame_bytes: int) -> None:
+    kinds = [
+        DeliveryFailed("rejected", "app:bad", "text"),
+        DeliveryFailed("modified", delivery_failed=False, undeliverable_here=True),
+    ]
+
+    def handle(item: int) -> None:
+        raise kinds[item % 2]
+
+    async with connected(max_frame_bytes=max_frame_bytes) as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(200))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: connection.consume("work", handle, on_failure="modify", pack_items=128))
+            await until(lambda: queue.statistics().rejected == 100 and queue.statistics().unsettled == 0)
+            assert queue.statistics().modified == 100
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("index", [0, 127, 128, 2**15, 2**31 - 1])
+def test_what_is_told_of_an_item_is_no_larger_than_is_counted_on(index: int) -> None:
+    pack = Pack(None, 2**31)
+    for outcome in (RELEASED, FAILED, Outcome("rejected", "app:bad", "text")):
+        pack.outcomes = {index: outcome}
+        [told] = without_texts(pack.outcome().annotations)[OUTCOMES]
+        assert len(encode_value(told)) <= _TOLD_BYTES
 
 
 async def test_a_description_that_is_no_text_is_named() -> None:

@@ -32,7 +32,7 @@ from rstreams.protocol.frames import (
     Transfer,
 )
 from rstreams.protocol.link import Link
-from rstreams.protocol.packing import PACK_ITEMS, without_texts
+from rstreams.protocol.packing import PACK_ITEMS, told_items, without_texts
 from rstreams.protocol.states import State
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class LinkDriver:
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
-        attach = read_attach(self.pointer)
+        attach = self._packed_as_told(read_attach(self.pointer))
         if PACK_ITEMS in attach.properties and not self._engine.peer_packs:
             # It does not know what it says: some peers send back what they were sent.
             return replace(attach, properties={})
@@ -238,8 +238,15 @@ class LinkDriver:
     # sending
 
     def _send_attach(self, frame: Attach) -> None:
-        write_attach(self.pointer, frame)
+        write_attach(self.pointer, self._packed_as_told(frame))
         lib.pn_link_open(self.pointer)
+
+    def _packed_as_told(self, attach: Attach) -> Attach:
+        """Return either side's attach, for packs of no more items than their sender can be told of."""
+        items, frame_bytes = attach.properties.get(PACK_ITEMS), self._engine.peer_frame_bytes
+        if self.sends or not frame_bytes or not isinstance(items, int):
+            return attach
+        return replace(attach, properties={**attach.properties, PACK_ITEMS: min(items, told_items(frame_bytes))})
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
