@@ -4,57 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import pytest
 
 from rstreams._demand import UNBOUNDED
 from rstreams._runs import counts_of
-from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.abc import Publisher, Subscription
 from rstreams.errors import DemandError
 from rstreams.operators._stage import Stage
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.stream._explain import reported
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-
-T = TypeVar("T")
+from tests.operators.paced import Quick, Slow
 
 ITEMS = [1, 2, 3, 4, 5, 6, 7]
-
-
-class Slow(Generic[T]):
-    """A source that, like a link, answers later: when the test calls `answer`."""
-
-    def __init__(self) -> None:
-        self.played = ManualPublisher[T]()
-        self._subscriber: Subscriber[T] | None = None
-
-    def subscribe(self, subscriber: Subscriber[T]) -> None:
-        self._subscriber = subscriber
-
-    def answer(self) -> ManualPublisher[T]:
-        assert self._subscriber is not None
-        self.played.subscribe(self._subscriber)
-        return self.played
-
-
-class Quick(ManualPublisher[int]):
-    """A source that answers inside `request`, with all it was asked for, and completes right behind its last item."""
-
-    def __init__(self, items: Sequence[int]) -> None:
-        super().__init__(self._answer)
-        self._items = items
-        self._answering = False
-
-    def _answer(self, _n: int) -> None:
-        if self._answering:
-            return
-        self._answering = True
-        while self.outstanding and len(self.outcomes) < len(self._items) and not self.cancelled:
-            self.next(self._items[len(self.outcomes)])
-        self._answering = False
-        if len(self.outcomes) == len(self._items) and not self.cancelled:
-            self.complete()
 
 
 class OperatorContract:
@@ -176,7 +140,7 @@ class OperatorContract:
         probe = ProbeSubscriber[Any](1)
 
         def on_item(_item: object) -> None:
-            depths.append(_depth())
+            depths.append(stack_depth())
             probe.request(1)
 
         probe.on_item = on_item
@@ -508,7 +472,7 @@ def sources_of(subscription: Subscription) -> list[Subscription]:
     return [subscription, *(found for each in upstreams for found in sources_of(each))]
 
 
-def _depth() -> int:
+def stack_depth() -> int:
     frame, depth = sys._getframe(), 0
     while frame.f_back is not None:
         frame, depth = frame.f_back, depth + 1

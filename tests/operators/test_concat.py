@@ -8,7 +8,8 @@ from rstreams.sources.fail import fail
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import OperatorContract, Slow
+from tests.operators.contract import OperatorContract
+from tests.operators.paced import Slow
 
 
 class TestConcatFirst(OperatorContract):

@@ -14,7 +14,8 @@ from rstreams.sources.generate import generate
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import FunctionContract, Slow
+from tests.operators.contract import FunctionContract
+from tests.operators.paced import Slow
 
 
 class TestFlatMap(FunctionContract):

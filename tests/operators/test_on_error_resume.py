@@ -6,7 +6,8 @@ from rstreams.operators.map import map as map_
 from rstreams.operators.on_error_resume import on_error_resume
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import OperatorContract, Slow
+from tests.operators.contract import OperatorContract
+from tests.operators.paced import Slow
 
 
 def _raise_again(error: Exception) -> Publisher[int]:

@@ -5,7 +5,8 @@ from rstreams.errors import BufferOverflow
 from rstreams.operators.on_overflow_error import on_overflow_error
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import ITEMS, OperatorContract, Quick
+from tests.operators.contract import ITEMS, OperatorContract
+from tests.operators.paced import Quick
 
 
 class TestOnOverflowError(OperatorContract):
