@@ -10,14 +10,6 @@ class TestIgnoreElements(OperatorContract):
     requests = ((1, [UNBOUNDED]), (5, [UNBOUNDED]), (UNBOUNDED, [UNBOUNDED]))
     forwards_holds = False
 
-    def test_a_source_that_has_ended_is_left_alone(self) -> None:
-        source, probe = self.subscribe(0)
-        source.complete()
-        probe.request(1)
-        probe.cancel()
-        assert not source.cancelled
-        assert source.requests == []
-
     def test_a_subscriber_that_raises_counts_as_having_cancelled(self) -> None:
         """It has nothing to raise at: no item reaches it."""
         source, probe = self.subscribe(on_item=lambda _: 1 // 0)

@@ -13,14 +13,6 @@ class TestSkipLast(OperatorContract):
     model = staticmethod(lambda items: items[:-1])
     requests = ((1, [2]), (5, [6]), (UNBOUNDED, [UNBOUNDED]))
 
-    def test_a_source_that_has_ended_is_left_alone(self) -> None:
-        source, probe = self.subscribe(0)
-        source.complete()
-        probe.request(1)
-        probe.cancel()
-        assert not source.cancelled
-        assert source.requests == []
-
 
 def test_the_last_ones_are_done_when_the_source_is_through() -> None:
     source, probe = ManualPublisher[int](), ProbeSubscriber[int](UNBOUNDED)

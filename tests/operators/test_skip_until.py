@@ -1,14 +1,13 @@
-import pytest
-
 from rstreams._demand import UNBOUNDED
 from rstreams.operators.skip_until import skip_until
-from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import OperatorContract
+from tests.operators.beside_contract import BesideContract
 
 
-class TestSkipUntil(OperatorContract):
+class TestSkipUntil(BesideContract):
+    beside = staticmethod(skip_until)
+    operator = "skip_until"
     build = staticmethod(lambda source: skip_until(source, of("go")))
     model = list
     requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
@@ -37,31 +36,6 @@ def test_a_boundary_without_items_lets_none_through() -> None:
     source.next(1)
     source.complete()
     assert probe.signals == ["on_subscribe", "on_complete"]
-
-
-def test_an_error_of_the_boundary_fails_the_stream() -> None:
-    source, boundary, probe = _subscribed()
-    error = LookupError()
-    boundary.error(error)
-    assert probe.error is error
-    assert source.cancelled
-
-
-@pytest.mark.parametrize("end", ["complete", "error", "cancel"])
-def test_the_boundary_ends_with_the_stream(end: str) -> None:
-    source, boundary, probe = _subscribed()
-    if end == "complete":
-        source.complete()
-    elif end == "error":
-        source.error(LookupError())
-    else:
-        probe.cancel()
-    assert boundary.cancelled
-
-
-def test_a_boundary_is_a_publisher() -> None:
-    with pytest.raises(TypeError, match=r"skip_until\(boundary\): boundary must be a Publisher, not 7"):
-        skip_until(never(), 7)  # type: ignore[arg-type]
 
 
 def test_a_boundary_that_is_there_before_the_first_item_of_a_quick_source() -> None:

@@ -1,18 +1,18 @@
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams.abc import Publisher, Subscription
-from rstreams.operators._stage import Stage
 from rstreams.operators.take_until import take_until
 from rstreams.sources.empty import empty
-from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.beside_contract import BesideContract
 from tests.operators.contract import OperatorContract
 
 
-class TestTakeUntil(OperatorContract):
+class TestTakeUntil(BesideContract):
+    beside = staticmethod(take_until)
+    operator = "take_until"
     build = staticmethod(lambda source: take_until(source, never()))
     model = list
     requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
@@ -47,26 +47,6 @@ def test_nothing_follows_it() -> None:
     assert probe.signals == ["on_subscribe", "on_complete"]
 
 
-def test_an_error_of_the_boundary_fails_the_stream() -> None:
-    source, boundary, probe = _subscribed()
-    error = LookupError()
-    boundary.error(error)
-    assert probe.error is error
-    assert source.cancelled
-
-
-@pytest.mark.parametrize("end", ["complete", "error", "cancel"])
-def test_the_boundary_ends_with_the_stream(end: str) -> None:
-    source, boundary, probe = _subscribed()
-    if end == "complete":
-        source.complete()
-    elif end == "error":
-        source.error(LookupError())
-    else:
-        probe.cancel()
-    assert boundary.cancelled
-
-
 def test_a_boundary_that_is_there_at_once() -> None:
     source, probe = ManualPublisher[int](), ProbeSubscriber[int](9)
     take_until(source, of("stop")).subscribe(probe)
@@ -74,47 +54,10 @@ def test_a_boundary_that_is_there_at_once() -> None:
     assert source.cancelled
 
 
-def test_a_boundary_is_a_publisher() -> None:
-    with pytest.raises(TypeError, match=r"take_until\(boundary\): boundary must be a Publisher, not 7"):
-        take_until(never(), 7)  # type: ignore[arg-type]
-
-
-def test_the_boundary_is_one_of_its_upstreams_while_it_runs() -> None:
-    source, boundary, probe = _subscribed()
-    stage = probe.subscription
-    assert isinstance(stage, Stage)
-    assert len(stage.upstreams()) == 2
-    boundary.complete()
-    assert len(stage.upstreams()) == 1
-    source.complete()
-
-
 def test_a_boundary_that_is_there_before_the_first_item_of_a_quick_source() -> None:
     probe = ProbeSubscriber[int](9)
     take_until(of(1, 2, 3), of("stop")).subscribe(probe)
     assert probe.signals == ["on_subscribe", "on_complete"]
-
-
-def test_a_boundary_that_fails_at_once() -> None:
-    source, probe, error = ManualPublisher[int](), ProbeSubscriber[int](9), LookupError()
-    take_until(source, fail(error)).subscribe(probe)
-    assert probe.signals == ["on_subscribe", "on_error"]
-    assert probe.error is error
-    assert source.cancelled
-
-
-class CancelsAtOnce(ProbeSubscriber[int]):
-    def on_subscribe(self, subscription: Subscription) -> None:
-        super().on_subscribe(subscription)
-        subscription.cancel()
-
-
-@pytest.mark.parametrize("boundary", [of("stop"), fail(LookupError())])
-def test_a_subscriber_that_cancels_at_once_hears_nothing_of_the_boundary(boundary: Publisher[str]) -> None:
-    source, probe = ManualPublisher[int](), CancelsAtOnce()
-    take_until(source, boundary).subscribe(probe)
-    assert probe.signals == ["on_subscribe"]
-    assert source.cancelled
 
 
 @pytest.mark.parametrize("first", ["next", "error"])
