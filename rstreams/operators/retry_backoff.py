@@ -8,6 +8,7 @@ from typing import TypeVar
 from rstreams._scheduler import bound_scheduler
 from rstreams._times import require_from, require_seconds
 from rstreams.abc import Publisher, Scheduler, Subscriber
+from rstreams.errors import ConfigError
 from rstreams.operators._resubscribing import Resubscribing, worth_it
 from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
@@ -35,7 +36,7 @@ def retry_backoff(
         source: Subscribed to anew each time; what it had emitted before it failed is not taken back.
         count: The most times it is subscribed to again.
         first_s: The wait before the first of them, in seconds.
-        max_s: The longest wait.
+        max_s: The longest wait, in seconds; not less than `first_s`.
         factor: What the wait grows by each time; at least 1.
         jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
             long, but never longer than `max_s`.
@@ -61,6 +62,9 @@ def retry_backoff(
     require_at_least("retry_backoff", "count", count, 0, "")
     require_seconds("retry_backoff", "first_s", first_s, zero=True)
     require_seconds("retry_backoff", "max_s", max_s, zero=True)
+    if max_s < first_s:
+        msg = f"retry_backoff(max_s={max_s!r}): the longest wait is shorter than the first one, first_s={first_s!r}"
+        raise ConfigError(msg)
     require_from("retry_backoff", "factor", factor, 1.0)
     require_from("retry_backoff", "jitter", jitter, 0.0, 1.0)
     growth = float(factor)  # whole numbers would grow without limit

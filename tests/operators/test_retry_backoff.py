@@ -47,6 +47,16 @@ def test_a_wrong_time_is_named(option: str, value: Any) -> None:  # noqa: ANN401
     )
 
 
+def test_a_longest_wait_that_is_shorter_than_the_first_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        retry_backoff(ManualPublisher[int](), 1, first_s=60, max_s=30.0)
+
+    assert str(caught.value) == (
+        "retry_backoff(max_s=30.0): the longest wait is shorter than the first one, first_s=60"
+    )
+    retry_backoff(ManualPublisher[int](), 1, first_s=30, max_s=30.0)
+
+
 @pytest.mark.parametrize("value", [*NO_NUMBERS, 0.9, -1])
 def test_a_wrong_factor_is_named(value: Any) -> None:  # noqa: ANN401 - whatever is wrong
     with pytest.raises(ConfigError) as caught:
