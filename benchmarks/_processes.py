@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from time import perf_counter, perf_counter_ns
-from typing import Any, Final, Literal, TypeAlias
+from subprocess import Popen
+from time import monotonic, perf_counter, perf_counter_ns, sleep
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Settlement: TypeAlias = Literal["at_most_once", "at_least_once"]
 
@@ -235,6 +238,43 @@ def _produce(produce: Produce, load: Load, ready: Connection) -> None:
 
 def _consume(consume: Consume, load: Load, result: Connection) -> None:
     result.send(consume(load))
+
+
+def wait_until(condition: Callable[[], T], what: str, within_s: float) -> T:
+    """Return what `condition` returns once that is true: for what another process does and tells nobody.
+
+    Errors: `TimeoutError` that names `what` if it is not so within `within_s` seconds.
+    """
+    deadline = monotonic() + within_s
+    while not (result := condition()):
+        if monotonic() > deadline:
+            msg = f"after {within_s:g} s still not: {what}"
+            raise TimeoutError(msg)
+        sleep(0.05)
+    return result
+
+
+def wait_until_listening(server: Popen[bytes], port: int, output: Path, within_s: float = 60.0) -> None:
+    """Return once `server` listens on a port of 127.0.0.1.
+
+    Errors: `RuntimeError` with the end of what it wrote to `output` if it ends before, or does not within `within_s`
+        seconds.
+    """
+
+    def listens() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        return False
+
+    try:
+        wait_until(lambda: server.poll() is not None or listens(), f"port {port} accepts", within_s)
+        failed = "" if server.poll() is None else f"it ended with status {server.returncode}"
+    except TimeoutError as error:
+        failed = str(error)
+    if failed:
+        said = output.read_text(encoding="utf-8", errors="replace").strip()
+        msg = f"{server.args!r} does not start: {failed}; it said: {said[-2000:]}"
+        raise RuntimeError(msg)
 
 
 def free_port() -> int:

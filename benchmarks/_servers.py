@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks._processes import free_port
+from benchmarks._processes import free_port, wait_until_listening
 
-START_S: Final = 60.0
 _INTEROP: Final = Path(__file__).parents[1] / "build" / "interop"
 _SBIN: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _ERLANG_BIN: Final = "usr/lib/rabbitmq/bin"
@@ -145,13 +142,10 @@ def _running(
             start_new_session=True,
         )
     try:
-        until = time.monotonic() + START_S
-        while not _listens(port):
-            if process.poll() is not None or time.monotonic() > until:
-                said = (folder / "output").read_text(encoding="utf-8", errors="replace").strip()
-                msg = f"{command[0]} does not start: {said[-300:]}"
-                raise NotInstalledError(msg)
-            time.sleep(0.05)
+        try:
+            wait_until_listening(process, port, folder / "output")
+        except RuntimeError as error:
+            raise NotInstalledError(str(error)) from None
         yield process.pid
     finally:
         process.terminate()
@@ -160,9 +154,3 @@ def _running(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # what it started lives in the same session
         process.wait()
-
-
-def _listens(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False

@@ -12,7 +12,10 @@ from typing import Final
 
 import pytest
 
-from tests.interop.processes import Server, chrooted, free_port, installed, took_part
+from benchmarks._processes import free_port
+from tests.interop.activemq import activemq as prepared_activemq
+from tests.interop.activemq import activemq_version
+from tests.interop.processes import Server, chrooted, installed, took_part
 from tests.interop.rabbitmq import RabbitMQ
 from tests.interop.rhea_peer import RheaServer
 
@@ -38,21 +41,23 @@ CANNOT: Final[Mapping[str, Mapping[str, str]]] = {
         "missing target": "it makes whatever is asked for",
         "missing source": "it makes whatever is asked for",
     },
-    "artemis": {"missing target": "it makes whatever is asked for", "missing source": "it makes whatever is asked for"},
     "activemq": {
+        "delivery count": "it counts the attempts on one link, and forgets them with it",
         "missing target": "it makes whatever is asked for",
         "missing source": "it makes whatever is asked for",
     },
+    "artemis": {"missing target": "it makes whatever is asked for", "missing source": "it makes whatever is asked for"},
 }
 """What a broker cannot do, seen with it."""
 
-ELSEWHERE: Final = {"artemis": "RSTREAMS_INTEROP_ARTEMIS", "activemq": "RSTREAMS_INTEROP_ACTIVEMQ"}
+ELSEWHERE: Final = {"artemis": "RSTREAMS_INTEROP_ARTEMIS"}
 """Brokers that are not installed here: the variable that holds the URL of one that runs."""
 
 BROKERS: Final = (
     "rabbitmq-3.10",
     "rabbitmq-4.0",
     "rabbitmq-4.3",
+    "activemq",
     "proton-broker",
     *(name for name, variable in ELSEWHERE.items() if os.environ.get(variable)),
 )
@@ -83,11 +88,20 @@ class Broker:
         """Return whether this broker can do something."""
         return what not in CANNOT.get(self.name, {})
 
-    def needs(self, what: str) -> None:
-        """Skip the test if this broker cannot do what it shows."""
-        why = CANNOT.get(self.name, {}).get(what)
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known that names what a broker must be able to do for a test."""
+    config.addinivalue_line("markers", "needs(what): skips brokers that cannot do it; `CANNOT` says why")
+
+
+@pytest.fixture(autouse=True)
+def able(request: pytest.FixtureRequest) -> None:
+    """Skip a test that needs what its broker cannot do; here, as a skip inside an async test loses its reason."""
+    for mark in request.node.iter_markers("needs"):
+        name = request.node.callspec.params["broker"]
+        why = CANNOT.get(name, {}).get(mark.args[0])
         if why is not None:
-            pytest.skip(f"{self.name}: {why}")
+            pytest.skip(f"{name}: {why}")
 
 
 def _rabbitmq(peer: str, root: str, plugins: str = "") -> Iterator[RabbitMQ]:
@@ -152,6 +166,19 @@ def proton_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def activemq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """ActiveMQ Classic."""
+    root = installed("activemq", "trixie")
+    server = prepared_activemq(root, tmp_path_factory.mktemp("activemq") / "output")
+    try:
+        server.start()
+        took_part(f"ActiveMQ {activemq_version(root)}")
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
 def rhea() -> Path:
     """Return where rhea is installed."""
     place = installed("rhea", "rhea")
@@ -180,6 +207,8 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     if name == "proton-broker":
         example: Server = request.getfixturevalue("proton_broker")
         return Broker(name, example.url, "", lambda number: f"queue-{number}")
+    if name == "activemq":
+        classic: Server = request.getfixturevalue("activemq")
+        return Broker(name, classic.url, "", lambda number: f"queue://number-{number}")
     took_part(name)
-    prefix = "queue://rstreams-" if name == "activemq" else f"rstreams-{os.getpid()}-"
-    return Broker(name, os.environ[ELSEWHERE[name]], "", lambda number: f"{prefix}{number}")
+    return Broker(name, os.environ[ELSEWHERE[name]], "", lambda number: f"rstreams-{os.getpid()}-{number}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import Final
 
 import pytest
 import trio
+
+from benchmarks._processes import wait_until_listening
 
 BUILD: Final = Path(__file__).parents[2] / "build" / "interop"
 """Where `make interop` installs the peers."""
@@ -34,13 +34,6 @@ def took_part(peer: str) -> None:
     """Note for `make interop` that a peer, with its version, was there."""
     with (BUILD / "peers").open("a") as peers:
         peers.write(f"{peer}\n")
-
-
-def free_port() -> int:
-    """Return a port nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def eventually(happened: Callable[[], object]) -> None:
@@ -90,11 +83,7 @@ class Server:
                 env=self._environment,
                 start_new_session=True,
             )
-        until = time.monotonic() + timeout_s
-        while not self._listens():
-            assert self._process.poll() is None, f"{self._command[0]} ended at once: {self._said()}"
-            assert time.monotonic() < until, f"nothing listens after {timeout_s:g} s: {self._said()}"
-            time.sleep(0.05)
+        wait_until_listening(self._process, self.port, self._log, timeout_s)
 
     def kill(self) -> None:
         """End the process, and what it has started, without a word."""
@@ -114,14 +103,6 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # what it started lives in the same session
         process.wait()
-
-    def _listens(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-            return True
-        return False
-
-    def _said(self) -> str:
-        return self._log.read_text(errors="replace")[-2000:]
 
 
 def chrooted(root: Path, *command: str) -> list[str]:

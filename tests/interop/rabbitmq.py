@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.interop.processes import Server, chrooted, free_port
+from benchmarks._processes import free_port
+from tests.interop.processes import Server, chrooted
 
 _ERLANG_BIN: Final = "/usr/lib/rabbitmq/bin"
 

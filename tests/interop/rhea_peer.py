@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import trio
 
-from tests.interop.processes import Server, free_port
+from benchmarks._processes import free_port
+from tests.interop.processes import Server
 
 SCRIPTS: Final = Path(__file__).parent / "rhea"
 

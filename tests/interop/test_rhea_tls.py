@@ -13,10 +13,10 @@ import pytest
 import trio
 
 import rstreams
+from benchmarks._processes import free_port
 from rstreams import Node, Stream
 from rstreams.errors import AuthenticationFailed
 from rstreams.tls import ClientCertificate, client_context, server_context
-from tests.interop.processes import free_port
 from tests.net.certificates import Files
 
 pytestmark = pytest.mark.broker

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pytest
 import trio
 
 import rstreams
+from benchmarks._processes import wait_until
 from rstreams import Message, Stream
 
 if TYPE_CHECKING:
@@ -139,10 +139,6 @@ def eventually() -> Eventually:
     """Return the function that waits."""
 
     def wait(condition: Callable[[], T], what: str, within_s: float = 30.0) -> T:
-        deadline = time.monotonic() + within_s
-        while not (result := condition()):
-            assert time.monotonic() < deadline, f"after {within_s:g} s still not: {what}"
-            time.sleep(0.05)
-        return result
+        return wait_until(condition, what, within_s)
 
     return wait
