@@ -1,46 +1,33 @@
 """The receiving end of a link: a subscription whose request is flow and whose items are transfers.
 
 A call from user code only notes what is wanted and wakes the driver; `work()`, which the driver calls then and after
-every run of frames, does it. So no signal waits for the network and none recurses.
+every run of frames, does it. So no signal waits for the network and none recurses. What has come is kept, handed over
+and settled by `incoming_items`; how the subscription begins, grants credit, drains it and ends is said here.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter, length_hint
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
-from rstreams._emission import TakesRuns
-from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._runs import Counts
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
     Condition,
-    DeliveryFailed,
     LinkDetached,
     ProtocolError,
     RemoteProtocolError,
     error_for,
 )
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import (
-    ACCEPTED,
-    END,
-    RELEASED,
-    DeliveryHold,
-    FailureStrategy,
-    ForwardedHold,
-    Outcome,
-    outcome_of,
-)
+from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.link import Link
-from rstreams.protocol.packing import agreed_items, offer, settled_whole, unpack
+from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -65,7 +52,7 @@ class LinkSubscription(Generic[T]):
     Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
     Attributes:
-        late: Outcomes that came after the link of their delivery was lost.
+        hold: Takes a hold on the item in `on_next`: its disposition waits for it.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
     """
@@ -102,35 +89,29 @@ class LinkSubscription(Generic[T]):
             label: What `explain` calls it.
         """
         self.label = label
-        self.late = 0
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._answers_drain = answers_drain
         self._subscriber = subscriber
-        self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
-        if window_bytes:
-            self._decode = self._decode_counted(self._decode)
         self._on_raised = on_raised
-        self._on_failure = on_failure
-        self._payload = b""  # of the item in hand, if the strategy forwards
+        self._items = IncomingItems(
+            subscriber,
+            self.ledger,
+            decode=decode,
+            on_failure=on_failure,
+            give_up=self._fail,
+            on_raised=self._raised,
+            wake=self._wake,
+        )
+        self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
         self._pack_items = pack_items
         self._link: Link | None = None
-        self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
-        self._buffer: deque[tuple[Hashable, bytes]] = deque()  # the delivery is None if it came settled
-        self._accepted: list[Hashable] = []
-        self._given_back: list[tuple[Outcome, Hashable]] = []
         self._settled = False  # the deliveries come settled
         self._started = False  # on_subscribe has been signalled
         self._silent = False  # no signal reaches the subscriber any more
         self._ended = False  # the publisher has said its last: completion, or `_error`
         self._error: BaseException | None = None
         self._goodbye = Detach()
-        self._emitting = False
-        self._current: Hashable = None
-        self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and not window_bytes else None
-        self._run: tuple[Sequence[Hashable], Iterator[bytes]] | None = None  # in the hands of `_on_run`
-        self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
-        self._shared: SharedHold | None = None
         self._on_drained: list[Callable[[], None]] = []  # drains asked for
         self._draining: list[Callable[[], None]] | None = None  # the drain under way
         self._suspended = False
@@ -138,10 +119,8 @@ class LinkSubscription(Generic[T]):
         self._signalling = False
         self._work_waits = False
         self._lost = False
-        self._losses = 0
         self._thread = get_ident()
         self._requested = 0
-        self._delivered = 0
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
@@ -180,21 +159,8 @@ class LinkSubscription(Generic[T]):
         if get_ident() != self._thread:
             refuse_thread("cancel()", self._thread)
         if not self._silent:
-            self._silent = True
+            self._fall_silent()
             self._wake()
-
-    def hold(self) -> Hold:
-        """Take a hold on the item in `on_next`: its disposition waits for it."""
-        if self._run is not None:
-            deliveries, waiting = self._run
-            at = len(deliveries) - length_hint(waiting) - 1
-            self._let_go_before(at)
-            self._current = deliveries[at]
-        if self._current is None:
-            return NO_HOLD
-        if self._shared is None:
-            self._shared = SharedHold((DeliveryHold(self, (self._losses, self._current), self._payload),))
-        return self._shared.hold()
 
     @property
     def window(self) -> int:
@@ -214,7 +180,12 @@ class LinkSubscription(Generic[T]):
     @property
     def losses(self) -> int:
         """How often the link was lost, and came back or did not."""
-        return self._losses
+        return self._items.losses
+
+    @property
+    def late(self) -> int:
+        """How many outcomes came after the link of their delivery was lost."""
+        return self._items.late
 
     def room_bytes(self) -> int:
         """Return how many bytes of deliveries are taken now: any number if nothing is on hand, or nobody listens."""
@@ -223,7 +194,7 @@ class LinkSubscription(Generic[T]):
 
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
-        return Counts(self._requested, self._delivered, len(self._buffer))
+        return Counts(self._requested, self._items.delivered, len(self._items.buffer))
 
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Have the sender use up its credit now with what it has.
@@ -274,7 +245,7 @@ class LinkSubscription(Generic[T]):
     @property
     def at_rest(self) -> bool:
         """Whether nothing is on its way: no credit is left, and nothing waits to be handed over."""
-        return not self._buffer and (self._state is not State.ATTACHED or self._driver.credit() <= 0)
+        return not self._items.buffer and (self._state is not State.ATTACHED or self._driver.credit() <= 0)
 
     @property
     def in_hand(self) -> int:
@@ -285,29 +256,6 @@ class LinkSubscription(Generic[T]):
     def through(self) -> bool:
         """Whether it has ended, and all that came is settled."""
         return self._silent and not self.in_hand
-
-    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
-        """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
-        losses, handle = delivery
-        if losses != self._losses:
-            self.late += 1
-            self.ledger.settle(1)
-            self._let_go(losses, [handle])
-        elif outcome is ACCEPTED:
-            self._accepted.append(handle)
-        else:
-            self._given_back.append((outcome, handle))
-        self._wake()
-
-    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
-        """Settle one delivery whose processing failed, as the failure strategy says."""
-        strategy = self._on_failure
-        if isinstance(error, DeliveryFailed):
-            self.settle(delivery, outcome_of(error))
-        elif strategy.forward is not None:
-            strategy.forward(payload, error, ForwardedHold(self, delivery))
-        else:
-            self.settle(delivery, strategy.outcome(error))
 
     # the link calls these
 
@@ -322,32 +270,12 @@ class LinkSubscription(Generic[T]):
         """Items: handed over as far as there is demand, buffered within the window otherwise."""
         if self._state is not State.ATTACHED:
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
-        deliveries: Sequence[Hashable] = frame.deliveries
-        payloads = frame.payloads
-        if frame.more or frame.aborted or self._parts:
-            self._parts += payloads
-            if not frame.more:
-                parts, self._parts = self._parts, []
-                payloads = [] if frame.aborted else [b"".join(parts)]
-                deliveries = deliveries[: len(payloads)]
-            if frame.more or frame.aborted:
-                return
-        bound = self.ledger.bound
-        if bound is not None:
-            bound.observe(payloads)
-        if frame.settled:
-            deliveries = [None] * len(payloads)
-        if self.ledger.pack > 1:
-            deliveries, payloads = unpack(deliveries, payloads, self.ledger.pack)
-        self.ledger.receive(len(payloads))
-        if bound is not None:
-            keys = deliveries if frame.settled else [(self._losses, delivery) for delivery in deliveries]
-            bound.receive(zip(keys, payloads, strict=True))
-        self._buffer.extend(zip(deliveries, payloads, strict=True))
+        if not self._items.take_in(frame):
+            return
         if not self._silent and self._driver.credit() < 0:
             msg = f"link {self._link_name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
-        self._emit()
+        self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
         """The sender's answer to a drain: `work` looks at the credit that is left."""
@@ -373,27 +301,28 @@ class LinkSubscription(Generic[T]):
         self._lost = True
         if not frame.returns or self._silent:
             self._end(frame.error)
-        if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._buffer):
+        if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._items.buffer):
             self._error = frame.error  # the peer has completed the stream, and what is dropped now is missing
         self.work()
 
     def work(self) -> None:
         """Hand over, settle, grant, end: whatever has become possible."""
-        if self._emitting:
+        items = self._items
+        if items.emitting:
             return  # called from inside on_next; the emission goes on, and this after it
         if self._signalling:
             self._work_waits = True  # until the signal has returned: signals are serial (1.3)
             return
         if self._lost:
             self._forget_link()
-        self._emit()
+        items.hand_over()
         if self._leaving and self._draining is None and self.at_rest:
             self._end(None)
-        if self._ended and not self._buffer:
+        if self._ended and not items.buffer:
             self._signal_end()
         if self._silent:
             self._withdraw_credit()  # first: what is given back now must not come again
-            self._release_buffer()
+            items.release()
         self._send_dispositions()
         if self._state is State.ATTACHED and not self._silent:
             self._send_flow()
@@ -421,192 +350,19 @@ class LinkSubscription(Generic[T]):
         elif self._link is not None:
             self._link.driver.wake()
 
-    def _emit(self) -> None:
-        buffer = self._buffer
-        if self._emitting or not buffer or self._silent:
-            return
-        if self._on_run is not None:
-            self._emit_run(self._on_run)
-            return
-        decode, on_next, accept, take = self._decode, self._subscriber.on_next, self._accepted.append, buffer.popleft
-        run = self.ledger.deliver()
-        handed = settled = skipped = 0
-        self._emitting = True
-        try:
-            while handed < run and not self._silent:
-                delivery, payload = take()
-                handed += 1
-                self._current = delivery
-                try:
-                    item = decode(payload)
-                except Exception as error:  # the caller's own decoder may raise anything
-                    skipped += self._refuse_current(error)
-                    continue
-                try:
-                    on_next(item)
-                except BaseException as error:
-                    self._settle_current(error)
-                    self._raised(error)
-                    if not isinstance(error, Exception):
-                        raise
-                    break
-                if delivery is None:
-                    settled += 1
-                elif self._shared is None:
-                    accept(delivery)
-                else:
-                    self._settle_current(None)
-        finally:
-            self.ledger.take_back(run - handed)
-            self.ledger.settle(settled)
-            self._delivered += handed - skipped
-            self._emitting = False
-            self._current = None
-            if skipped:
-                self.ledger.request(skipped)
-                self._wake()
-
-    def _emit_run(self, on_run: Callable[[Iterator[T]], None]) -> None:
-        """Emit to a subscriber that takes many items in one call."""
-        buffer, run = self._buffer, self.ledger.deliver()
-        if not run:
-            return
-        entries = [buffer.popleft() for _ in range(run)]
-        deliveries = [delivery for delivery, _ in entries]
-        waiting = iter([payload for _, payload in entries])
-        items = map(self._decode, waiting)
-        skipped = 0
-        self._emitting = True
-        self._run, self._run_from = (deliveries, waiting), 0
-        try:
-            while not self._silent:
-                try:
-                    on_run(items)
-                except BaseException as error:
-                    last = run - length_hint(waiting) - 1
-                    self._let_go_before(last)
-                    self._run_from, self._current = last + 1, deliveries[last]
-                    if not isinstance(error, Exception):
-                        self._settle_current(error)
-                        self._raised(error)
-                        raise
-                    skipped += self._refuse_current(error)
-                    continue
-                break
-        finally:
-            left = length_hint(waiting)
-            self._let_go_before(run - left)
-            buffer.extendleft(reversed(entries[run - left :]))
-            self.ledger.take_back(left)
-            self._delivered += run - left - skipped
-            self._emitting = False
-            self._run = self._current = None
-            if skipped:
-                self.ledger.request(skipped)
-                self._wake()
-
-    def _let_go_before(self, end: int) -> None:
-        """Let go of the items of the run before `end`: all are accepted but the first, if that is held."""
-        if self._run is None or self._run_from >= end:
-            return
-        deliveries, begin = self._run[0], self._run_from
-        self._run_from = end
-        if self._shared is not None:
-            self._current = deliveries[begin]
-            self._settle_current(None)
-            begin += 1
-        accepted = deliveries[begin:end]
-        settled = accepted.count(None)
-        self.ledger.settle(settled)
-        self._accepted += [delivery for delivery in accepted if delivery is not None] if settled else accepted
-
-    def _settle_current(self, error: BaseException | None) -> None:
-        """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
-        shared, self._shared = self._shared, None
-        current, self._current = self._current, None
-        if current is None:
-            self.ledger.settle(1)
-        elif shared is None:
-            assert error is not None, "without a hold it is accepted with its run"
-            self.fail((self._losses, current), self._payload, error)
-        elif error is None:
-            shared.done()
-        else:
-            shared.fail(error)
-
-    def _refuse_current(self, error: Exception) -> int:
-        """Let go of an item that could not be decoded; return how many the subscriber is still owed for it."""
-        self._settle_current(error)
-        if self._on_failure.ends:
-            self._fail(error)
-        return 0 if self._silent else 1
-
-    def _decode_kept(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-        def keep_and_decode(payload: bytes) -> T:
-            self._payload = payload
-            return decode(payload)
-
-        return keep_and_decode
-
-    def _decode_counted(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-        bound = self.ledger.bound
-        assert bound is not None, "only bytes that are bounded are counted"
-
-        def count_and_decode(payload: bytes) -> T:
-            if self._current is None:  # it came settled
-                bound.let_go(len(payload))
-            return decode(payload)
-
-        return count_and_decode
-
-    def _let_go(self, losses: int, deliveries: Iterable[Hashable]) -> None:
-        """Count the bytes of deliveries as no longer on hand."""
-        if self.ledger.bound is not None:
-            self.ledger.bound.settle((losses, delivery) for delivery in deliveries)
-
     def _forget_link(self) -> None:
-        """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
+        """Begin anew with what came from the link that is lost: a drain under way is asked for again."""
         self._lost = False
-        self._parts = []
-        dropped = [delivery for delivery, _ in self._buffer if delivery is not None]
-        self._let_go(self._losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
-        self._losses += 1
-        kept = [entry for entry in self._buffer if entry[0] is None]
-        self.ledger.give_back(len(self._buffer) - len(kept))
-        self._buffer = deque(kept)
-        untold = len(self._accepted) + len(self._given_back)
-        self._accepted, self._given_back = [], []
-        self.late += untold
-        self.ledger.settle(untold)
+        self._items.forget_link()
         if self._draining is not None:
             self._on_drained, self._draining = [*self._draining, *self._on_drained], None
 
-    def _release_buffer(self) -> None:
-        released = [(RELEASED, delivery) for delivery, _ in self._buffer if delivery is not None]
-        if self.ledger.bound is not None:
-            self.ledger.bound.let_go(sum(len(payload) for delivery, payload in self._buffer if delivery is None))
-        self.ledger.give_back(len(self._buffer))
-        self.ledger.unsettled += len(released)
-        self._buffer.clear()
-        self._given_back += released
-
     def _send_dispositions(self) -> None:
-        """Send the outcomes that have gathered, a run of equal ones in one frame."""
-        accepted, given_back = self._accepted, self._given_back
-        if not accepted and not given_back:
-            return
-        self._accepted, self._given_back = [], []
-        self.ledger.settle(len(accepted) + len(given_back))
-        if self.ledger.bound is not None:
-            self._let_go(self._losses, [*accepted, *(delivery for _, delivery in given_back)])
-        if self.ledger.pack > 1:
-            accepted, given_back = settled_whole(accepted, given_back)
-        if self._state not in (State.ATTACHED, State.DETACH_RECEIVED):
-            return  # the link is gone, and with it the deliveries
-        if accepted:
-            self._send(Disposition(accepted, ACCEPTED))
-        for outcome, run in groupby(given_back, itemgetter(0)):
-            self._send(Disposition([delivery for _, delivery in run], outcome))
+        """Send the outcomes that have gathered; if the link is gone the deliveries are gone with it."""
+        frames = self._items.take_dispositions()
+        if frames and self._state in (State.ATTACHED, State.DETACH_RECEIVED):
+            for frame in frames:
+                self._send(frame)
 
     def _withdraw_credit(self) -> None:
         if self._state is State.ATTACHED and self._driver.credit() > 0:
@@ -631,7 +387,7 @@ class LinkSubscription(Generic[T]):
             if credit > 0:
                 self._send(Flow(credit, drain=True))
                 return
-        if credit <= 0 and not self._buffer:
+        if credit <= 0 and not self._items.buffer:
             calls, self._draining = self._draining, None
             for call in calls:
                 if not self._silent:
@@ -649,6 +405,9 @@ class LinkSubscription(Generic[T]):
 
     # how it ends
 
+    def _fall_silent(self) -> None:
+        self._silent = self._items.stopped = True
+
     def _end(self, error: BaseException | None) -> None:
         if not self._ended:
             self._ended = True
@@ -660,7 +419,7 @@ class LinkSubscription(Generic[T]):
         self.start()
         if self._silent:  # cancelled in on_subscribe
             return
-        self._silent = True
+        self._fall_silent()
         error = self._error
         if error is None:
             self._signal(self._subscriber.on_complete)
@@ -671,7 +430,7 @@ class LinkSubscription(Generic[T]):
         """End the subscription from this side; a peer that broke the protocol is told its condition."""
         if self._silent:
             return
-        self._silent = True
+        self._fall_silent()
         if isinstance(error, ProtocolError):
             self._goodbye = Detach(condition=error.condition, description=error.description)
         self._signal(lambda: self._subscriber.on_error(error))
@@ -679,7 +438,7 @@ class LinkSubscription(Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         """A subscriber that raises has cancelled its subscription (2.13)."""
-        self._silent = True
+        self._fall_silent()
         self._on_raised(error)
         self._wake()
 

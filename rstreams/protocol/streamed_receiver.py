@@ -63,6 +63,7 @@ class StreamedSubscription(LinkSubscription[T]):
             answers_drain=answers_drain,
             label=label,
         )
+        self._items.settles = self
         self.window_bytes = SESSION_BYTES
         self.body: IncomingBody | None = None
         self._coming: Hashable = None  # the delivery that is coming
@@ -79,7 +80,7 @@ class StreamedSubscription(LinkSubscription[T]):
     def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
         """Settle one delivery, when all of it has come."""
         losses, handle = delivery
-        is_coming = self._coming is not None and losses == self._losses
+        is_coming = self._coming is not None and losses == self.losses
         if self.body is not None:
             self.body.skip()
         if handle in self._void:
@@ -89,7 +90,11 @@ class StreamedSubscription(LinkSubscription[T]):
         elif is_coming and not self._silent:
             self._pending = delivery, outcome
         else:
-            super().settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
+            self._items.settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
+
+    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
+        """Settle one delivery whose processing failed."""
+        self._items.fail(delivery, payload, error)
 
     def on_transfer(self, frame: Transfer) -> None:
         """A part of a delivery, or deliveries that have come whole."""
@@ -109,7 +114,7 @@ class StreamedSubscription(LinkSubscription[T]):
         self._cut(frame.error)
         super().on_lost(frame)
         if pending is not None:
-            super().settle(*pending)
+            self._items.settle(*pending)
 
     def work(self) -> None:
         """Hand over, settle, grant, end; a cancelled subscription waits for no rest of a message."""

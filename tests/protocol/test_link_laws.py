@@ -398,7 +398,7 @@ class LinkLaws(RuleBasedStateMachine):
         assert len(self.finished) == 1
         assert self.source.cancelled or self.source_ended or not self.source.subscriptions
         assert (self.receiver.ledger.buffered, self.receiver.ledger.unsettled) == (0, 0)
-        assert not self.receiver._buffer
+        assert not self.receiver._items.buffer
         assert not self.sender._payloads
         assert not self.sender.unsettled
 

@@ -228,10 +228,10 @@ def test_lost_while_some_items_wait_those_that_came_settled_are_handed_over_befo
     """Only a subscriber in the middle of an item leaves any waiting: what came for more demand than there was."""
     played = PlayedReceiver(request=8)
     end = played.end
-    end._emitting = True  # as if a signal were under way
+    end._items.emitting = True  # as if a signal were under way
     played.transfer(2)
     played.transfer(2, settled=True)
-    end._emitting = False
+    end._items.emitting = False
     assert played.probe.items == []
     played.driver.lose(LOST)
     assert played.probe.items == [2, 3]

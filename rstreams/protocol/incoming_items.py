@@ -1,0 +1,392 @@
+"""The items that have come on a link: kept until they are wanted, handed over, held, and settled.
+
+Theory of operation. An item goes through four places:
+
+    buffer     it has come, and nobody has asked for it yet, or the subscriber is busy with another
+    in hand    it is in `on_next`; whoever keeps it takes a hold now
+    held       until the last hold on it is let go; then `settle` or `fail` is called
+    decided    its outcome goes to the peer with the next dispositions, equal ones in one frame
+
+The ledger counts the first as buffered, and the others as unsettled. An item nobody holds is accepted as it leaves
+`on_next`, without a call. One that came settled has None in the place of its delivery, and is through when it has been
+handed over: it has no outcome.
+
+A link can be lost and replaced. The peer of a lost one has all back that was not settled: what is in the buffer is
+dropped, and what is in hand or held gets its outcome too late. So a delivery is known by its handle and by how often
+the link had been lost when it came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter, length_hint
+from typing import Generic, TypeVar
+
+from rstreams._emission import TakesRuns
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import DeliveryFailed
+from rstreams.protocol.credit import CreditLedger
+from rstreams.protocol.delivery import (
+    ACCEPTED,
+    RELEASED,
+    DeliveryHold,
+    FailureStrategy,
+    ForwardedHold,
+    Outcome,
+    Settles,
+    outcome_of,
+)
+from rstreams.protocol.frames import Disposition, Transfer
+from rstreams.protocol.packing import settled_whole, unpack
+
+T = TypeVar("T")
+
+
+class IncomingItems(Generic[T]):
+    """What a `LinkSubscription` has received; see the module's text.
+
+    Context: As `LinkSubscription`.
+
+    Attributes:
+        buffer: What has not been handed over: the delivery, None if it came settled, and the encoded item.
+        emitting: Whether the subscriber is being handed items.
+        stopped: Whether nothing more is handed over.
+        delivered: Items handed over.
+        losses: How often the link was lost.
+        late: Outcomes that came after the link of their delivery was lost.
+        settles: Who is told the outcomes of what is held: these items, unless somebody is to see them before.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_current",
+        "_decode",
+        "_give_up",
+        "_given_back",
+        "_ledger",
+        "_on_failure",
+        "_on_raised",
+        "_on_run",
+        "_parts",
+        "_payload",
+        "_run",
+        "_run_from",
+        "_shared",
+        "_subscriber",
+        "_wake",
+        "buffer",
+        "delivered",
+        "emitting",
+        "late",
+        "losses",
+        "settles",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        subscriber: Subscriber[T],
+        ledger: CreditLedger,
+        *,
+        decode: Callable[[bytes], T],
+        on_failure: FailureStrategy,
+        give_up: Callable[[BaseException], None],
+        on_raised: Callable[[BaseException], None],
+        wake: Callable[[], None],
+    ) -> None:
+        """Have none.
+
+        Args:
+            subscriber: Who gets them.
+            ledger: Knows the demand, and counts what is on hand.
+            decode: Makes an item of an encoded message.
+            on_failure: What becomes of an item whose processing failed.
+            give_up: Ends the subscription with an error.
+            on_raised: Told what the subscriber raised.
+            wake: Has the subscription work soon.
+        """
+        self.buffer: deque[tuple[Hashable, bytes]] = deque()
+        self.emitting = False
+        self.stopped = False
+        self.delivered = 0
+        self.losses = 0
+        self.late = 0
+        self.settles: Settles = self
+        self._subscriber = subscriber
+        self._ledger = ledger
+        self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
+        if ledger.bound is not None:
+            self._decode = self._decode_counted(self._decode)
+        self._on_failure = on_failure
+        self._give_up = give_up
+        self._on_raised = on_raised
+        self._wake = wake
+        self._payload = b""  # of the item in hand, if the strategy forwards
+        self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
+        self._current: Hashable = None
+        self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
+        self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and ledger.bound is None else None
+        self._run: tuple[Sequence[Hashable], Iterator[bytes]] | None = None  # in the hands of `_on_run`
+        self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
+        self._accepted: list[Hashable] = []
+        self._given_back: list[tuple[Outcome, Hashable]] = []
+
+    # how they come
+
+    def take_in(self, frame: Transfer) -> bool:
+        """Keep what has come until `hand_over`; tell whether it was more than a part of a delivery."""
+        deliveries: Sequence[Hashable] = frame.deliveries
+        payloads = frame.payloads
+        if frame.more or frame.aborted or self._parts:
+            self._parts += payloads
+            if not frame.more:
+                parts, self._parts = self._parts, []
+                payloads = [] if frame.aborted else [b"".join(parts)]
+                deliveries = deliveries[: len(payloads)]
+            if frame.more or frame.aborted:
+                return False
+        ledger = self._ledger
+        bound = ledger.bound
+        if bound is not None:
+            bound.observe(payloads)
+        if frame.settled:
+            deliveries = [None] * len(payloads)
+        if ledger.pack > 1:
+            deliveries, payloads = unpack(deliveries, payloads, ledger.pack)
+        ledger.receive(len(payloads))
+        if bound is not None:
+            keys = deliveries if frame.settled else [(self.losses, delivery) for delivery in deliveries]
+            bound.receive(zip(keys, payloads, strict=True))
+        self.buffer.extend(zip(deliveries, payloads, strict=True))
+        return True
+
+    # how they are handed over
+
+    def hand_over(self) -> None:
+        """Hand over what there is demand for."""
+        buffer = self.buffer
+        if self.emitting or not buffer or self.stopped:
+            return
+        if self._on_run is not None:
+            self._hand_over_run(self._on_run)
+            return
+        decode, on_next, accept, take = self._decode, self._subscriber.on_next, self._accepted.append, buffer.popleft
+        run = self._ledger.deliver()
+        handed = settled = skipped = 0
+        self.emitting = True
+        try:
+            while handed < run and not self.stopped:
+                delivery, payload = take()
+                handed += 1
+                self._current = delivery
+                try:
+                    item = decode(payload)
+                except Exception as error:  # the caller's own decoder may raise anything
+                    skipped += self._refuse_current(error)
+                    continue
+                try:
+                    on_next(item)
+                except BaseException as error:
+                    self._settle_current(error)
+                    self._on_raised(error)
+                    if not isinstance(error, Exception):
+                        raise
+                    break
+                if delivery is None:
+                    settled += 1
+                elif self._shared is None:
+                    accept(delivery)
+                else:
+                    self._settle_current(None)
+        finally:
+            self._ledger.take_back(run - handed)
+            self._ledger.settle(settled)
+            self.delivered += handed - skipped
+            self.emitting = False
+            self._current = None
+            if skipped:
+                self._ledger.request(skipped)
+                self._wake()
+
+    def _hand_over_run(self, on_run: Callable[[Iterator[T]], None]) -> None:
+        """Hand over to a subscriber that takes many items in one call."""
+        buffer, run = self.buffer, self._ledger.deliver()
+        if not run:
+            return
+        entries = [buffer.popleft() for _ in range(run)]
+        deliveries = [delivery for delivery, _ in entries]
+        waiting = iter([payload for _, payload in entries])
+        items = map(self._decode, waiting)
+        skipped = 0
+        self.emitting = True
+        self._run, self._run_from = (deliveries, waiting), 0
+        try:
+            while not self.stopped:
+                try:
+                    on_run(items)
+                except BaseException as error:
+                    last = run - length_hint(waiting) - 1
+                    self._let_go_before(last)
+                    self._run_from, self._current = last + 1, deliveries[last]
+                    if not isinstance(error, Exception):
+                        self._settle_current(error)
+                        self._on_raised(error)
+                        raise
+                    skipped += self._refuse_current(error)
+                    continue
+                break
+        finally:
+            left = length_hint(waiting)
+            self._let_go_before(run - left)
+            buffer.extendleft(reversed(entries[run - left :]))
+            self._ledger.take_back(left)
+            self.delivered += run - left - skipped
+            self.emitting = False
+            self._run = self._current = None
+            if skipped:
+                self._ledger.request(skipped)
+                self._wake()
+
+    def hold(self) -> Hold:
+        """Take a hold on the item in `on_next`: its outcome waits for it."""
+        if self._run is not None:
+            deliveries, waiting = self._run
+            at = len(deliveries) - length_hint(waiting) - 1
+            self._let_go_before(at)
+            self._current = deliveries[at]
+        current = self._current
+        if current is None:
+            return NO_HOLD
+        shared = self._shared
+        if shared is None:
+            last = DeliveryHold(self.settles, (self.losses, current), self._payload)
+            shared = self._shared = SharedHold((last,))
+        return shared.hold()
+
+    def _let_go_before(self, end: int) -> None:
+        """Let go of the items of the run before `end`: all are accepted but the first, if that is held."""
+        if self._run is None or self._run_from >= end:
+            return
+        deliveries, begin = self._run[0], self._run_from
+        self._run_from = end
+        if self._shared is not None:
+            self._current = deliveries[begin]
+            self._settle_current(None)
+            begin += 1
+        accepted = deliveries[begin:end]
+        settled = accepted.count(None)
+        self._ledger.settle(settled)
+        self._accepted += [delivery for delivery in accepted if delivery is not None] if settled else accepted
+
+    def _settle_current(self, error: BaseException | None) -> None:
+        """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
+        shared, self._shared = self._shared, None
+        current, self._current = self._current, None
+        if current is None:
+            self._ledger.settle(1)
+        elif shared is None:
+            assert error is not None, "without a hold it is accepted with its run"
+            self.fail((self.losses, current), self._payload, error)
+        elif error is None:
+            shared.done()
+        else:
+            shared.fail(error)
+
+    def _refuse_current(self, error: Exception) -> int:
+        """Let go of an item that could not be decoded; return how many the subscriber is still owed for it."""
+        self._settle_current(error)
+        if self._on_failure.ends:
+            self._give_up(error)
+        return 0 if self.stopped else 1
+
+    def _decode_kept(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        def keep_and_decode(payload: bytes) -> T:
+            self._payload = payload
+            return decode(payload)
+
+        return keep_and_decode
+
+    def _decode_counted(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        bound = self._ledger.bound
+        assert bound is not None, "only bytes that are bounded are counted"
+
+        def count_and_decode(payload: bytes) -> T:
+            if self._current is None:  # it came settled
+                bound.let_go(len(payload))
+            return decode(payload)
+
+        return count_and_decode
+
+    # how they are settled
+
+    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
+        """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
+        losses, handle = delivery
+        if losses != self.losses:
+            self.late += 1
+            self._ledger.settle(1)
+            self._count_out(losses, [handle])
+        elif outcome is ACCEPTED:
+            self._accepted.append(handle)
+        else:
+            self._given_back.append((outcome, handle))
+        self._wake()
+
+    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
+        """Settle one delivery whose processing failed, as the failure strategy says."""
+        strategy = self._on_failure
+        if isinstance(error, DeliveryFailed):
+            self.settles.settle(delivery, outcome_of(error))
+        elif strategy.forward is not None:
+            strategy.forward(payload, error, ForwardedHold(self.settles, delivery))
+        else:
+            self.settles.settle(delivery, strategy.outcome(error))
+
+    def take_dispositions(self) -> list[Disposition]:
+        """Take the outcomes that have gathered, settled from now on: one frame for a run of equal ones."""
+        accepted, given_back = self._accepted, self._given_back
+        if not accepted and not given_back:
+            return []
+        self._accepted, self._given_back = [], []
+        ledger = self._ledger
+        ledger.settle(len(accepted) + len(given_back))
+        if ledger.bound is not None:
+            self._count_out(self.losses, [*accepted, *(delivery for _, delivery in given_back)])
+        if ledger.pack > 1:
+            accepted, given_back = settled_whole(accepted, given_back)
+        frames = [Disposition(accepted, ACCEPTED)] if accepted else []
+        for outcome, run in groupby(given_back, itemgetter(0)):
+            frames.append(Disposition([delivery for _, delivery in run], outcome))
+        return frames
+
+    def release(self) -> None:
+        """Give back what was not handed over."""
+        released = [(RELEASED, delivery) for delivery, _ in self.buffer if delivery is not None]
+        if self._ledger.bound is not None:
+            self._ledger.bound.let_go(sum(len(payload) for delivery, payload in self.buffer if delivery is None))
+        self._ledger.give_back(len(self.buffer))
+        self._ledger.unsettled += len(released)
+        self.buffer.clear()
+        self._given_back += released
+
+    def forget_link(self) -> None:
+        """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
+        self._parts = []
+        dropped = [delivery for delivery, _ in self.buffer if delivery is not None]
+        self._count_out(self.losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
+        self.losses += 1
+        kept = [entry for entry in self.buffer if entry[0] is None]
+        self._ledger.give_back(len(self.buffer) - len(kept))
+        self.buffer = deque(kept)
+        untold = len(self._accepted) + len(self._given_back)
+        self._accepted, self._given_back = [], []
+        self.late += untold
+        self._ledger.settle(untold)
+
+    def _count_out(self, losses: int, deliveries: Iterable[Hashable]) -> None:
+        """Count the bytes of deliveries as no longer on hand."""
+        if self._ledger.bound is not None:
+            self._ledger.bound.settle((losses, delivery) for delivery in deliveries)
