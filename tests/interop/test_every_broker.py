@@ -104,8 +104,8 @@ async def test_a_small_window_is_kept(broker: Broker) -> None:
         assert (trace.granted, trace.sent, trace.overdrawn) == (1000, 1000, 0)
 
 
+@pytest.mark.needs("drain")
 async def test_a_drain_says_that_the_queue_is_empty(broker: Broker) -> None:
-    broker.needs("drain")
     queue, drained = broker.queue(), trio.Event()
     async with tapped(broker.url) as tap, rstreams.connect(tap.url) as connection:
         await connection.publish(queue, Stream.range(5))
@@ -123,8 +123,8 @@ async def test_a_drain_says_that_the_queue_is_empty(broker: Broker) -> None:
         probe.cancel()
 
 
+@pytest.mark.needs("drain")
 async def test_nothing_comes_while_a_stream_is_suspended(broker: Broker) -> None:
-    broker.needs("drain")
     queue, other = broker.queue(), broker.queue()
     async with tapped(broker.url) as tap, rstreams.connect(tap.url) as connection:
         await connection.publish(queue, Stream.range(3))
@@ -159,8 +159,8 @@ async def test_ten_taken_of_a_hundred_leave_ninety(broker: Broker) -> None:
         assert await connection.stream(queue).take(90).to_list() == list(range(10, 100))
 
 
+@pytest.mark.needs("requeue")
 async def test_what_is_given_back_comes_again(broker: Broker) -> None:
-    broker.needs("requeue")
     queue = broker.queue()
     async with rstreams.connect(broker.url) as connection:
         await connection.publish(queue, Stream.of("first", "second"))
@@ -174,8 +174,8 @@ async def test_what_is_given_back_comes_again(broker: Broker) -> None:
         assert again == ["first"]
 
 
+@pytest.mark.needs("requeue")
 async def test_what_failed_comes_again_and_says_so(broker: Broker) -> None:
-    broker.needs("requeue")
     queue = broker.queue()
     async with rstreams.connect(broker.url) as connection:
         await connection.publish(queue, Stream.of("work"))
@@ -212,8 +212,8 @@ async def test_at_most_once_both_ways(broker: Broker) -> None:
         assert all(frame["settled"] for side in ("ours", "theirs") for frame in tap.named("transfer", side))
 
 
+@pytest.mark.needs("missing source")
 async def test_a_source_it_does_not_have(broker: Broker) -> None:
-    broker.needs("missing source")
     async with rstreams.connect(broker.url) as connection:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.stream(broker.missing).first_or_none()
@@ -222,8 +222,8 @@ async def test_a_source_it_does_not_have(broker: Broker) -> None:
         await settles(connection, broker.queue())  # the connection goes on
 
 
+@pytest.mark.needs("missing target")
 async def test_a_target_it_does_not_have(broker: Broker) -> None:
-    broker.needs("missing target")
     async with rstreams.connect(broker.url) as connection:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.publish(broker.missing, Stream.of(1))
@@ -277,8 +277,8 @@ async def test_the_end_of_a_stream_goes_through_it(broker: Broker) -> None:
             await until_end_marker(connection.messages(queue)).to_list()
 
 
+@pytest.mark.needs("lists")
 async def test_lists_as_bodies(broker: Broker) -> None:
-    broker.needs("lists")
     queue, bodies = broker.queue(), [["a", 1, None], [], [[1, [2]], {}]]
     async with rstreams.connect(broker.url) as connection:
         await connection.publish(queue, Stream.from_iterable(bodies))

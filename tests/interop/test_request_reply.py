@@ -39,8 +39,8 @@ async def answered(broker: Broker) -> AsyncIterator[tuple[str, Connection]]:
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.needs("addresses")
 async def test_to_an_address_that_the_broker_makes(broker: Broker) -> None:
-    broker.needs("addresses")
     async with answered(broker) as (queue, connection), connection.requester(queue) as requester:
         got: dict[str, str] = {}
 

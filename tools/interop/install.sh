@@ -50,12 +50,17 @@ elsewhere() { # VARIABLE: a broker that no registry here has; the tests run agai
     [[ -n ${!1:-} ]] || { echo "no registry here has it; name one that runs with $1=amqp://user:password@host:port"; return 1; }
 }
 
+activemq() {
+    debian trixie "${trixie[@]}" && tools/interop/activemq.sh "$build/trixie"
+}
+
 bookworm=(rabbitmq-server gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples)
+trixie=(rabbitmq-server libactivemq-java libapache-qpid-proton-j-java default-jdk-headless xz-utils)
 
 have rhea rhea
 have rabbitmq-3.10 debian bookworm "${bookworm[@]}"
-have rabbitmq-4.0 debian trixie rabbitmq-server
+have rabbitmq-4.0 debian trixie "${trixie[@]}"
 have rabbitmq-4.3 debian forky rabbitmq-server
 have proton-broker proton_broker
+have activemq activemq
 have artemis elsewhere RSTREAMS_INTEROP_ARTEMIS
-have activemq elsewhere RSTREAMS_INTEROP_ACTIVEMQ

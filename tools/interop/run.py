@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     subprocess.run([ROOT / "tools" / "interop" / "install.sh"], check=True)
     RESULTS.unlink(missing_ok=True)
     PEERS.unlink(missing_ok=True)
-    options = ["-m", "broker", "tests/interop", f"--junitxml={RESULTS}", "-q", "--timeout=120", "-r", "fE"]
+    options = ["-m", "broker", "tests/interop", f"--junitxml={RESULTS}", "-q", "--timeout=120", "-r", "fEs"]
     code = subprocess.run([sys.executable, "-m", "pytest", *options, *arguments], cwd=ROOT, check=False).returncode
     if not RESULTS.exists():
         print("interop: 0 passed, 1 failed, 0 skipped (the tests could not be run)")
