@@ -1,24 +1,28 @@
 """The pump: the one task that owns a connection.
 
-Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved by one
-task, so nothing in it needs a lock. Its turns are made of:
+Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved in turns,
+one after another in one trio run, so nothing in it needs a lock. A turn never waits. It is made of:
 
     dispatch    the engine's events become frames for the links, which signal, settle and grant; a slice at a time
     tick        heartbeats and time-outs
-    output      what the engine has for the peer goes out in one piece; the pump waits while the network does
-    sleep       until bytes have come, a link is woken (request, cancel, a hold released), or the clock is due
+    output      what the engine has for the peer goes out in one piece, as far as the network takes it
 
-A second task does nothing but receive: it feeds the engine and rings the bell. It goes on while the pump waits to send,
-so two peers with full pipes cannot block each other; what it may take in is bounded by the credit granted. A third
-rings the bell when the clock is due.
+The pump takes turns while there is something to do, a slice at a time, and sends what the network did not take at once.
+Then it sleeps, until a link is woken (request, cancel, a hold released), bytes have come, or the clock is due.
 
-Any task of the run may wake a link. Only the pump touches the engine otherwise, and only these two tasks the network.
+A second task receives and feeds the engine. If the pump sleeps, which it mostly does, this one takes the turns for what
+has come itself: to wake a task costs more than a turn. It goes on receiving while the pump waits to send, so two peers
+with full pipes cannot block each other; what it may take in is bounded by the credit granted. A third wakes the pump
+when the clock is due.
+
+Any task of the run may wake a link. Only turns touch the engine otherwise, and only these two tasks the network.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final, cast
 
 import trio
@@ -34,21 +38,19 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import Engine, LinkDriver
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver
+from rstreams.net._wire import wire_over
 from rstreams.net.carrier import ConnectionStatus, LinkEnd
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
 from rstreams.runtime.scope import open_nursery
-
-RECEIVE_BYTES: Final = 256 * 1024
-"""The most bytes taken from the network at once."""
 
 RUN: Final = 128
 """The most deliveries handed to one link in a turn: half the default window, so that the credit for one half travels
 while the other half is worked on."""
 
 SLICE_S: Final = 0.005
-"""How long links may signal before other tasks get their turn, in seconds."""
+"""How long turns are taken, and links may signal, before other tasks run, in seconds."""
 
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
@@ -122,8 +124,12 @@ class Pump:
             on_wake=self._ring,
         )
         self._stream = stream
+        self._wire = wire_over(stream)
+        self._unsent = memoryview(b"")  # what the network did not take at once
         self._idle_timeout_s = idle_timeout_s
         self._bell = trio.Event()
+        self._sleeps = False  # the pump waits for the bell
+        self._turning = False  # inside a turn, which sees by itself what there is to do
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
@@ -149,7 +155,7 @@ class Pump:
                     nursery.cancel_scope.cancel()
                 if not isinstance(self.error, IdleTimeout):
                     with trio.move_on_after(GOODBYE_TIMEOUT_S):
-                        await self._stream.aclose()  # TLS has a goodbye of its own
+                        await self._wire.aclose()  # TLS has a goodbye of its own
         finally:
             end = self._end
             self._over = True  # before links hear of it: what they attach now comes too late
@@ -196,30 +202,50 @@ class Pump:
             self._attaching.append((end, frame))
             self._ring()
 
-    # the two tasks
+    # the tasks
 
     async def _turn_until_over(self) -> None:
-        engine = self.engine
         while True:
-            self._bell = trio.Event()
-            self._attach_new()
-            more = engine.dispatch(RUN, SLICE_S if self._goodbye is None else math.inf)
-            if self._goodbye is not None:  # every link that wanted to say something has
-                engine.close(*self._goodbye)
-                self._goodbye = None
-            due = engine.tick(trio.current_time())
-            # A later one needs no setting, which costs: the clock rings too early then, once, and is set again.
-            if due < self._clock.deadline:  # noqa: PLR1730
-                self._clock.deadline = due
-            output = engine.output()
-            if output:
-                await self._send(output)
+            if self._unsent:
+                await self._send_unsent()
+            elif self._take_turns():
+                await trio.lowlevel.checkpoint()
             elif self._over:
                 return
-            elif more or engine.has_events:  # making output can be what tells the engine that it has failed
-                await trio.lowlevel.checkpoint()
             else:
+                self._bell = trio.Event()
+                self._sleeps = True
                 await self._bell.wait()
+
+    def _take_turns(self) -> bool:
+        """Take turns while there is something to do; tell whether there is more, because the slice was over."""
+        until = perf_counter() + SLICE_S
+        self._turning = True
+        try:
+            while self._turn():
+                if self._unsent or perf_counter() > until:
+                    return True
+        finally:
+            self._turning = False
+        return bool(self._unsent)
+
+    def _turn(self) -> bool:
+        """Take one turn; tell whether there is something to do for another one."""
+        engine = self.engine
+        self._attach_new()
+        more = engine.dispatch(RUN, SLICE_S if self._goodbye is None else math.inf)
+        if self._goodbye is not None:  # every link that wanted to say something has
+            engine.close(*self._goodbye)
+            self._goodbye = None
+        due = engine.tick(trio.current_time())
+        # A later one needs no setting, which costs: the clock rings too early then, once, and is set again.
+        if due < self._clock.deadline:  # noqa: PLR1730
+            self._clock.deadline = due
+        output = engine.output()
+        if output:
+            self._send_now(output)
+        # Making output can be what tells the engine that it has failed.
+        return more or engine.has_work or bool(self._attaching) or len(output) == BUFFER_BYTES
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
@@ -236,26 +262,37 @@ class Pump:
             driver.bind(link)
             link.send(frame)
 
-    async def _send(self, output: memoryview) -> None:
+    def _send_now(self, output: memoryview) -> None:
         try:
-            await self._stream.send_all(output)
+            self._unsent = output[self._wire.send_now(output) :]
+        except trio.BrokenResourceError as error:
+            self._break(error)
+
+    async def _send_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, memoryview(b"")
+        try:
+            await self._wire.send(unsent)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self._over = True
-            self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        self._over = True
+        self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
 
     async def _receive(self) -> None:
-        data: bytes | bytearray = b"-"
+        data: bytes | bytearray | memoryview = b"-"
         # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
         with trio.CancelScope() as silence:
             while data:
                 silence.deadline = trio.current_time() + 2 * self._idle_timeout_s
                 try:
-                    data = await self._stream.receive_some(RECEIVE_BYTES)
+                    data = await self._wire.receive()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
                 self.engine.feed(data)
                 self._over = self._over or not data
-                self._ring()
+                if not self._sleeps or self._take_turns() or self._over:
+                    self._ring()
         if silence.cancelled_caught:
             self._fail(IdleTimeout(self._silence))
             self._owner.cancel()
@@ -269,7 +306,9 @@ class Pump:
             self._ring()
 
     def _ring(self) -> None:
-        self._bell.set()
+        if not self._turning:
+            self._sleeps = False
+            self._bell.set()
 
     # what the engine tells of the connection
 

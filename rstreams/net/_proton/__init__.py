@@ -11,7 +11,7 @@ arrived and was not taken, so it is exact once everything has been read.
 """
 
 from rstreams.net._proton.engine import Engine, EngineEvents
-from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
 from rstreams.net._proton.loops import LOOPS, decode_body, encode_item
 
-__all__ = ["LOOPS", "Engine", "EngineEvents", "LinkDriver", "decode_body", "encode_item"]
+__all__ = ["BUFFER_BYTES", "LOOPS", "Engine", "EngineEvents", "LinkDriver", "decode_body", "encode_item"]

@@ -201,15 +201,15 @@ class Engine:
             self._trace()
         size = self.loops.output(self._transport, self._buffer)
         self._free_ended()
-        if self._waiting:
+        if size and self._waiting:
             self._dirty.update(dict.fromkeys(self._waiting))
             self._waiting.clear()
         return self._output[:size]
 
     @property
-    def has_events(self) -> bool:
-        """Whether something has happened that `dispatch` has not seen yet."""
-        return bool(lib.pn_collector_peek(self._collector))
+    def has_work(self) -> bool:
+        """Whether there is something that `dispatch` would do."""
+        return bool(self._noted or self._dirty or lib.pn_collector_peek(self._collector))
 
     def flush(self) -> None:
         """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""

@@ -1,0 +1,116 @@
+"""The bytes of a connection: over any stream, and the short way over a plain socket.
+
+trio's streams let other tasks run in every call, and each read makes room of its own. The pump does the first itself,
+once a slice; so over a plain socket it reads when there is something to read, into room that all connections of a run
+share, and what the network takes at once is sent without waiting.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final, Protocol
+
+import trio
+
+RECEIVE_BYTES: Final = 256 * 1024
+"""The most bytes taken from the network at once."""
+
+
+class Wire(Protocol):
+    """What carries the bytes of one connection.
+
+    Errors: `trio.BrokenResourceError` and `trio.ClosedResourceError`, from every call but `aclose`.
+    """
+
+    async def receive(self) -> bytes | bytearray | memoryview:
+        """Return what has come, empty at the end; it is there until the caller next waits for anything."""
+        ...
+
+    def send_now(self, data: memoryview) -> int:
+        """Send what goes without waiting; return how many bytes."""
+        ...
+
+    async def send(self, data: memoryview) -> None:
+        """Send all of it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close in order; see `trio.abc.AsyncResource`."""
+        ...
+
+
+def wire_over(stream: trio.abc.Stream) -> Wire:
+    """Return the shortest way over `stream`."""
+    if isinstance(stream, trio.SocketStream) and hasattr(os, "readv"):  # where sockets are files
+        return SocketWire(stream)
+    return StreamWire(stream)
+
+
+class StreamWire:
+    """Any stream: TLS, and those in memory."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        """Carry bytes over `stream`."""
+        self._stream = stream
+
+    async def receive(self) -> bytes | bytearray:
+        """See `Wire`."""
+        return await self._stream.receive_some(RECEIVE_BYTES)
+
+    def send_now(self, _data: memoryview) -> int:
+        """See `Wire`: a stream waits whenever it sends."""
+        return 0
+
+    async def send(self, data: memoryview) -> None:
+        """See `Wire`."""
+        await self._stream.send_all(data)
+
+    async def aclose(self) -> None:
+        """See `Wire`."""
+        await self._stream.aclose()
+
+
+_room: Final[trio.lowlevel.RunVar[bytearray]] = trio.lowlevel.RunVar("rstreams.net.room")
+
+
+class SocketWire:
+    """A plain socket."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        """Carry bytes over the socket of `stream`."""
+        self._stream = stream
+        self._socket = stream.socket
+        try:
+            self._room = _room.get()
+        except LookupError:
+            self._room = bytearray(RECEIVE_BYTES)
+            _room.set(self._room)
+        self._view = memoryview(self._room)
+
+    async def receive(self) -> memoryview:
+        """See `Wire`."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                return self._view[: os.readv(self._socket.fileno(), (self._room,))]
+            except BlockingIOError:
+                continue  # somebody else has read it, or the kernel has thrown it away
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+
+    def send_now(self, data: memoryview) -> int:
+        """See `Wire`."""
+        try:
+            return os.write(self._socket.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def send(self, data: memoryview) -> None:
+        """See `Wire`."""
+        await self._stream.send_all(data)
+
+    async def aclose(self) -> None:
+        """See `Wire`."""
+        await self._stream.aclose()
