@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=$PWD/.venv
 stamps=$venv/setup
-depends=(pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh hatch_build.py rstreams/net/_proton/_loops.c)
+depends=(pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh hatch_build.py)
+depends+=(rstreams/net/_proton/_loops.c rstreams/_codec/_data_sections.c)
 state=$(cat "${depends[@]}" | sha256sum)" $PWD"
 
 say() { echo "setup: $*" >&2; }
@@ -93,6 +94,12 @@ install_extra() {
     runs "$venv/bin/python" -c "" || make_venv
     say "installing rstreams with [$1]; the first time this takes minutes"
     pip_install --build-constraint constraints.txt "${targets[@]}"
+    [[ $1 != dev ]] || prepare_tests
+}
+
+prepare_tests() { # the modules in C, which a build may leave out and the tests want, and the tool of the guide to security
+    [[ ${RSTREAMS_PURE:-} == 1 ]] || "$venv/bin/python" hatch_build.py || die "the tests need the modules in C, or RSTREAMS_PURE=1"
+    runs openssl version || { have_apt && apt_install openssl; } || say "a test needs openssl; run: sudo apt-get install openssl"
 }
 
 # ----------------------------------------------------------------------------------------------------------------- Java

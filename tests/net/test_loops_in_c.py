@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from rstreams import message
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.net._proton import loops
+from tests.compiled import compiled
 from tests.net.engines import Engines
 
-pytestmark = pytest.mark.skipif(
-    loops._compiled is None, reason="the loops in C are not built, or RSTREAMS_PURE=1 is set"
-)
-
 COUNT = 0 if loops._compiled is None else len(loops._compiled.FUNCTIONS)
+
+
+@pytest.fixture(autouse=True)
+def in_c() -> None:
+    compiled(loops._compiled)
 
 
 @pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rstreams._codec import data_sections
 from rstreams._codec.data_sections import join_in_python, split_in_python
 from rstreams.message import encode_item
+from tests.compiled import compiled
 
 Join = Callable[[bytes, list[bytes]], bytes]
 Split = Callable[[bytes, int], "list[bytes] | None"]
@@ -20,10 +21,8 @@ Split = Callable[[bytes, int], "list[bytes] | None"]
 def both(request: pytest.FixtureRequest) -> tuple[Join, Split]:
     if request.param == "Python":
         return join_in_python, split_in_python
-    compiled = data_sections._compiled
-    if compiled is None:
-        pytest.skip("the extension in C is not built, or RSTREAMS_PURE=1 is set")
-    return compiled.join, compiled.split
+    in_c = compiled(data_sections._compiled)
+    return in_c.join, in_c.split
 
 
 @given(start=st.binary(max_size=9), items=st.lists(st.binary(max_size=300), max_size=70))
