@@ -148,7 +148,8 @@ class Connection(RequestReply):
             on_failure: What becomes of an item that cannot be decoded, or whose processing failed: "fail" gives it back
                 as failed, and what cannot be decoded ends the stream. "modify" (give back as failed), "release" (give
                 back untouched), "reject", "accept" and `DeadLetters(address)` go on after what cannot be decoded. A
-                failure in the pipeline ends the stream, unless the pipeline handles it.
+                failure in the pipeline ends the stream, unless the pipeline handles it. What is given back comes again
+                at once: what is modified until the queue's limit of failed attempts, what is released without end.
             filters: What of the source is wanted: values by the filter's name, `Described` where the peer asks for it.
             capabilities: What the source must be able to do, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
@@ -339,7 +340,8 @@ class Connection(RequestReply):
             producer_id: Effectively once: who sends, for the node to remember. None: a new random one, which holds for
                 this call, with all the losses that it outlives. With an id of its own, and items that come in the same
                 order each time, a publisher may also be started again, after an error or in a new process, from any
-                item it likes: the node stores what it has not stored. One call at a time for one id and address.
+                item it likes: the node stores what it has not stored. One call at a time for one id and address: of two
+                connections that send as one producer, the node ends the older one's link with `amqp:link:stolen`.
             first_sequence: The number of the first item; the next ones are numbered on from it. To go on from the
                 middle of what is numbered, give that item's number.
 

@@ -3,16 +3,25 @@
 Theory of operation. A producer numbers its messages, each higher than the one before, and sends what is in doubt again
 in the same order before anything new (`rstreams.net.once`). So the highest number stored of a producer says all: what
 is not higher has been stored, over this link or one that was lost. Only links that say that they do so are looked at.
+
+Two links that send as one producer are the same one, whose older link is lost and does not know it yet; or they are
+two by mistake, and what one of them sends is taken for what the other has sent. So the older one is ended, and says so.
 """
 
 from __future__ import annotations
 
-from rstreams.errors import ConfigError
+import logging
+from weakref import WeakValueDictionary
+
+from rstreams.errors import Condition, ConfigError, RemoteProtocolError
 from rstreams.net.once import Stamp, read_stamp
 from rstreams.node._address import Producer
 from rstreams.operators._stage import Stage
+from rstreams.protocol.receiver import LinkSubscription
 
 DEFAULT_PRODUCERS = 4096
+
+logger = logging.getLogger("rstreams.node")
 
 
 class Seen:
@@ -27,7 +36,7 @@ class Seen:
     Errors: `ConfigError` unless `producers` is a whole number, 1 or more.
     """
 
-    __slots__ = ("_highest", "_most", "duplicates")
+    __slots__ = ("_highest", "_links", "_most", "duplicates")
 
     def __init__(self, producers: int = DEFAULT_PRODUCERS) -> None:
         if not isinstance(producers, int) or isinstance(producers, bool) or producers < 1:
@@ -35,6 +44,7 @@ class Seen:
             raise ConfigError(msg)
         self._most = producers
         self._highest: dict[str, int] = {}  # heard of last behind
+        self._links: WeakValueDictionary[str, DropSeen] = WeakValueDictionary()  # who sends as each
         self.duplicates = 0
 
     def __len__(self) -> int:
@@ -54,25 +64,37 @@ class Seen:
             del highest[next(iter(highest))]
         highest[producer] = sequence if before is None else max(before, sequence)
 
+    def sends_as(self, producer: str, link: DropSeen) -> None:
+        """Note which link sends as a producer; one that did so before gives way."""
+        before = self._links.get(producer)
+        self._links[producer] = link
+        if before is not None and before is not link:
+            before.give_way(producer)
+
 
 class DropSeen(Stage[bytes, bytes]):
     """Passes a producer's messages on to its address, but for those that are stored there already: these are accepted.
 
     Demand: Passed up; what is dropped is asked for again, so the producer's credit stays what its address granted.
+    Errors: `amqp:link:stolen` for a link when another one begins to send as the same producer.
     """
 
-    __slots__ = ("_producer", "_seen")
+    __slots__ = ("_producer", "_producer_id", "_seen")
 
     def __init__(self, seen: Seen, producer: Producer) -> None:
         super().__init__(producer)
         self._seen = seen
         self._producer = producer
+        self._producer_id = ""
 
     def on_next(self, item: bytes) -> None:
         if self._ended:
             return
         stamp = read_stamp(item)
         if stamp is not None:
+            if stamp[0] != self._producer_id:
+                self._producer_id = stamp[0]
+                self._seen.sends_as(stamp[0], self)
             if self._seen.has(stamp):
                 self._seen.duplicates += 1
                 self._upstream.request(1)
@@ -80,3 +102,15 @@ class DropSeen(Stage[bytes, bytes]):
             if self._producer.stores:
                 self._seen.note(stamp)
         self._downstream.on_next(item)
+
+    def give_way(self, producer: str) -> None:
+        """End the link: another one sends as its producer now."""
+        if self._ended:
+            return
+        error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")
+        logger.warning("a link that sends to a node is ended: %s", error.description)
+        if isinstance(self._upstream, LinkSubscription):
+            self._upstream.give_up(error)
+        else:
+            self._upstream.cancel()
+            self.on_error(error)

@@ -13,7 +13,7 @@ import trio
 
 import rstreams
 from rstreams import DeadLetters, Delivery, Message, Node, Reconnect, Stream
-from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from rstreams.net.connection import Connection
 from rstreams.net.once import OnceStage
 from rstreams.testing import FaultyNetwork
@@ -415,3 +415,23 @@ async def test_one_producer_sends_to_an_address_once_at_a_time() -> None:
             await connection.publish("other", Stream.of(2), **options)
         await connection.publish("work", Stream.of(1, 2), **options)
         assert node.statistics().queues["work"].enqueued == 2
+
+
+async def test_of_two_connections_that_send_as_one_producer_the_older_one_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options: Any = {"settlement": "effectively_once", "producer_id": "p"}
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=100)
+        async with rstreams.connect(node._listeners[0].url) as other:
+            with pytest.raises(LinkDetached, match="'p'") as told:
+                async with connection.sender("work", **options) as sender:
+                    for number in range(5):
+                        await sender.send(number)
+                    await other.publish("work", Stream.range(8), **options)
+                    await sender.send(5)
+            assert told.value.condition == "amqp:link:stolen"
+            await until(lambda: queue.statistics().producers == 0)
+            await connection.publish("work", Stream.range(10), **options)
+            assert await other.stream("work").take(10).to_list() == list(range(10))
+    assert "another link sends as the producer 'p' now" in caplog.text

@@ -171,3 +171,19 @@ def test_a_duplicate_gives_its_credit_back() -> None:
         link.next(messages[0])
         assert link.outstanding == before
     assert queue.statistics().credit == link.outstanding
+
+
+def test_a_producer_that_sends_over_another_link_ends_the_older_one() -> None:
+    queue = Queue("work")
+    older, newer = ManualPublisher[bytes](), ManualPublisher[bytes]()
+    for source in (older, newer):
+        source.subscribe(queue.producer(once=True))
+    stamp = Stamper("p").stamp
+    older.next(stamp(b"\x00Su\xa0\x000"))
+    assert not older.cancelled
+    newer.next(stamp(b"\x00Su\xa0\x000"))
+    assert older.cancelled
+    assert not newer.cancelled
+    assert queue.statistics().producers == 1
+    newer.next(Stamper("q").stamp(b"\x00Su\xa0\x000"))
+    assert not newer.cancelled
