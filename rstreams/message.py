@@ -12,22 +12,26 @@ import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from rstreams._codec.decode import Malformed, malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import (
     NULL,
     encode_fields,
-    encode_map,
     encode_sized,
-    encode_string,
-    encode_symbol,
-    encode_timestamp,
-    encode_uint,
-    encode_ulong,
     encode_value,
+)
+from rstreams._codec.message_fields import (
+    ANNOTATION_KEYS,
+    HEADER_FIELDS,
+    MAX_UINT,
+    PROPERTIES_FIELDS,
+    PROPERTY_KEYS,
+    encode_annotations,
+    encode_application_properties,
+    encode_count,
+    with_keys,
 )
 from rstreams._codec.sections import (
     APPLICATION_PROPERTIES,
@@ -142,8 +146,6 @@ class Message:
     reply_to_group_id: str | None = None
 
 
-_MAX_UINT: Final = 2**32 - 1
-
 # ------------------------------------------------------------------------------------------------------------ encoding
 
 _pack_data8: Final = struct.Struct(">IB").pack
@@ -163,7 +165,7 @@ def encode_item(item: object) -> bytes:
     Context: Any; never blocks. About 200 ns for bytes.
     Spec: AMQP 1.0 section 3.2.
     """
-    if type(item) is bytes and (size := len(item)) <= _MAX_UINT:
+    if type(item) is bytes and (size := len(item)) <= MAX_UINT:
         return (_pack_data8(_DATA8, size) if size < 256 else _pack_data32(_DATA32, size)) + item
     if isinstance(item, Message):
         return _encode_message(item)
@@ -173,10 +175,10 @@ def encode_item(item: object) -> bytes:
 def _encode_message(message: Message) -> bytes:
     return b"".join(
         (
-            _HEADER.encode(message),
-            _encode_annotations(message.annotations) if message.annotations else b"",
-            _PROPERTIES.encode(message),
-            _encode_application_properties(message.properties) if message.properties else b"",
+            HEADER_FIELDS.encode(message),
+            encode_annotations(message.annotations) if message.annotations else b"",
+            PROPERTIES_FIELDS.encode(message),
+            encode_application_properties(message.properties) if message.properties else b"",
             _encode_body(message.body),
         )
     )
@@ -194,187 +196,6 @@ def _encode_body(body: object) -> bytes:
     if isinstance(body, (bytes, bytearray)):
         return START[DATA] + encode_sized(0xA0, 0xB0, body, "body")
     return START[VALUE] + encode_value(body)
-
-
-def _refused(value: object, name: str, allowed: str) -> ConfigError:
-    shown = repr(value)
-    return ConfigError(f"Message.{name}={shown if len(shown) <= 80 else shown[:77] + '...'}: must be {allowed}")
-
-
-def _encode_flag(name: str, value: object) -> bytes:
-    if isinstance(value, bool):
-        return b"\x41" if value else b"\x42"
-    raise _refused(value, name, "True or False")
-
-
-def _is_number(value: object, largest: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= largest
-
-
-def _encode_priority(name: str, value: int) -> bytes:
-    if _is_number(value, 255):
-        return bytes((0x50, value))
-    raise _refused(value, name, "an int from 0 to 255")
-
-
-def _encode_count(name: str, value: int) -> bytes:
-    if _is_number(value, _MAX_UINT):
-        return encode_uint(value)
-    raise _refused(value, name, f"an int from 0 to {_MAX_UINT}")
-
-
-def _encode_seconds(name: str, value: float) -> bytes:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MAX_UINT / 1000:
-        return encode_uint(round(value * 1000))
-    raise _refused(value, name, f"None or a number of seconds from 0 to {_MAX_UINT / 1000}")
-
-
-def _encode_id(name: str, value: object) -> bytes:
-    if isinstance(value, str):
-        return encode_string(value)
-    if isinstance(value, int) and _is_number(value, 2**64 - 1):
-        return encode_ulong(value)
-    if isinstance(value, (UUID, bytes)):
-        return encode_value(value)
-    raise _refused(value, name, "a str, bytes, a UUID or an int from 0 to 2^64-1")
-
-
-def _encode_text(name: str, value: object) -> bytes:
-    if isinstance(value, str):
-        return encode_string(value)
-    raise _refused(value, name, "a str")
-
-
-def _encode_name(name: str, value: object) -> bytes:
-    if isinstance(value, str) and value.isascii():
-        return encode_symbol(value)
-    raise _refused(value, name, "a str of ASCII characters")
-
-
-def _encode_bytes(name: str, value: object) -> bytes:
-    if isinstance(value, (bytes, bytearray)):
-        return encode_value(value)
-    raise _refused(value, name, "bytes")
-
-
-def _encode_time(name: str, value: object) -> bytes:
-    if isinstance(value, datetime) and value.utcoffset() is not None:
-        return encode_timestamp(value)
-    raise _refused(value, name, "a datetime with a time zone, such as datetime.now(UTC)")
-
-
-class _Field(NamedTuple):
-    """A field of a section that is a list: how it is written, and what a peer may have written there."""
-
-    name: str
-    encode: Callable[[str, Any], bytes]
-    kinds: frozenset[type]
-    limit: int = 0
-    """The largest number, where numbers are allowed."""
-    absent: object = None
-    """What stands for a field that is not there."""
-
-
-_BOOL: Final = frozenset({bool})
-_BYTES: Final = frozenset({bytes})
-_INT: Final = frozenset({int})
-_TEXT: Final = frozenset({str})
-_TIME: Final = frozenset({datetime})
-_ID: Final = frozenset({str, int, UUID, bytes})
-
-_HEADER_FIELDS: Final[tuple[_Field, ...]] = (
-    _Field("durable", _encode_flag, _BOOL, absent=False),
-    _Field("priority", _encode_priority, _INT, 255, absent=4),
-    _Field("ttl_s", _encode_seconds, _INT, _MAX_UINT),
-    _Field("first_acquirer", _encode_flag, _BOOL, absent=False),
-    _Field("delivery_count", _encode_count, _INT, _MAX_UINT, absent=0),
-)
-_PROPERTY_FIELDS: Final[tuple[_Field, ...]] = (
-    _Field("id", _encode_id, _ID, 2**64 - 1),
-    _Field("user_id", _encode_bytes, _BYTES),
-    _Field("address", _encode_text, _TEXT),
-    _Field("subject", _encode_text, _TEXT),
-    _Field("reply_to", _encode_text, _TEXT),
-    _Field("correlation_id", _encode_id, _ID, 2**64 - 1),
-    _Field("content_type", _encode_name, _TEXT),
-    _Field("content_encoding", _encode_name, _TEXT),
-    _Field("expiry_time", _encode_time, _TIME),
-    _Field("creation_time", _encode_time, _TIME),
-    _Field("group_id", _encode_text, _TEXT),
-    _Field("group_sequence", _encode_count, _INT, _MAX_UINT),
-    _Field("reply_to_group_id", _encode_text, _TEXT),
-)
-
-
-class _ListSection:
-    """A section that is a list of fields, prepared: plain tuples unpack in a third of the time a NamedTuple takes."""
-
-    __slots__ = ("_absent", "_reads", "_start", "_values_of", "_writes")
-
-    def __init__(self, code: int, fields: tuple[_Field, ...]) -> None:
-        self._start = START[code]
-        self._values_of = attrgetter(*(known.name for known in fields))
-        self._absent = tuple(known.absent for known in fields)
-        self._writes = tuple((known.name, known.encode, known.absent) for known in fields)
-        self._reads = tuple((known.name, known.kinds, known.limit) for known in fields)
-
-    def encode(self, message: Message) -> bytes:
-        """Return the section, without the trailing fields that are not there; b"" if none is."""
-        values = self._values_of(message)
-        if values == self._absent:
-            return b""
-        encoded: list[bytes] = []
-        used = 0
-        for (name, encode, absent), value in zip(self._writes, values, strict=True):
-            if value is absent:
-                encoded.append(NULL)
-            else:
-                encoded.append(encode(name, value))
-                used = len(encoded)
-        return self._start + encode_fields(encoded[:used])
-
-    def take(self, values: list[Any], found: dict[str, Any]) -> None:
-        """Put the values a peer sent into `found`, each under its name."""
-        if len(values) > len(self._reads):
-            msg = f"a section of a message has {len(values)} fields, and only {len(self._reads)} are known"
-            raise ValueError(msg)
-        for item, (name, kinds, limit) in zip(values, self._reads, strict=False):
-            if item is None:
-                continue
-            value: Any = str(item) if type(item) is Symbol else item
-            kind: type = type(value)
-            if kind not in kinds or (kind is int and not 0 <= value <= limit):
-                msg = f"the field {name} of a message cannot be {value!r:.80}"
-                raise ValueError(msg)
-            found[name] = value
-
-
-_HEADER: Final = _ListSection(HEADER, _HEADER_FIELDS)
-_PROPERTIES: Final = _ListSection(PROPERTIES, _PROPERTY_FIELDS)
-
-
-def _encode_annotations(annotations: Mapping[str | int, Any]) -> bytes:
-    pairs: list[tuple[bytes, bytes]] = []
-    for key, value in annotations.items():
-        if isinstance(key, str) and key.isascii():
-            encoded_key = encode_symbol(key)
-        elif isinstance(key, int) and _is_number(key, 2**64 - 1):
-            encoded_key = encode_ulong(key)
-        else:
-            raise _refused(annotations, "annotations", f"a mapping with ASCII names or ints as keys, not {key!r}")
-        pairs.append((encoded_key, encode_value(value, 1)))
-    return START[MESSAGE_ANNOTATIONS] + encode_map(pairs)
-
-
-def _encode_application_properties(properties: Mapping[str, Any]) -> bytes:
-    pairs: list[tuple[bytes, bytes]] = []
-    for key, value in properties.items():
-        if not isinstance(key, str):
-            raise _refused(properties, "properties", f"a mapping with str keys, not {key!r}")
-        if isinstance(value, (list, tuple, Mapping, Described)):
-            raise _refused(value, f"properties[{key!r}]", "a simple value: no list, mapping or Described (3.2.5)")
-        pairs.append((encode_string(key), encode_value(value, 1)))
-    return START[APPLICATION_PROPERTIES] + encode_map(pairs)
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding
@@ -428,19 +249,19 @@ def decode_message(encoded: bytes | memoryview) -> Message:
             code, at = read_section(buffer, at, code)
             if code == PROPERTIES:
                 values, at = read_list(buffer, at)
-                _PROPERTIES.take(values, fields)
+                PROPERTIES_FIELDS.take(values, fields)
             elif code == APPLICATION_PROPERTIES:
                 items, at = read_map(buffer, at)
-                fields["properties"] = _with_keys(items, _TEXT)
+                fields["properties"] = with_keys(items, PROPERTY_KEYS)
             elif DATA <= code <= VALUE:
                 fields["body"], at = read_body(buffer, at, code)
                 code = VALUE  # a body is of one kind, and only the footer may follow
             elif code == HEADER:
                 values, at = read_list(buffer, at)
-                _HEADER.take(values, fields)
+                HEADER_FIELDS.take(values, fields)
             elif code == MESSAGE_ANNOTATIONS:
                 items, at = read_map(buffer, at)
-                fields["annotations"] = _with_keys(items, _TEXT | _INT)
+                fields["annotations"] = with_keys(items, ANNOTATION_KEYS)
             else:
                 at = skip_value(buffer, at)
     except Malformed as error:
@@ -460,7 +281,7 @@ def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:
     Errors: `RemoteProtocolError` with `amqp:decode-error` if the header is none; `ConfigError` for an impossible count.
     Spec: AMQP 1.0 section 3.2.1.
     """
-    count = _encode_count("delivery_count", delivery_count)
+    count = encode_count("delivery_count", delivery_count)
     before: list[bytes] = []
     at = 0
     try:
@@ -477,25 +298,10 @@ def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:
 def _split_header(buffer: bytes, at: int) -> tuple[list[bytes], int]:
     """Return the encoded fields before the delivery count of the header at `at`, and the position after the header."""
     values, end = read_list(buffer, at)
-    _HEADER.take(values, {})
+    HEADER_FIELDS.take(values, {})
     at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
     fields: list[bytes] = []
     for _ in values[:4]:
         start, at = at, skip_value(buffer, at)
         fields.append(buffer[start:at])
     return fields, end
-
-
-def _with_keys(items: dict[Any, Any], kinds: frozenset[type]) -> dict[Any, Any]:
-    """Return a section's map, each key being one of `kinds`, with symbols as plain text."""
-    for key in items:
-        if type(key) not in kinds:
-            break
-    else:
-        return items
-    plain = {str(key) if type(key) is Symbol else key: value for key, value in items.items()}
-    for key in plain:
-        if type(key) not in kinds:
-            msg = f"a section of a message cannot have the key {key!r:.80}"
-            raise ValueError(msg)
-    return plain
