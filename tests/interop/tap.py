@@ -53,8 +53,8 @@ class Tap:
         """Return the frames of one performative that one side sent."""
         return [frame for who, frame in self.frames if who == side and frame.name == name]
 
-    def attach(self, address: str, *, receives: bool) -> Frame:
-        """Return our last attach to an address, as its receiver or its sender."""
+    def attach(self, address: str | None, *, receives: bool) -> Frame:
+        """Return our last attach to an address, or to one that the peer makes, as its receiver or its sender."""
         key = "source" if receives else "target"
         return next(
             frame
@@ -62,8 +62,8 @@ class Tap:
             if frame["role"] is receives and isinstance(frame[key], Described) and frame[key].value[:1] == [address]
         )
 
-    def credit(self, address: str, *, receives: bool = True) -> CreditTrace:
-        """Follow the credit of our last link to an address, which we receive on or send on."""
+    def credit(self, address: str | None, *, receives: bool = True) -> CreditTrace:
+        """Follow the credit of our last link to an address, or to one that the peer makes."""
         ours = self.attach(address, receives=receives)
         theirs = next(
             frame

@@ -5,6 +5,7 @@
 const rhea = require(process.argv[2]);
 const [port, what, address, username, password] = process.argv.slice(3);
 const { message, types } = rhea;
+const { replies_to, pour } = require('./replies.js');
 
 function tell(event, more) {
     console.log(JSON.stringify({ event, ...more }));
@@ -69,6 +70,25 @@ function sends(messages, options, on_settled) {
         tell('settled', { sent });
         if (on_settled) on_settled(sender);
         else { sender.close(); connection.close(); }
+    });
+}
+
+function asks(requests, { credit, source, on_reply }) { // for replies to an address that the peer makes
+    let replies = 0;
+    container.on('connection_open', ({ connection }) => {
+        connection.open_receiver({ source: { dynamic: true, ...source }, credit_window: 0 });
+    });
+    container.on('receiver_open', ({ receiver, connection }) => {
+        receiver.add_credit(credit);
+        const sender = connection.open_sender(address);
+        sender.once('sendable', () => {
+            for (const request of requests) sender.send({ ...request, reply_to: receiver.source.address });
+        });
+    });
+    container.on('message', ({ message: came, receiver, connection }) => {
+        replies += 1;
+        tell('reply', { body: came.body, to: came.correlation_id, properties: came.application_properties });
+        on_reply(replies, receiver, connection);
     });
 }
 
@@ -147,6 +167,38 @@ const things = {
     large() { sends([{ body: message.data_section(Buffer.alloc(3000000, 'abc')) }], {}); },
     quits() { // a producer that fails
         sends(numbers(3), {}, (sender) => sender.close({ condition: 'rstreams:test', description: 'out of numbers' }));
+    },
+    ask() { // three requests at once
+        asks([
+            { body: 'tea', message_id: 'm-1' }, { body: 'milk', message_id: 'm-2', correlation_id: 'c-2' },
+            { body: 'bad', message_id: 'm-3' },
+        ], { credit: 3, on_reply(replies, _, connection) { if (replies === 3) connection.close(); } });
+    },
+    asks_for_ten() { // three of them, then the rest
+        const source = { capabilities: ['temporary-queue', 'rstreams:reply-stream'] };
+        const request = { body: 10, message_id: 'm-1', application_properties: { 'rstreams-replies': 'stream' } };
+        asks([request], { credit: 3, source, on_reply(replies, receiver, connection) {
+            if (replies !== 3) return;
+            // What the peer had sent by itself would be here before its answer to this.
+            connection.open_sender(address).once('sender_open', () => {
+                tell('three', { credit: receiver.credit });
+                receiver.add_credit(20);
+            });
+        } });
+    },
+    responds() { // takes the requests from a queue
+        container.on('connection_open', ({ connection }) => connection.open_receiver(address));
+        const senders = new Map();
+        container.on('message', ({ message: request, connection }) => {
+            const to = request.reply_to;
+            if (!senders.has(to)) {
+                senders.set(to, connection.open_sender(to));
+                senders.get(to).replies = { waiting: [], sent: 0 };
+            }
+            senders.get(to).replies.waiting.push(...replies_to(request));
+            pour(senders.get(to));
+        });
+        container.on('sendable', ({ sender }) => pour(sender));
     },
     attach() {
         container.on('connection_open', ({ connection }) => connection.open_receiver(address));

@@ -5,6 +5,7 @@
 const rhea = require(process.argv[2]);
 const port = Number(process.argv[3]);
 const { types, message } = rhea;
+const { replies_to, pour } = require('./replies.js');
 
 function tell(event, link, more) {
     const address = link.source.address || link.target.address;
@@ -86,7 +87,16 @@ const sources = {
     },
 };
 
+const made = new Map(); // the senders at addresses that were made for a client's link
+
 container.on('sender_open', ({ sender }) => {
+    if (sender.source && sender.source.dynamic) {
+        const address = 'made-' + (made.size + 1);
+        sender.set_source({ address, dynamic: true });
+        sender.replies = { waiting: [], sent: 0 };
+        made.set(address, sender);
+        return;
+    }
     const address = (sender.source && sender.source.address) || '';
     const kind = address.split(':')[0];
     if (!(kind in sources)) {
@@ -98,6 +108,10 @@ container.on('sender_open', ({ sender }) => {
     sender.progress = { sent: 0 };
 });
 container.on('sendable', ({ sender }) => {
+    if (sender.replies) {
+        pour(sender);
+        return;
+    }
     const kind = sender.source.address.split(':')[0];
     sources[kind](sender, sender.progress);
 });
@@ -143,6 +157,12 @@ const targets = {
     closes({ delivery, receiver }, number) {
         delivery.accept();
         if (number === 3) receiver.close({ condition: 'amqp:link:detach-forced', description: 'three are enough' });
+    },
+    answers({ delivery, message: request }) { // to the address that the request names
+        const sender = made.get(request.reply_to);
+        sender.replies.waiting.push(...replies_to(request));
+        pour(sender);
+        delivery.accept();
     },
     tens({ delivery, receiver }, number) { // grants ten at a time, when all ten are there
         delivery.accept();
