@@ -14,6 +14,7 @@ BOTH_WAYS = {
     "test_engine_limits",
     "test_hostile_peers",
     "test_loops",
+    "test_odd_frames",
     "test_random_frames",
     "test_scripted_ends",
     "test_scripted_faults",
