@@ -18,7 +18,6 @@ the link had been lost when it came.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter, length_hint
@@ -40,7 +39,8 @@ from rstreams.protocol.delivery import (
     outcome_of,
 )
 from rstreams.protocol.frames import Disposition, Transfer
-from rstreams.protocol.packing import settled_whole, unpack
+from rstreams.protocol.item_buffer import ItemBuffer, Run
+from rstreams.protocol.packing import PackItems, settled_whole, unpack
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class IncomingItems(Generic[T]):
     Context: As `LinkSubscription`.
 
     Attributes:
-        buffer: What has not been handed over: the delivery, None if it came settled, and the encoded item.
+        buffer: What has not been handed over.
         emitting: Whether the subscriber is being handed items.
         stopped: Whether nothing more is handed over.
         delivered: Items handed over.
@@ -62,6 +62,7 @@ class IncomingItems(Generic[T]):
 
     __slots__ = (
         "_accepted",
+        "_accepted_runs",
         "_current",
         "_decode",
         "_give_up",
@@ -75,6 +76,7 @@ class IncomingItems(Generic[T]):
         "_run",
         "_run_from",
         "_shared",
+        "_skipped",
         "_subscriber",
         "_wake",
         "buffer",
@@ -108,7 +110,7 @@ class IncomingItems(Generic[T]):
             on_raised: Told what the subscriber raised.
             wake: Has the subscription work soon.
         """
-        self.buffer: deque[tuple[Hashable, bytes]] = deque()
+        self.buffer = ItemBuffer()
         self.emitting = False
         self.stopped = False
         self.delivered = 0
@@ -131,7 +133,9 @@ class IncomingItems(Generic[T]):
         self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and ledger.bound is None else None
         self._run: tuple[Sequence[Hashable], Iterator[bytes]] | None = None  # in the hands of `_on_run`
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
+        self._skipped = 0  # items that could not be decoded, where it goes on
         self._accepted: list[Hashable] = []
+        self._accepted_runs: list[PackItems] = []
         self._given_back: list[tuple[Outcome, Hashable]] = []
 
     # how they come
@@ -148,107 +152,115 @@ class IncomingItems(Generic[T]):
                 deliveries = deliveries[: len(payloads)]
             if frame.more or frame.aborted:
                 return False
+        if frame.settled:
+            deliveries = [None] * len(payloads)
         ledger = self._ledger
         bound = ledger.bound
         if bound is not None:
             bound.observe(payloads)
-        if frame.settled:
-            deliveries = [None] * len(payloads)
+        runs: list[Run] = [(deliveries, payloads)]
         if ledger.pack > 1:
-            deliveries, payloads = unpack(deliveries, payloads, ledger.pack)
-        ledger.receive(len(payloads))
-        if bound is not None:
-            keys = deliveries if frame.settled else [(self.losses, delivery) for delivery in deliveries]
-            bound.receive(zip(keys, payloads, strict=True))
-        self.buffer.extend(zip(deliveries, payloads, strict=True))
+            runs = unpack(deliveries, payloads, ledger.pack)
+        for run in runs:
+            ledger.receive(len(run[1]))
+            self.buffer.put(run)
+            if bound is not None:
+                keys = run[0] if frame.settled else [(self.losses, delivery) for delivery in run[0]]
+                bound.receive(zip(keys, run[1], strict=True))
         return True
 
     # how they are handed over
 
     def hand_over(self) -> None:
         """Hand over what there is demand for."""
-        buffer = self.buffer
+        ledger, buffer = self._ledger, self.buffer
         if self.emitting or not buffer or self.stopped:
             return
-        if self._on_run is not None:
-            self._hand_over_run(self._on_run)
-            return
-        decode, on_next, accept, take = self._decode, self._subscriber.on_next, self._accepted.append, buffer.popleft
-        run = self._ledger.deliver()
-        handed = settled = skipped = 0
+        hand_over = self._hand_over_each if self._on_run is None else self._hand_over_run
+        wanted = ledger.deliver()
+        self._skipped = 0
         self.emitting = True
         try:
-            while handed < run and not self.stopped:
-                delivery, payload = take()
+            while wanted and not self.stopped:
+                run = buffer.take(wanted)
+                wanted -= len(run[1])
+                hand_over(run)
+        finally:
+            ledger.take_back(wanted)
+            self.emitting = False
+            if self._skipped:
+                self.delivered -= self._skipped
+                ledger.request(self._skipped)
+                self._wake()
+
+    def _hand_over_each(self, run: Run) -> None:
+        decode, on_next, accept = self._decode, self._subscriber.on_next, self._accepted.append
+        handed = settled = 0
+        try:
+            for delivery, payload in zip(*run, strict=True):
                 handed += 1
                 self._current = delivery
                 try:
                     item = decode(payload)
                 except Exception as error:  # the caller's own decoder may raise anything
-                    skipped += self._refuse_current(error)
-                    continue
-                try:
-                    on_next(item)
-                except BaseException as error:
-                    self._settle_current(error)
-                    self._on_raised(error)
-                    if not isinstance(error, Exception):
-                        raise
-                    break
-                if delivery is None:
-                    settled += 1
-                elif self._shared is None:
-                    accept(delivery)
+                    self._refuse_current(error)
                 else:
-                    self._settle_current(None)
+                    try:
+                        on_next(item)
+                    except BaseException as error:
+                        self._settle_current(error)
+                        self._on_raised(error)
+                        if not isinstance(error, Exception):
+                            raise
+                        break
+                    if delivery is None:
+                        settled += 1
+                    elif self._shared is None:
+                        accept(delivery)
+                    else:
+                        self._settle_current(None)
+                if self.stopped:
+                    break
         finally:
-            self._ledger.take_back(run - handed)
-            self._ledger.settle(settled)
-            self.delivered += handed - skipped
-            self.emitting = False
             self._current = None
-            if skipped:
-                self._ledger.request(skipped)
-                self._wake()
+            self._ledger.settle(settled)
+            self._count_handed(run, handed)
 
-    def _hand_over_run(self, on_run: Callable[[Iterator[T]], None]) -> None:
+    def _hand_over_run(self, run: Run) -> None:
         """Hand over to a subscriber that takes many items in one call."""
-        buffer, run = self.buffer, self._ledger.deliver()
-        if not run:
-            return
-        entries = [buffer.popleft() for _ in range(run)]
-        deliveries = [delivery for delivery, _ in entries]
-        waiting = iter([payload for _, payload in entries])
+        assert self._on_run is not None, "asked for before"
+        deliveries, size = run[0], len(run[1])
+        waiting = iter(run[1])
         items = map(self._decode, waiting)
-        skipped = 0
-        self.emitting = True
         self._run, self._run_from = (deliveries, waiting), 0
         try:
             while not self.stopped:
                 try:
-                    on_run(items)
+                    self._on_run(items)
                 except BaseException as error:
-                    last = run - length_hint(waiting) - 1
+                    last = size - length_hint(waiting) - 1
                     self._let_go_before(last)
                     self._run_from, self._current = last + 1, deliveries[last]
                     if not isinstance(error, Exception):
                         self._settle_current(error)
                         self._on_raised(error)
                         raise
-                    skipped += self._refuse_current(error)
+                    self._refuse_current(error)
                     continue
                 break
         finally:
-            left = length_hint(waiting)
-            self._let_go_before(run - left)
-            buffer.extendleft(reversed(entries[run - left :]))
-            self._ledger.take_back(left)
-            self.delivered += run - left - skipped
-            self.emitting = False
+            handed = size - length_hint(waiting)
+            self._let_go_before(handed)
             self._run = self._current = None
-            if skipped:
-                self._ledger.request(skipped)
-                self._wake()
+            self._count_handed(run, handed)
+
+    def _count_handed(self, run: Run, handed: int) -> None:
+        """Count the first items of the run as handed over; the others go back where they were."""
+        self.delivered += handed
+        left = len(run[1]) - handed
+        if left:
+            self._ledger.take_back(left)
+            self.buffer.put_back((run[0][handed:], run[1][handed:]))
 
     def hold(self) -> Hold:
         """Take a hold on the item in `on_next`: its outcome waits for it."""
@@ -277,9 +289,12 @@ class IncomingItems(Generic[T]):
             self._settle_current(None)
             begin += 1
         accepted = deliveries[begin:end]
-        settled = accepted.count(None)
-        self._ledger.settle(settled)
-        self._accepted += [delivery for delivery in accepted if delivery is not None] if settled else accepted
+        if isinstance(accepted, PackItems):
+            self._accepted_runs.append(accepted)
+        elif deliveries[0] is None:
+            self._ledger.settle(len(accepted))
+        else:
+            self._accepted += accepted
 
     def _settle_current(self, error: BaseException | None) -> None:
         """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
@@ -295,12 +310,13 @@ class IncomingItems(Generic[T]):
         else:
             shared.fail(error)
 
-    def _refuse_current(self, error: Exception) -> int:
-        """Let go of an item that could not be decoded; return how many the subscriber is still owed for it."""
+    def _refuse_current(self, error: Exception) -> None:
+        """Let go of an item that could not be decoded; the subscriber, if it goes on, is owed another one."""
         self._settle_current(error)
         if self._on_failure.ends:
             self._give_up(error)
-        return 0 if self.stopped else 1
+        if not self.stopped:
+            self._skipped += 1
 
     def _decode_kept(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
         def keep_and_decode(payload: bytes) -> T:
@@ -347,16 +363,16 @@ class IncomingItems(Generic[T]):
 
     def take_dispositions(self) -> list[Disposition]:
         """Take the outcomes that have gathered, settled from now on: one frame for a run of equal ones."""
-        accepted, given_back = self._accepted, self._given_back
-        if not accepted and not given_back:
+        accepted, given_back, runs = self._accepted, self._given_back, self._accepted_runs
+        if not accepted and not given_back and not runs:
             return []
-        self._accepted, self._given_back = [], []
         ledger = self._ledger
-        ledger.settle(len(accepted) + len(given_back))
+        ledger.settle(self._untold())
+        self._accepted, self._given_back, self._accepted_runs = [], [], []
         if ledger.bound is not None:
             self._count_out(self.losses, [*accepted, *(delivery for _, delivery in given_back)])
         if ledger.pack > 1:
-            accepted, given_back = settled_whole(accepted, given_back)
+            accepted, given_back = settled_whole(accepted, given_back, runs)
         frames = [Disposition(accepted, ACCEPTED)] if accepted else []
         for outcome, run in groupby(given_back, itemgetter(0)):
             frames.append(Disposition([delivery for _, delivery in run], outcome))
@@ -378,13 +394,18 @@ class IncomingItems(Generic[T]):
         dropped = [delivery for delivery, _ in self.buffer if delivery is not None]
         self._count_out(self.losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
         self.losses += 1
-        kept = [entry for entry in self.buffer if entry[0] is None]
+        kept = [payload for delivery, payload in self.buffer if delivery is None]
         self._ledger.give_back(len(self.buffer) - len(kept))
-        self.buffer = deque(kept)
-        untold = len(self._accepted) + len(self._given_back)
-        self._accepted, self._given_back = [], []
+        self.buffer.clear()
+        self.buffer.put(([None] * len(kept), kept))
+        untold = self._untold()
+        self._accepted, self._given_back, self._accepted_runs = [], [], []
         self.late += untold
         self._ledger.settle(untold)
+
+    def _untold(self) -> int:
+        """Return how many items have an outcome that has not been taken."""
+        return len(self._accepted) + len(self._given_back) + sum(map(len, self._accepted_runs))
 
     def _count_out(self, losses: int, deliveries: Iterable[Hashable]) -> None:
         """Count the bytes of deliveries as no longer on hand."""

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, overload
 
 from rstreams._codec import Symbol
 from rstreams._codec.data_sections import join, split
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
+from rstreams.protocol.item_buffer import Run
 
 CAPABILITY: Final = "rstreams:packed"
 """What a connection offers whose links may carry packs."""
@@ -121,8 +123,39 @@ PackedItem: TypeAlias = tuple[Pack, int]
 """An item of a pack: the pack, and its place in it."""
 
 
-def unpack(handles: Sequence[object], messages: Sequence[bytes], most: int) -> tuple[list[object], list[bytes]]:
-    """Return how each item of these messages is known, and its encoded form.
+class PackItems(Sequence[PackedItem]):
+    """Items of one pack that follow each other, each made only when it is asked for.
+
+    Attributes:
+        pack: The pack.
+        places: Their places in it.
+    """
+
+    __slots__ = ("pack", "places")
+
+    def __init__(self, pack: Pack, places: range) -> None:
+        """Have the items of `pack` at `places`."""
+        self.pack = pack
+        self.places = places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[PackedItem]:
+        return zip(repeat(self.pack), self.places, strict=False)
+
+    @overload
+    def __getitem__(self, index: int) -> PackedItem: ...
+    @overload
+    def __getitem__(self, index: slice) -> PackItems: ...
+    def __getitem__(self, index: int | slice) -> PackedItem | PackItems:
+        if isinstance(index, slice):
+            return PackItems(self.pack, self.places[index])
+        return self.pack, self.places[index]
+
+
+def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) -> list[Run]:
+    """Return the items of these messages in runs: each pack is one, and so are ordinary messages in a row.
 
     Args:
         handles: How the driver knows each delivery; None if it came settled.
@@ -131,32 +164,34 @@ def unpack(handles: Sequence[object], messages: Sequence[bytes], most: int) -> t
 
     Errors: `RemoteProtocolError` for a pack that is malformed, or larger than was agreed.
     """
-    known: list[object] = []
-    items: list[bytes] = []
+    runs: list[Run] = []
+    ordinary: tuple[list[Hashable], list[bytes]] | None = None
     for handle, message in zip(handles, messages, strict=True):
         packed = decode_pack(message)
         if packed is None:
-            known.append(handle)
-            items.append(message)
+            if ordinary is None:
+                ordinary = [], []
+                runs.append(ordinary)
+            ordinary[0].append(handle)
+            ordinary[1].append(message)
             continue
-        size = len(packed)
+        ordinary, size = None, len(packed)
         if not 0 < size <= most:
             msg = f"a packed delivery of {size} items, where {most} were agreed"
             raise RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg)
-        pack = None if handle is None else Pack(handle, size)
-        known += [None] * size if pack is None else zip([pack] * size, range(size), strict=True)
-        items += packed
-    return known, items
+        runs.append(([None] * size if handle is None else PackItems(Pack(handle, size), range(size)), packed))
+    return runs
 
 
 def settled_whole(
-    accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]]
+    accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]], accepted_runs: Iterable[PackItems] = ()
 ) -> tuple[list[Any], list[tuple[Outcome, Any]]]:
     """Return the deliveries that are settled as a whole now: those accepted, and the others with their outcomes.
 
     Args:
         accepted: Items accepted: packed ones, or deliveries by themselves.
         given_back: Items with another outcome.
+        accepted_runs: Items accepted together.
     """
     whole: list[Any] = []
     others: list[tuple[Outcome, Any]] = []
@@ -174,7 +209,8 @@ def settled_whole(
     if singles:
         whole += [known for known in accepted if type(known) is not tuple]
         accepted = [known for known in accepted if type(known) is tuple]
-    for pack, count in Counter(map(_pack_of, accepted)).items():
+    counted = chain(Counter(map(_pack_of, accepted)).items(), ((run.pack, len(run)) for run in accepted_runs))
+    for pack, count in counted:
         pack.left -= count
         if not pack.left:
             ended[pack] = None

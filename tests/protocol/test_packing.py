@@ -14,10 +14,12 @@ from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement
 from rstreams.protocol.packing import (
     OUTCOMES,
     PACK_ITEMS,
+    PackItems,
     agreed_items,
     decode_pack,
     encode_pack,
     told_outcomes,
+    unpack,
 )
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -363,13 +365,25 @@ def test_one_item_of_a_pack_that_is_refused_ends_the_publishing() -> None:
     assert played.end.accepted == 2
 
 
-@pytest.mark.parametrize("message", [encode_pack([b"x"] * 5), encode_pack([b"x"])[:-1]])
-def test_a_pack_against_the_agreement_breaks_the_link(message: bytes) -> None:
+@pytest.mark.parametrize(
+    ("message", "text"), [(encode_pack([b"x"] * 5), "5 items, where 4"), (encode_pack([b"x"])[:-1], "not what it says")]
+)
+def test_a_pack_against_the_agreement_breaks_the_link(message: bytes, text: str) -> None:
     pair = Pair(window=16, pack_items=4)
-    pair.probe.request(16)
     assert pair.receiver._link is not None
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match=text):
         pair.receiver._link.receive(Transfer([1], [message]))
+
+
+def test_packs_and_ordinary_messages_are_runs_of_their_own() -> None:
+    (one, few, pack, last) = unpack(
+        [None, 1, 2, 3, 4], [encode_pack([b"a", b"b"]), b"c", b"d", encode_pack([b"e", b"f"]), b"g"], 4
+    )
+    assert one == ([None, None], [b"a", b"b"])
+    assert few == ([1, 2], [b"c", b"d"])
+    assert isinstance(pack[0], PackItems)
+    assert (pack[0].pack.handle, list(pack[0].places), pack[1]) == (3, [0, 1], [b"e", b"f"])
+    assert last == ([4], [b"g"])
 
 
 def test_what_a_pack_carries_is_kept_once() -> None:

@@ -1,0 +1,64 @@
+"""Items that wait, in the order and in the runs in which they came: nothing is made or moved for a single one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeAlias
+
+Run: TypeAlias = tuple[Sequence[Hashable], Sequence[bytes]]
+"""Items that came together: how the delivery of each is known, None for all if they came settled; and the items."""
+
+
+class ItemBuffer:
+    """A queue of items, put in and taken out by runs."""
+
+    __slots__ = ("_runs", "_size", "_taken")
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._runs: deque[Run] = deque()
+        self._taken = 0  # of the first run
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[tuple[Hashable, bytes]]:
+        taken = self._taken
+        for deliveries, items in self._runs:
+            yield from zip(deliveries[taken:], items[taken:], strict=True)
+            taken = 0
+
+    def put(self, run: Run) -> None:
+        """Put a run behind the others."""
+        if run[1]:
+            self._runs.append(run)
+            self._size += len(run[1])
+
+    def take(self, most: int) -> Run:
+        """Take up to `most` items of the first run; there must be one."""
+        (deliveries, items), begin = self._runs[0], self._taken
+        end = min(begin + most, len(items))
+        if end < len(items):
+            self._taken = end
+        else:
+            self._taken = 0
+            self._runs.popleft()
+        self._size -= end - begin
+        return (deliveries, items) if end - begin == len(items) else (deliveries[begin:end], items[begin:end])
+
+    def put_back(self, run: Run) -> None:
+        """Put back the last items of the run taken last."""
+        if run[1]:
+            if self._taken:
+                deliveries, items = self._runs[0]
+                self._runs[0] = deliveries[self._taken :], items[self._taken :]
+                self._taken = 0
+            self._runs.appendleft(run)
+            self._size += len(run[1])
+
+    def clear(self) -> None:
+        """Have none again."""
+        self._runs.clear()
+        self._taken = self._size = 0
