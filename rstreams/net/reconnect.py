@@ -7,7 +7,7 @@ unsettled is sent again. Only when the policy gives up do they hear of the loss 
 
 A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
 as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
-gets its turn. (If the next attempt is made at once, the delay behind it counts.)
+gets its turn. So does one that did not last a tenth of a second, or delays that are shorter still would never grow.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ logger = logging.getLogger("rstreams.net")
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
 """What a peer says that will say the same the next time."""
 
-_AFTER_NONE_S: Final = 0.1
-"""The delay behind an attempt that is made at once."""
+_LEAST_S: Final = 0.1
+"""The delay behind an attempt that is made at once, and what a connection has to last, however short the delays are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Reconnect:
 
     The delay before attempt n is `first_delay_s * factor ** (n - 1)`, at most `max_delay_s`, less a random part of it,
     `jitter` at most; so that clients which were cut off together do not come back together. An attempt tries each url
-    once. One whose connection is lost again before the next delay would be over has failed, too.
+    once. One whose connection is lost again before the next delay would be over, or within 0.1 s, has failed, too.
 
     Attributes:
         first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
@@ -101,7 +101,7 @@ class Reconnect:
         """
         first_s = self.first_delay_s
         if first_s <= 0:
-            first_s, attempt = min(_AFTER_NONE_S, self.max_delay_s), attempt - 1
+            first_s, attempt = min(_LEAST_S, self.max_delay_s), attempt - 1
         if first_s <= 0 or attempt < 1:
             return 0.0
         growth = math.log(self.max_delay_s) - math.log(first_s)
@@ -113,7 +113,7 @@ class Reconnect:
 
     def lasting_s(self, failed: int) -> float:
         """Return how long a connection has to last to be none that failed, after `failed` attempts that did."""
-        return self.delay_s(failed + 1, 0.0) or self.delay_s(failed + 2, 0.0)
+        return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
 
 
 class KeptConnection:
