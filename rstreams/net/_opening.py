@@ -69,6 +69,7 @@ class OpeningOptions:
         max_message_bytes: The largest message it takes; None for any size.
         max_links: The most links of the connection before those that the peer attaches are refused.
         max_sessions: The most sessions of both sides together.
+        sends_tokens: Whether tokens go over it when it is open, which are secrets as passwords are.
 
     Errors: `ConfigError` that names an option that cannot be.
     """
@@ -83,6 +84,7 @@ class OpeningOptions:
     max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES
     max_links: int = DEFAULT_MAX_LINKS
     max_sessions: int = DEFAULT_MAX_SESSIONS
+    sends_tokens: bool = False
 
     def __post_init__(self) -> None:
         """Check each option by itself."""
@@ -137,14 +139,15 @@ class OpeningOptions:
         raise ConfigError(msg)
 
     def check_plain(self, address: PeerAddress, host: str) -> None:
-        """Check that no password goes to `host`, the address that stands behind the name, for everyone to read.
+        """Check that no password or token goes to `host`, the address behind the name, for everyone to read.
 
         Errors: `ConfigError`.
         """
-        if address.tls or self.allow_plain_over_tcp or "PLAIN" not in self.mechanisms(address) or is_loopback(host):
+        secret = "password" if "PLAIN" in self.mechanisms(address) else "token" if self.sends_tokens else None
+        if address.tls or self.allow_plain_over_tcp or secret is None or is_loopback(host):
             return
         msg = (
-            f"allow_plain_over_tcp=False: the password for {address.url} would go over the network in clear text; "
+            f"allow_plain_over_tcp=False: the {secret} for {address.url} would go over the network in clear text; "
             "connect with amqps://, or allow it if the network itself can be trusted"
         )
         raise ConfigError(msg)

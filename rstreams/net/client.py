@@ -17,6 +17,8 @@ from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningO
 from rstreams.net._options import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTES, DEFAULT_MAX_MESSAGE_BYTES
 from rstreams.net._proton import LinkDriver
 from rstreams.net.address import parse_url
+from rstreams.net.cbs.gate import TokenGate
+from rstreams.net.cbs.tokens import TokenSource, check_token_source
 from rstreams.net.connection import Connection
 from rstreams.net.dialects import dialect_named
 from rstreams.net.links import Links
@@ -33,6 +35,7 @@ async def connect(
     reconnect: Reconnect | None = None,
     tls: ssl.SSLContext | None = None,
     sasl: Mechanism | None = None,
+    cbs: TokenSource | None = None,
     allow_plain_over_tcp: bool = False,
     idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
@@ -52,8 +55,13 @@ async def connect(
             the system's authorities, and must be for the host in the url.
         sasl: "PLAIN", "EXTERNAL" or "ANONYMOUS": the one mechanism to use. None: PLAIN if there is a user in the url,
             and no other; without one over TLS EXTERNAL, by client certificate, if the peer offers it; else ANONYMOUS.
-        allow_plain_over_tcp: Whether a password may go over a network that is not encrypted. To this machine's own
-            loopback addresses it always may.
+            With `cbs` and without a user: ANONYMOUS.
+        cbs: For a peer that lets links in by tokens, such as Azure: a function, async or one that does not block, that
+            returns a `rstreams.net.cbs.Token` for an audience, or a `rstreams.net.cbs.SharedAccessKey`. It is called
+            before the first link to an address, and again before the token expires. `connect_timeout_s` is how long
+            each token may take.
+        allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To this
+            machine's own loopback addresses it always may.
         idle_timeout_s: Seconds of silence after which the peer counts as dead.
         connect_timeout_s: Seconds until the connection must be open.
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
@@ -63,8 +71,9 @@ async def connect(
         dialect: How the peer wants addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
             "servicebus", "eventhubs", "router", or "none" for addresses as they are. None: as the peer says of itself.
 
-    Errors: `ConfigError` for a bad option, or a password that would go over the network in clear text; `ConnectFailed`
-        if nothing listens there, it speaks no AMQP 1.0 or no TLS, or its certificate is not to be trusted;
+    Errors: `ConfigError` for a bad option, or a password or token that would go over the network in clear text;
+        `ConnectFailed` if nothing listens there, it speaks no AMQP 1.0 or no TLS, or its certificate is not to be
+        trusted;
         `AuthenticationFailed` if the peer refuses the credentials or the client certificate;
         `ConnectionClosed` if the peer opened and closed it at once. What leaves the block leaves it unwrapped.
     Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
@@ -76,6 +85,9 @@ async def connect(
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
     check_container_id(container_id)
+    check_token_source(cbs)
+    if cbs is not None and sasl is None and all(address.user is None for address in addresses):
+        sasl = "ANONYMOUS"
     spoken = None if dialect is None else dialect_named(dialect)
     options = OpeningOptions(
         container_id=container_id or f"rstreams-{uuid.uuid4()}",
@@ -86,11 +98,15 @@ async def connect(
         idle_timeout_s=idle_timeout_s,
         max_frame_bytes=max_frame_bytes,
         max_message_bytes=max_message_bytes,
+        sends_tokens=cbs is not None,
     )
     for address in addresses:
         options.check(address)
     async with Scope() as scope:
-        carrier = KeptConnection(addresses, options, reconnect, random=random.random, on_attach=_refuse_attach)
+        gate = None if cbs is None else TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect)
+        carrier = KeptConnection(
+            addresses, options, reconnect, random=random.random, on_attach=_refuse_attach, gate=gate
+        )
         await carrier.open(scope.nursery)
         try:
             yield Connection(Links(carrier, options.container_id, spoken))

@@ -16,7 +16,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -116,6 +116,18 @@ class Reconnect:
         return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
 
 
+class Gate(Protocol):
+    """What links pass before they are attached; those that wait there belong to it."""
+
+    def attach(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
+        """Attach a link to `pump` when it may be."""
+        ...
+
+    def lost(self, pump: Pump) -> None:
+        """Attach at once who waits for `pump`, which is no more: so that they hear of that."""
+        ...
+
+
 class KeptConnection:
     """A connection by one of several urls, opened again when it is lost if there is a policy for that: a `Carrier`.
 
@@ -130,6 +142,7 @@ class KeptConnection:
         *,
         random: Callable[[], float],
         on_attach: Callable[[LinkDriver, Attach], None],
+        gate: Gate | None = None,
     ) -> None:
         """Prepare; `open` opens the first connection.
 
@@ -140,6 +153,7 @@ class KeptConnection:
             policy: When to try again; None: not at all.
             random: Returns a random number from 0 up to 1.
             on_attach: Called for each link that the peer attaches.
+            gate: What this side's links pass on their way to each connection.
         """
         self._status = ConnectionStatus("lost", str(addresses[0]))
         self._addresses = list(addresses)
@@ -148,6 +162,7 @@ class KeptConnection:
         self._policy = policy or Reconnect(max_attempts=1)
         self._random = random
         self._on_attach = on_attach
+        self._gate = gate
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
@@ -190,7 +205,7 @@ class KeptConnection:
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a link now, or as soon as there is a connection again."""
         if self._pump is not None:
-            self._pump.attach(end, frame)
+            self._attach_to(self._pump, end, frame)
         elif self._over is not None:
             end.on_lost(Lost(self._over))
         else:
@@ -202,7 +217,7 @@ class KeptConnection:
         pump = self._pump
         if pump is not None:
             await pump.close()
-            self._waiting += pump.waiting
+            self._waiting += self._left_by(pump)
         self._end(pump.error if pump is not None else None)
 
     async def _stay_open(self, nursery: trio.Nursery) -> None:
@@ -215,7 +230,7 @@ class KeptConnection:
             if self._closing:
                 return
             self._pump = None
-            self._waiting += pump.waiting
+            self._waiting += self._left_by(pump)
             error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
             if trio.current_time() - opened_at < self._policy.lasting_s(failed):
                 failed += 1
@@ -280,7 +295,19 @@ class KeptConnection:
         waiting, self._waiting = self._waiting, []
         for end, frame in waiting:
             if end.wants_link:
-                pump.attach(end, frame)
+                self._attach_to(pump, end, frame)
+
+    def _attach_to(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
+        if self._gate is None:
+            pump.attach(end, frame)
+        else:
+            self._gate.attach(pump, end, frame)
+
+    def _left_by(self, pump: Pump) -> list[tuple[LinkEnd, Attach]]:
+        """Return the links that wait for another connection than this one, which is no more."""
+        if self._gate is not None:
+            self._gate.lost(pump)
+        return pump.waiting
 
     def _end(self, error: RStreamsError | None) -> None:
         """There will be no connection any more."""

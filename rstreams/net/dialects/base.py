@@ -73,6 +73,15 @@ class Dialect:
         """
         return Place(address)
 
+    def audience(self, host: str, address: str) -> str:  # noqa: ARG002 - for those that name a place by its host
+        """Return what a token for an address is for, where the peer wants tokens (see `rstreams.net.cbs`).
+
+        Args:
+            host: Where the peer is.
+            address: In the peer's own words, as an attach has it.
+        """
+        return address
+
     def offset(self, offset: Offset) -> Filters:
         """Return the filters that begin a stream at `offset`.
 

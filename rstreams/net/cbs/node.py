@@ -1,0 +1,236 @@
+"""The peer's node `$cbs`, which takes tokens: requests on one link, answers on another, while a connection lasts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+import trio
+
+from rstreams._subscription import ENDED
+from rstreams.abc import Subscription
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConnectFailed,
+    DeliveryFailed,
+    LinkDetached,
+    PeerClosed,
+)
+from rstreams.message import Message
+from rstreams.net._proton.trace import hide
+from rstreams.net._pump import Pump
+from rstreams.net.cbs.tokens import Token
+from rstreams.net.dialects.base import NONE
+from rstreams.net.links import Links
+from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink
+from rstreams.net.sender import Receipt, Sender
+from rstreams.protocol.frames import Attach, Role, Settlement
+
+ADDRESS: Final = "$cbs"
+
+WINDOW: Final = 256
+"""The most answers that wait to be looked at: they are looked at at once."""
+
+
+class CbsNode:
+    """Puts tokens to the peer of one connection.
+
+    The two links are attached for the first token, and again for a later one if the peer has ended them meanwhile, as
+    Azure does with links that nothing goes over.
+    """
+
+    def __init__(self, pump: Pump, container_id: str) -> None:
+        """Put tokens over `pump`."""
+        self._pump = pump
+        self._links = Links(pump, f"{container_id}/cbs", NONE)
+        self._numbers = itertools.count(1)
+        self._pair: _Pair | None = None
+        self._secrets = 0  # tokens sent and not answered
+
+    async def put(self, audience: str, token: Token) -> None:
+        """Put a token, and return when the peer has taken it.
+
+        Errors: `AuthenticationFailed` if the peer refuses it, or takes no tokens; `ConnectFailed` if it could not take
+            it now; what ended the connection. None of them has the token in its text.
+        Cancels: The peer may have taken it.
+        """
+        pair = self._pair
+        if pair is None or pair.error is not None:
+            pair = self._pair = _Pair(self._pump, self._links)
+        self._hide(1)
+        try:
+            answer = await self._ask(pair, audience, token)
+        except DeliveryFailed as error:
+            self._hide(-1)
+            raise self._refused(audience, token, str(error)) from None
+        except PeerClosed as error:
+            why = _without(token, error)
+            if pair.was_open:
+                msg = (
+                    f"the token for {audience!r} has no answer: {self._pump.peer} ended the link to {ADDRESS!r} ({why})"
+                )
+                raise ConnectFailed(msg) from None
+            msg = f"{self._pump.peer} takes no token for {audience!r}: it refused a link to {ADDRESS!r} ({why})"
+            raise AuthenticationFailed(msg) from None
+        self._hide(-1)
+        self._check(audience, token, answer)
+
+    async def _ask(self, pair: _Pair, audience: str, token: Token) -> Message:
+        key = f"put-token-{next(self._numbers)}"
+        properties = {"operation": "put-token", "type": token.type, "name": audience, "expiration": token.expires_at}
+        return await pair.ask(key, Message(token.value, id=key, reply_to=pair.name, properties=properties))
+
+    def _check(self, audience: str, token: Token, answer: Message) -> None:
+        status, told = answer.properties.get("status-code"), answer.properties.get("status-description") or ""
+        if isinstance(status, int) and 200 <= status < 300:
+            return
+        if isinstance(status, int) and 400 <= status < 500:
+            raise self._refused(audience, token, f"{status}, {told}" if told else f"{status}")
+        msg = f"{self._pump.peer} could not take the token for {audience!r} ({status!r}, {told})"
+        raise ConnectFailed(_without(token, msg))
+
+    def _refused(self, audience: str, token: Token, why: str) -> AuthenticationFailed:
+        msg = f"{self._pump.peer} refused the token for {audience!r} ({why})"
+        return AuthenticationFailed(_without(token, msg))
+
+    def _hide(self, more: int) -> None:
+        """Trace no frames while a token may be among them: one without an answer may go out at any time."""
+        self._secrets += more
+        hide(self._pump.engine, hidden=self._secrets > 0)
+
+
+def _without(token: Token, told: object) -> str:
+    """Return what a peer has said, which may repeat what it has heard."""
+    return str(told).replace(token.value, "***")
+
+
+class _Pair:
+    """The two links; the subscriber of the answers.
+
+    Attributes:
+        name: Theirs, and where the answers are sent to.
+        was_open: Whether the peer has attached both.
+        error: What ended them.
+    """
+
+    def __init__(self, pump: Pump, links: Links) -> None:
+        self.name = links.new_name()
+        self.was_open = False
+        self.error: BaseException | None = None
+        self._settled = trio.Event()  # whether they are open is known
+        self._to_come = 2
+        self._asked = 0
+        self._waiting: dict[object, _Answer] = {}
+        self._subscription: Subscription = ENDED
+        self._sender = Sender(ADDRESS)
+        answers = ReplyLink(self, self._on_attached, window=WINDOW, links=links)
+        requests = RequestLink[bytes](
+            self._sender,
+            encode=bytes,
+            settlement=Settlement.AT_LEAST_ONCE,
+            settle_before_detach=True,
+            fail_on_refusal=False,
+            expose_errors=False,
+            on_finished=self._on_finished,
+            on_attached=self._on_attached,
+        )
+        # In one session, as the services expect it of a link and its answers: a pair in the engine's sense.
+        paired = {"paired": True}
+        pump.attach(answers, Attach(self.name, Role.RECEIVER, ADDRESS, self.name, properties=paired))
+        pump.attach(requests, Attach(self.name, Role.SENDER, self.name, ADDRESS, properties=paired))
+
+    async def ask(self, key: str, request: Message) -> Message:
+        """Send a request with the id `key`, and return its answer."""
+        await self._settled.wait()
+        if self.error is not None:
+            raise self.error
+        answer = self._waiting[key] = _Answer()
+        try:
+            self._ask_for_answers()
+            receipt = await self._sender.submit(request)
+            receipt.when_settled(answer.on_settled)
+            return await answer.wait()
+        finally:
+            del self._waiting[key]
+
+    # the links call these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """The link for answers is attached."""
+        self._subscription = subscription
+
+    def on_next(self, item: Reply) -> None:
+        """Hand an answer to its request."""
+        self._asked -= 1
+        message, _ = item
+        answer = self._waiting.get(message.correlation_id)
+        if answer is not None:
+            answer.finish(message, None)
+        else:
+            self._ask_for_answers()  # nobody waits for it any more, and those who do have one less
+
+    def on_error(self, error: BaseException) -> None:
+        """No more answers."""
+        self._end(error)
+
+    def on_complete(self) -> None:
+        """No more answers, and no reason."""
+        self._end(LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer ended the link of {ADDRESS!r}"))
+
+    def _on_finished(self, error: BaseException | None) -> None:
+        self._sender.on_finished(error)
+        if error is None:
+            self.on_complete()
+        else:
+            self._end(error)
+
+    def _on_attached(self, _frame: Attach) -> None:
+        self._to_come -= 1
+        if not self._to_come and self.error is None:
+            self.was_open = True
+            self._settled.set()
+
+    def _end(self, error: BaseException) -> None:
+        if self.error is not None:
+            return
+        self.error = error
+        self._settled.set()
+        self._sender.complete()
+        self._subscription.cancel()
+        for answer in list(self._waiting.values()):
+            answer.finish(None, error)
+
+    def _ask_for_answers(self) -> None:
+        more = len(self._waiting) - self._asked
+        if more > 0:
+            self._asked += more
+            self._subscription.request(more)
+
+
+class _Answer:
+    """An answer that is waited for."""
+
+    def __init__(self) -> None:
+        self._came = trio.Event()
+        self._message: Message | None = None
+        self._error: BaseException | None = None
+
+    def finish(self, message: Message | None, error: BaseException | None) -> None:
+        """It has come, or will not."""
+        if not self._came.is_set():
+            self._message, self._error = message, error
+            self._came.set()
+
+    def on_settled(self, receipt: Receipt) -> None:
+        """The peer has taken the request, or not; what ended its link is told by that."""
+        if isinstance(receipt.error, DeliveryFailed):
+            self.finish(None, receipt.error)
+
+    async def wait(self) -> Message:
+        """Wait for it."""
+        await self._came.wait()
+        if self._message is not None:
+            return self._message
+        assert self._error is not None, "finished with one or the other"
+        raise self._error
