@@ -1,22 +1,18 @@
-"""The sending end of a link: a subscriber whose `on_next` is a transfer and whose demand is the link's credit.
+"""The sending end of a link: it subscribes to a local publisher, whose demand is the link's credit.
 
-Like the receiving end it acts in `work()`: what the local publisher sends inside a request gathers there and leaves as
-one run.
+Like the receiving end it acts in `work()`: what the local publisher sends inside a request gathers in `outgoing_items`
+and leaves as one run, by way of `outgoing_deliveries`, where it is known until its outcome has come. When to send and
+to ask, and how the stream ends, is said here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
-from rstreams._emission import draws_of
-from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED, checked_error, require_subscription
-from rstreams.abc import Hold, Publisher, Subscription, Suspendable
+from rstreams.abc import Publisher
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
@@ -26,21 +22,17 @@ from rstreams.errors import (
     condition_of,
     error_for,
 )
-from rstreams.message import ByteStream, Message
+from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
-from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
-from rstreams.protocol.outgoing_body import OutgoingBody, StreamedHead
-from rstreams.protocol.packer import MAX_PACK_BYTES, Packer, PackHold
-from rstreams.protocol.packing import agreed_items, offer, told_outcomes
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_items
+from rstreams.protocol.outgoing_items import OutgoingItems
+from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
-
-_FIRST_GUESS_BYTES = 16 * 1024
-"""The size assumed of an item before one has been seen; guards the first request against huge items."""
 
 _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended before the item's outcome was told")
 
@@ -61,11 +53,8 @@ class LinkSubscriber(Generic[T]):
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
     Attributes:
-        accepted: Items the receiver has accepted; at most once: items sent.
         outcome_unknown: Items sent and not settled when the link ended.
-        late: Outcomes that came for items no longer waited for.
         left: Whether it has ended by `leave`, before the publisher had.
-        resent: Items sent again after a loss.
         streams: Whether deliveries are to be handed over in parts: none ever come.
     """
 
@@ -101,43 +90,29 @@ class LinkSubscriber(Generic[T]):
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
         """
-        self.resent = 0
-        self.accepted = 0
         self.outcome_unknown = 0
-        self.late = 0
         self.left = False
         self.ledger = SenderLedger()
-        self._publisher = publisher
-        self._encode = encode
-        self._settled = settlement is Settlement.AT_MOST_ONCE
+        settled = settlement is Settlement.AT_MOST_ONCE
+        self._items = OutgoingItems(
+            publisher, self.ledger, encode=encode, settled=settled, open_body=open_body, wake=self._wake
+        )
+        self._deliveries = OutgoingDeliveries(
+            settled=settled,
+            resends=resends,
+            fail_on_refusal=fail_on_refusal,
+            linger_s=linger_s,
+            send=self._send,
+            stop=self._stop,
+            wake=self._wake,
+        )
+        self._settled = settled
         self._settle_before_detach = settle_before_detach
-        self._fail_on_refusal = fail_on_refusal
         self._expose_errors = expose_errors
         self._on_finished = on_finished
-        self._resends = resends and not self._settled
-        self._link: Link | None = None
-        self._subscription: Subscription = ENDED
-        self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
-        self._payloads: list[bytes] = []  # held, with their holds beside them
-        self._holds: list[Hold] = []
-        self._unsettled: dict[Hashable, Hold] = {}
-        self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
         self._pack_items = pack_items
-        self._packer = Packer(linger_s, keeps=self._resends)
-        self._open_body = open_body
-        self._bodies_held = 0  # how many of `_payloads` are the heads of streamed messages
-        self._body: OutgoingBody | None = None  # of the delivery that is being sent in parts
-        self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
-        self._started = False
-        self._next_tag = 0
-        self._item_bytes = _FIRST_GUESS_BYTES
-        self._completed = False  # the publisher has said its last: completion, or `_error`
-        self._error: BaseException | None = None
-        self._publisher_ended = False  # by its own word, or by our cancel
-        self._working = False
-        self._turn_over = False  # the publisher makes its items so slowly that others are to have their turn
+        self._link: Link | None = None
         self._drain = False
-        self._suspended = False
         self._goodbye = Detach()
         self._stopped = False  # ended by this side or by the receiver, and not by the publisher
         self._finished = False
@@ -169,18 +144,26 @@ class LinkSubscriber(Generic[T]):
     @property
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
-        return _items_of(self._unsettled.values())
+        return self._deliveries.unsettled_items
+
+    @property
+    def accepted(self) -> int:
+        """Items the receiver has accepted; at most once: items sent."""
+        return self._deliveries.accepted
+
+    @property
+    def late(self) -> int:
+        """Outcomes that came for items no longer waited for."""
+        return self._deliveries.late
+
+    @property
+    def resent(self) -> int:
+        """Items sent again after a loss."""
+        return self._deliveries.resent
 
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
-        if self._started or self._completed:  # attached again, or aborted before it was
-            self._wake()
-            return
-        self._started = True
-        try:
-            self._publisher.subscribe(self)
-        except Exception as error:  # a broken publisher must not take the connection down
-            self.on_error(error)
+        self._items.start()
 
     def abort(self) -> None:
         """End the stream from this side without waiting for outcomes: the publisher is cancelled."""
@@ -195,78 +178,24 @@ class LinkSubscriber(Generic[T]):
         Args:
             goodbye: What the detach says; None: that the stream is complete.
         """
-        if not self._completed:
-            self.left = self._completed = True
+        if not self._items.completed:
+            self.left = True
             self._goodbye = goodbye or self._goodbye
-            self._cancel_publisher()
+            self._items.close()
+            self._items.cancel()
             self._wake()
 
     @property
     def at_rest(self) -> bool:
         """Whether nothing is held here, and nothing sent waits for its outcome."""
-        return not self._payloads and not self._unsettled and self._body is None
-
-    # the publisher calls these
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        """Keep the subscription; a second one is cancelled (2.5)."""
-        require_subscription(subscription)
-        if self._subscription is not ENDED or self._completed or self._finished:
-            subscription.cancel()
-            return
-        self._subscription = subscription
-        self._draw = draws_of(subscription)
-        self._wake()
-
-    def on_next(self, item: T) -> None:
-        """Encode the item and keep it until `work` sends it."""
-        if self._completed:
-            self._subscription.hold().release()  # it crossed the cancel: the publisher has it back
-            return
-        hold = NO_HOLD if self._settled else self._subscription.hold()
-        try:
-            payload = self._encode_any(item)
-        except Exception as error:  # the caller's own encoder may raise anything
-            hold.fail(error)
-            self._cancel_publisher()
-            self.on_error(error)
-            return
-        self._payloads.append(payload)
-        self._holds.append(hold)
-        if not self._working:
-            self._wake()
-
-    def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
-        encode: Callable[[Any], bytes] = self._encode
-        if type(item) is not Message or self._open_body is None or not isinstance(item.body, ByteStream):
-            return encode(item)
-        head = encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
-        streamed = StreamedHead.of(head, self._open_body(item.body))
-        self._bodies_held += 1
-        return streamed
-
-    def on_error(self, error: BaseException) -> None:
-        """The publisher failed: a detach with the condition follows what it sent before."""
-        self._publisher_ended = True
-        if not self._completed:
-            self._completed = True
-            self._error = checked_error(error)
-            self._wake()
-
-    def on_complete(self) -> None:
-        """The publisher is through: a detach without error follows what it sent before."""
-        self._publisher_ended = True
-        if not self._completed:
-            self._completed = True
-            self._wake()
+        return not self._items.payloads and self._deliveries.at_rest
 
     # the link calls these
 
     def on_attach(self, frame: Attach) -> None:
         """The receiver's answer: the stream begins, unless it is a refusal."""
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
-        self._packer.most_items = self.ledger.pack
-        self._packer.most_bytes = min(frame.max_message_bytes or MAX_PACK_BYTES, MAX_PACK_BYTES)
+        self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
         if not frame.refuses and self._state is State.ATTACHED:
             self.start()
 
@@ -279,60 +208,7 @@ class LinkSubscriber(Generic[T]):
 
     def on_disposition(self, frame: Disposition) -> None:
         """Outcomes: each releases its item's hold."""
-        if self._resends:
-            for tag in frame.deliveries:
-                self._kept.pop(tag, None)
-        if self._streamed:
-            self._streamed_settled(frame.deliveries)
-        take = self._unsettled.pop
-        outcome = frame.outcome
-        accepted = outcome.kind == "accepted"
-        packs = self.ledger.pack > 1
-        if accepted and not packs:
-            self._accepted(list(map(take, frame.deliveries, repeat(None))))
-            return
-        for tag in frame.deliveries:
-            hold = take(tag, None)
-            if hold is None:
-                self.late += 1
-            elif packs and type(hold) is PackHold:
-                self._pack_settled(hold, outcome)
-            elif not accepted:
-                self._not_accepted(hold, outcome)
-            else:
-                self.accepted += 1
-                hold.done()
-
-    def _accepted(self, holds: list[Hold | None]) -> None:
-        """Release the holds of items that were accepted; None stands for one that is not waited for."""
-        missing, free = holds.count(None), holds.count(NO_HOLD)
-        self.late += missing
-        self.accepted += len(holds) - missing
-        if missing + free < len(holds):
-            for hold in holds:
-                if hold is not None:
-                    hold.done()
-
-    def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
-        """Forget what is settled; a receiver may settle a delivery before it has all of it, and wants no more then."""
-        self._streamed.difference_update(tags)
-        body = self._body
-        if body is not None and body.tag not in self._streamed and not self._settled:
-            self._body = None
-            body.cancel()
-            self._send(Transfer([body.tag], [b""], aborted=True))
-
-    def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
-        if outcome.kind == "accepted":
-            self.accepted += len(pack.holds)
-            pack.done()
-            return
-        for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
-            if told.kind == "accepted":
-                self.accepted += 1
-                hold.done()
-            else:
-                self._not_accepted(hold, told)
+        self._deliveries.settle(frame)
 
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
@@ -350,21 +226,16 @@ class LinkSubscriber(Generic[T]):
         """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
         if self._through and not self._settled:
             self._finish(None)  # only the answer to our detach was missing
-        elif frame.returns and not self._stopped and self._can_resend:
+        elif frame.returns and not self._stopped and self._deliveries.can_resend:
             self._take_back()
         else:
             self._finish(frame.error)
 
-    @property
-    def _can_resend(self) -> bool:
-        """Whether nothing is under way that is lost, or could be sent only once."""
-        return self._body is None and not self._streamed and (self._resends or not self._unsettled)
-
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
-        if self._working or self._state is not State.ATTACHED:
+        if self._items.attended or self._state is not State.ATTACHED:
             return
-        self._working = True
+        self._items.attended = True
         try:
             at_rest = self._send_transfers()
             if self._finished:
@@ -373,12 +244,12 @@ class LinkSubscriber(Generic[T]):
                 # What is still owed arrives later and takes the next credit first (law 3).
                 self._drain = False
                 self._send(Flow(0, drain=True))
-            if self._completed:
+            if self._items.completed:
                 self._send_detach()
             else:
-                self._follow_credit()
+                self._items.follow_credit(self._driver)
         finally:
-            self._working = False
+            self._items.attended = False
 
     # what work is made of
 
@@ -397,182 +268,52 @@ class LinkSubscriber(Generic[T]):
 
     def _send_transfers(self) -> bool:
         """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
-        driver, left = self._driver, SLICE
+        items, driver, left = self._items, self._driver, SLICE
         while True:
             sent = self._send_held(driver, left)
             left -= sent
-            if self._body is not None:
+            if self._deliveries.body is not None:
                 return False  # the driver wakes this end when there is room, and the body when there is more of it
             credit, room = driver.credit(), driver.room_bytes()
-            if credit <= 0 or (self._completed and not self._payloads):
+            if credit <= 0 or (items.completed and not items.payloads):
                 return True
             if room <= 0:
                 return False  # the driver wakes this end when there is room
-            if left <= 0 or self._turn_over:
-                self._turn_over = False
+            if left <= 0 or items.turn_over:
+                items.turn_over = False
                 driver.wake()
                 return False
-            items = 0
-            if not self._completed and self._subscription is not ENDED:  # it may come later than the credit
-                items = self.ledger.request(credit, min(left, max(1, room // self._item_bytes)))
-                if items:
-                    self._request(items)
-            if not self._turn_over and (not self._payloads or not (sent or items)):
+            asked = items.request(credit, left, room)
+            if not items.turn_over and (not items.payloads or not (sent or asked)):
                 return True
-
-    def _follow_credit(self) -> None:
-        """Suspend the publisher while it owes items for credit that has been taken back, if it lets itself be."""
-        withdrawn = self.ledger.owed > 0 and self._driver.credit() <= 0
-        if withdrawn is self._suspended:
-            return
-        self._suspended = withdrawn
-        if isinstance(self._subscription, Suspendable):
-            try:
-                if withdrawn:
-                    self._subscription.suspend()
-                else:
-                    self._subscription.resume()
-                    self._wake()  # for what it has sent at once
-            except Exception as error:  # what it sends at once may fail, and is no reason for the connection to die
-                self._cancel_publisher()
-                self.on_error(error)
-
-    def _request(self, items: int) -> None:
-        draw = self._draw
-        try:
-            if draw is None:
-                self._subscription.request(items)
-            else:
-                self._gather(draw(items), items)
-        except Exception as error:  # against 3.16, and no reason for the connection to die
-            self._cancel_publisher()
-            self.on_error(error)
-
-    def _gather(self, items: Sequence[T], requested: int) -> None:
-        """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
-        if self._stopped or self.left:
-            return  # by the publisher's own code: it has them back
-        payloads: list[bytes] = []
-        may_stream = self._open_body is not None and Message in set(map(type, items))
-        try:
-            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
-        except Exception as error:  # the caller's own encoder may raise anything
-            self._cancel_publisher()
-            self._completed = True
-            self._error = error  # it came before what the publisher has said behind it
-        self._payloads += payloads
-        self._holds += [NO_HOLD] * len(payloads)
-        if not self._completed and len(items) < requested:
-            self.ledger.take_request_back(requested - len(items))
-            self._turn_over = True
-
-    def _count_received(self) -> None:
-        """Tell the ledger what has gathered since it was last told: once a run, not once an item."""
-        ledger = self.ledger
-        ledger.receive(len(self._payloads) - ledger.held)
-        if ledger.owed < 0 and not self._completed:
-            self._stop(SpecViolation("1.1", "the publisher sent more items than were requested"))
 
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as much of what is held as credit allows; return how many items that was."""
         self._count_received()
-        if self._body is not None and not self._send_body(self._body, driver):
+        items, deliveries = self._items, self._deliveries
+        if deliveries.body is not None and not deliveries.send_body(deliveries.body, driver):
             return 0
         credit = max(driver.credit(), 0)
-        count = min(len(self._payloads), credit * self.ledger.pack, most)
-        if count and self._bodies_held:
-            count = self._before_body(count)
-            if count == 0:
-                return self._begin_body(driver)
-        return self._send_run(driver, count, credit) if count else 0
+        count = min(len(items.payloads), credit * self.ledger.pack, most)
+        if not count:
+            return 0
+        count = items.before_body(count)
+        if not count:
+            deliveries.begin_body(items, driver)
+            return 1
+        return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
 
-    def _send_run(self, driver: Driver, count: int, credit: int) -> int:
-        """Send the first `count` items held, packed if packs are agreed on; return how many items went out."""
-        packs: list[Sequence[bytes]] = []
-        if self.ledger.pack > 1:
-            packs = self._packer.divide(self._payloads, count, credit)
-            count = sum(map(len, packs))
-            more_may_come = count == len(self._payloads) and not self._completed and not self._drain
-            if more_may_come and self._packer.waits(packs[-1], driver.call_after, self._wake):
-                count -= len(packs.pop())
-            if count == 0:
-                return 0
-        payloads, self._payloads = self._payloads[:count], self._payloads[count:]
-        holds, self._holds = self._holds[:count], self._holds[count:]
-        self.ledger.send(count)
-        self._item_bytes = max(1, sum(map(len, payloads)) // count)
-        if packs:
-            payloads, holds = self._packer.pack(packs, holds)
-        tags = range(self._next_tag, self._next_tag + len(payloads))
-        self._next_tag += len(payloads)
-        if self._settled:
-            self.accepted += count
-        else:
-            self._unsettled.update(zip(tags, holds, strict=True))
-            if self._resends:  # a pack keeps its items itself
-                sent = zip(tags, payloads, holds, strict=True)
-                self._kept.update((tag, payload) for tag, payload, hold in sent if type(hold) is not PackHold)
-        self._send(Transfer(tags, payloads, self._settled))
-        return count
-
-    def _before_body(self, count: int) -> int:
-        """Return how many of the first `count` items held are before a streamed one, which goes by itself."""
-        is_head = (type(payload) is StreamedHead for payload in self._payloads[:count])
-        return next((at for at, found in enumerate(is_head) if found), count)
-
-    def _begin_body(self, driver: Driver) -> int:
-        head, hold, tag = self._payloads.pop(0), self._holds.pop(0), self._next_tag
-        assert isinstance(head, StreamedHead)
-        self._next_tag += 1
-        self._bodies_held -= 1
-        self.ledger.send(1)
-        if not self._settled:
-            self._unsettled[tag] = hold
-            self._streamed.add(tag)
-        self._send(Transfer([tag], [bytes(head)], self._settled, more=True))
-        self._body = OutgoingBody(tag, head.chunks, self._wake)
-        self._send_body(self._body, driver)
-        return 1
-
-    def _send_body(self, body: OutgoingBody, driver: Driver) -> bool:
-        """Send what there is of the body, as far as there is room; tell whether that was the last of it."""
-        while driver.room_bytes() > 0:
-            part = body.take()
-            if part is not None:
-                self._send(Transfer([body.tag], [part], self._settled, more=True))
-            elif body.error is not None:
-                self._body_failed(body, body.error)
-                return True
-            elif body.through:
-                self._body = None
-                self.accepted += self._settled
-                self._send(Transfer([body.tag], [b""], self._settled))
-                return True
-            else:
-                return False  # the body wakes this end
-        return False
-
-    def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
-        """Abort the delivery, and end the stream with the error; what is behind it is given back."""
-        self._abort_body(body).fail(error)
-        self._stop(error)
-        self._wake()
-
-    def _abort_body(self, body: OutgoingBody) -> Hold:
-        """Take back the delivery that is being sent, and return its hold."""
-        self._body = None
-        body.cancel()
-        self._streamed.discard(body.tag)
-        self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body lives as long as its link
-        return self._unsettled.pop(body.tag, NO_HOLD)
+    def _count_received(self) -> None:
+        if not self._items.count_received():
+            self._stop(SpecViolation("1.1", "the publisher sent more items than were requested"))
 
     def _send_detach(self) -> None:
         driver = self._driver
-        if self._payloads or self._body is not None or driver.queued():
+        if self._items.payloads or self._deliveries.body is not None or driver.queued():
             return
         if self._settle_before_detach and not self._through:
             return
-        error = self._error
+        error = self._items.error
         if error is None:
             self._send(self._goodbye)
         elif isinstance(error, DeliveryFailed):
@@ -589,70 +330,29 @@ class LinkSubscriber(Generic[T]):
     def _take_back(self) -> None:
         """Hold again what is unsettled, before what was never sent."""
         self._count_received()
-        payloads: list[bytes] = []
-        holds: list[Hold] = []
-        for tag, hold in self._unsettled.items():
-            if type(hold) is PackHold:
-                payloads += hold.items
-                holds += hold.holds
-            else:
-                payloads.append(self._kept[tag])
-                holds.append(hold)
-        self._payloads = payloads + self._payloads
-        self._holds = holds + self._holds
-        self.ledger.take_back(len(payloads))
-        self.resent += len(payloads)
-        self._kept.clear()
-        self._unsettled.clear()
+        self._items.put_back(*self._deliveries.take_back())
         self._drain = False
-        self._packer.reset()
 
     # how it ends
 
     @property
     def _through(self) -> bool:
         """Whether the publisher has said its last, and all of it is sent and settled."""
-        return self._completed and not self._payloads and not self._unsettled and self._body is None
-
-    def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
-        if outcome.kind == "released":
-            hold.release()
-        else:
-            hold.fail(outcome.as_error())
-        if self._fail_on_refusal:
-            self._stop(outcome.as_error(self.accepted))
-            self._wake()
+        return self._items.completed and self.at_rest
 
     def _stop(self, error: BaseException | None) -> None:
         """Take no more from the publisher, give back what was not sent, and end with `error`."""
         self._end_with(error)
-        self._count_received()
-        holds, self._holds = self._holds, []
-        self._payloads.clear()
-        self._bodies_held = 0
-        self.ledger.send(len(holds))
-        if self._body is not None:
-            holds = [self._abort_body(self._body), *holds]
-        self._cancel_publisher()  # first: what is given back must not come again
+        holds = self._items.take_holds()
+        if self._deliveries.body is not None:
+            holds = [self._deliveries.abort_body(self._deliveries.body), *holds]
+        self._items.cancel()  # first: what is given back must not come again
         for hold in holds:
             hold.release()
 
     def _end_with(self, error: BaseException | None) -> None:
-        self._completed = True
         self._stopped = True
-        if self._error is None:  # an item may be refused after the publisher has completed
-            self._error = error
-
-    def _cancel_publisher(self) -> None:
-        """Cancel the publisher, unless it has ended (2.4) or been cancelled."""
-        if self._publisher_ended:
-            return
-        self._publisher_ended = True
-        try:
-            self._subscription.cancel()
-        except Exception as error:  # against 3.15, and no reason for the connection to die
-            if self._error is None:
-                self._error = error
+        self._items.close(error)
 
     def _finish(self, error: BaseException | None, *, left: bool = False) -> None:
         """The link has ended: give back what was not settled, and say how it went.
@@ -666,27 +366,18 @@ class LinkSubscriber(Generic[T]):
             return
         self._finished = True
         self._end_with(error)
-        self._cancel_publisher()
-        if self._body is not None:
-            self._body.cancel()
-            self._body = None
-        unsettled, self._unsettled = self._unsettled, {}
-        self._kept.clear()
-        self._streamed.clear()
-        self.outcome_unknown = _items_of(unsettled.values())
-        for hold in unsettled.values():
+        self._items.cancel()
+        unsettled = self._deliveries.take_holds()
+        self.outcome_unknown = count_items(unsettled)
+        for hold in unsettled:
             if left:
                 hold.release()
             else:
                 hold.fail(error or _UNTOLD)  # somebody may have worked on it
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
-        failed = self._error
+        failed = self._items.error
         if unsettled and isinstance(failed, RStreamsError):
             # What ends a connection is told to each of its links; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
-
-
-def _items_of(holds: Iterable[Hold]) -> int:
-    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds)

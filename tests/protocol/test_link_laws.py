@@ -329,10 +329,10 @@ class LinkLaws(RuleBasedStateMachine):
         sender, ledger = self.sender, self.sender.ledger
         # Withdrawn while it was being given back, the credit is below none (2.6.7 counts it so): as good as none.
         assert self.sending.credit() >= 0 or self.receiver._silent
-        assert len(sender._payloads) == len(sender._holds)
+        assert len(sender._items.payloads) == len(sender._items.holds)
         assert ledger.owed + ledger.held <= self.receiver.ledger.window, "never more than was once granted"
-        if not sender._completed:
-            told = len(sender._payloads) - ledger.held  # what the ledger will be told with the next run
+        if not sender._items.completed:
+            told = len(sender._items.payloads) - ledger.held  # what the ledger will be told with the next run
             assert ledger.owed - told == self.source.outstanding
 
     @invariant()
@@ -387,8 +387,8 @@ class LinkLaws(RuleBasedStateMachine):
         assert (ledger.buffered, ledger.unsettled) == (0, 0)
         assert credit == self.sending.credit()
         assert credit > ledger.window // 2 or credit == min(ledger.demand, ledger.window)
-        if credit and not self.sender._completed:
-            assert not self.sender._payloads
+        if credit and not self.sender._items.completed:
+            assert not self.sender._items.payloads
             assert self.source.outstanding > 0
             assert not self.source.suspended
 
@@ -399,7 +399,7 @@ class LinkLaws(RuleBasedStateMachine):
         assert self.source.cancelled or self.source_ended or not self.source.subscriptions
         assert (self.receiver.ledger.buffered, self.receiver.ledger.unsettled) == (0, 0)
         assert not self.receiver._items.buffer
-        assert not self.sender._payloads
+        assert not self.sender._items.payloads
         assert not self.sender.unsettled
 
     def law_5_every_item_is_accounted_for(self) -> None:

@@ -67,7 +67,7 @@ def test_credit_that_comes_before_the_publishers_subscription_is_asked_for_when_
 def test_a_second_subscription_is_cancelled() -> None:
     played = PlayedSender()
     second = ManualPublisher[int]()
-    second.subscribe(played.end)
+    second.subscribe(played.end._items)
     assert second.cancelled
     assert not played.source.cancelled
 

@@ -1,0 +1,299 @@
+"""The deliveries a link sends: made of items, sent whole, packed or in parts, and known until their outcome has come.
+
+Theory of operation. A run of items becomes one frame of as many deliveries, or of fewer if both ends have agreed on
+packs. A message whose body is streamed is one delivery by itself, sent in parts as the body comes; nothing is sent
+between its parts. Each delivery has a tag, by which its hold is found when its outcome comes. One that is sent settled
+counts as accepted as it goes.
+
+A lost link may be replaced, and what is unsettled be sent again; so its messages are kept until then, by the pack's
+hold if they are packed, and beside it otherwise. What was sent in parts is not kept: it can be sent only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold
+from rstreams.protocol.delivery import Outcome
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Disposition, Transfer
+from rstreams.protocol.outgoing_body import OutgoingBody
+from rstreams.protocol.outgoing_items import OutgoingItems
+from rstreams.protocol.packer import MAX_PACK_BYTES, Packer, PackHold
+from rstreams.protocol.packing import told_outcomes
+
+
+class OutgoingDeliveries:
+    """What a `LinkSubscriber` has sent; see the module's text.
+
+    Context: As `LinkSubscriber`.
+    Spec: AMQP 1.0 sections 2.6.12 and 2.6.14.
+
+    Attributes:
+        accepted: Items the receiver has accepted; if they are sent settled: items sent.
+        late: Outcomes that came for items no longer waited for.
+        resent: Items to be sent again after a loss.
+        unsettled: The hold of each delivery whose outcome has not come.
+        body: The body of the delivery that is being sent in parts.
+    """
+
+    __slots__ = (
+        "_fail_on_refusal",
+        "_kept",
+        "_next_tag",
+        "_packer",
+        "_resends",
+        "_send",
+        "_settled",
+        "_stop",
+        "_streamed",
+        "_wake",
+        "accepted",
+        "body",
+        "late",
+        "resent",
+        "unsettled",
+    )
+
+    def __init__(
+        self,
+        *,
+        settled: bool,
+        resends: bool,
+        fail_on_refusal: bool,
+        linger_s: float,
+        send: Callable[[Transfer], None],
+        stop: Callable[[BaseException], None],
+        wake: Callable[[], None],
+    ) -> None:
+        """Have sent none.
+
+        Args:
+            settled: Whether they are sent settled.
+            resends: Whether to keep what is sent until it is settled.
+            fail_on_refusal: Whether an item that is not accepted ends the stream.
+            linger_s: How long a pack may wait for more items, in seconds.
+            send: Sends a frame.
+            stop: Ends the stream with an error; what was not sent is given back.
+            wake: Has the link work soon.
+        """
+        self.accepted = 0
+        self.late = 0
+        self.resent = 0
+        self.unsettled: dict[Hashable, Hold] = {}
+        self.body: OutgoingBody | None = None
+        self._settled = settled
+        self._resends = resends and not settled
+        self._fail_on_refusal = fail_on_refusal
+        self._packer = Packer(linger_s, keeps=self._resends)
+        self._send = send
+        self._stop = stop
+        self._wake = wake
+        self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
+        self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
+        self._next_tag = 0
+
+    def agree(self, pack_items: int, max_message_bytes: int) -> None:
+        """Send what the receiver takes: so many items in a pack, and messages of so many bytes; 0 for any number."""
+        self._packer.most_items = pack_items
+        self._packer.most_bytes = min(max_message_bytes or MAX_PACK_BYTES, MAX_PACK_BYTES)
+
+    @property
+    def unsettled_items(self) -> int:
+        """How many items the unsettled deliveries have."""
+        return count_items(self.unsettled.values())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all that was begun is sent and settled."""
+        return not self.unsettled and self.body is None
+
+    @property
+    def can_resend(self) -> bool:
+        """Whether nothing is under way that is lost, or could be sent only once."""
+        return self.body is None and not self._streamed and (self._resends or not self.unsettled)
+
+    # how they are sent
+
+    def send_run(self, items: OutgoingItems[Any], count: int, driver: Driver, credit: int, *, hurries: bool) -> int:
+        """Send the first `count` items held, packed if packs are agreed on; return how many items went out.
+
+        Args:
+            items: What is held; none of those to be sent is streamed.
+            count: At least one.
+            driver: Of the link.
+            credit: The most deliveries that may be sent.
+            hurries: Whether the last pack does not wait for more items.
+        """
+        packer = self._packer
+        packs: list[Sequence[bytes]] = []
+        if packer.most_items > 1:
+            packs = packer.divide(items.payloads, count, credit)
+            count = sum(map(len, packs))
+            more_may_come = count == len(items.payloads) and not items.completed and not hurries
+            if more_may_come and packer.waits(packs[-1], driver.call_after, self._wake):
+                count -= len(packs.pop())
+            if count == 0:
+                return 0
+        payloads, holds = items.take(count)
+        if packs:
+            payloads, holds = packer.pack(packs, holds)
+        tags = range(self._next_tag, self._next_tag + len(payloads))
+        self._next_tag += len(payloads)
+        if self._settled:
+            self.accepted += count
+        else:
+            self.unsettled.update(zip(tags, holds, strict=True))
+            if self._resends:  # a pack keeps its items itself
+                sent = zip(tags, payloads, holds, strict=True)
+                self._kept.update((tag, payload) for tag, payload, hold in sent if type(hold) is not PackHold)
+        self._send(Transfer(tags, payloads, self._settled))
+        return count
+
+    def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
+        """Begin the first item held, which is streamed."""
+        (head, hold), tag = items.take_head(), self._next_tag
+        self._next_tag += 1
+        if not self._settled:
+            self.unsettled[tag] = hold
+            self._streamed.add(tag)
+        self._send(Transfer([tag], [bytes(head)], self._settled, more=True))
+        self.body = OutgoingBody(tag, head.chunks, self._wake)
+        self.send_body(self.body, driver)
+
+    def send_body(self, body: OutgoingBody, driver: Driver) -> bool:
+        """Send what there is of the body, as far as there is room; tell whether that was the last of it."""
+        while driver.room_bytes() > 0:
+            part = body.take()
+            if part is not None:
+                self._send(Transfer([body.tag], [part], self._settled, more=True))
+            elif body.error is not None:
+                self._body_failed(body, body.error)
+                return True
+            elif body.through:
+                self.body = None
+                self.accepted += self._settled
+                self._send(Transfer([body.tag], [b""], self._settled))
+                return True
+            else:
+                return False  # the body wakes this end
+        return False
+
+    def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
+        """Abort the delivery, and end the stream with the error; what is behind it is given back."""
+        self.abort_body(body).fail(error)
+        self._stop(error)
+        self._wake()
+
+    def abort_body(self, body: OutgoingBody) -> Hold:
+        """Take back the delivery that is being sent, and return its hold."""
+        self.body = None
+        body.cancel()
+        self._streamed.discard(body.tag)
+        self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body lives as long as its link
+        return self.unsettled.pop(body.tag, NO_HOLD)
+
+    # how they are settled
+
+    def settle(self, frame: Disposition) -> None:
+        """Let go of the holds of deliveries whose outcome has come."""
+        if self._resends:
+            for tag in frame.deliveries:
+                self._kept.pop(tag, None)
+        if self._streamed:
+            self._streamed_settled(frame.deliveries)
+        take = self.unsettled.pop
+        outcome = frame.outcome
+        accepted = outcome.kind == "accepted"
+        packs = self._packer.most_items > 1
+        if accepted and not packs:
+            self._accepted(list(map(take, frame.deliveries, repeat(None))))
+            return
+        for tag in frame.deliveries:
+            hold = take(tag, None)
+            if hold is None:
+                self.late += 1
+            elif packs and type(hold) is PackHold:
+                self._pack_settled(hold, outcome)
+            elif not accepted:
+                self._not_accepted(hold, outcome)
+            else:
+                self.accepted += 1
+                hold.done()
+
+    def _accepted(self, holds: list[Hold | None]) -> None:
+        """Release the holds of items that were accepted; None stands for one that is not waited for."""
+        missing, free = holds.count(None), holds.count(NO_HOLD)
+        self.late += missing
+        self.accepted += len(holds) - missing
+        if missing + free < len(holds):
+            for hold in holds:
+                if hold is not None:
+                    hold.done()
+
+    def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
+        """Forget what is settled; a receiver may settle a delivery before it has all of it, and wants no more then."""
+        self._streamed.difference_update(tags)
+        body = self.body
+        if body is not None and body.tag not in self._streamed and not self._settled:
+            self.body = None
+            body.cancel()
+            self._send(Transfer([body.tag], [b""], aborted=True))
+
+    def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
+        if outcome.kind == "accepted":
+            self.accepted += len(pack.holds)
+            pack.done()
+            return
+        for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
+            if told.kind == "accepted":
+                self.accepted += 1
+                hold.done()
+            else:
+                self._not_accepted(hold, told)
+
+    def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
+        if outcome.kind == "released":
+            hold.release()
+        else:
+            hold.fail(outcome.as_error())
+        if self._fail_on_refusal:
+            self._stop(outcome.as_error(self.accepted))
+            self._wake()
+
+    # how they are lost
+
+    def take_back(self) -> tuple[list[bytes], list[Hold]]:
+        """Take back what is unsettled, to be sent again on another link: the items, in the order they were sent."""
+        payloads: list[bytes] = []
+        holds: list[Hold] = []
+        for tag, hold in self.unsettled.items():
+            if type(hold) is PackHold:
+                payloads += hold.items
+                holds += hold.holds
+            else:
+                payloads.append(self._kept[tag])
+                holds.append(hold)
+        self.resent += len(payloads)
+        self._kept.clear()
+        self.unsettled.clear()
+        self._packer.reset()
+        return payloads, holds
+
+    def take_holds(self) -> list[Hold]:
+        """Forget what is unsettled, and the body under way; return the holds."""
+        if self.body is not None:
+            self.body.cancel()
+            self.body = None
+        unsettled, self.unsettled = self.unsettled, {}
+        self._kept.clear()
+        self._streamed.clear()
+        return list(unsettled.values())
+
+
+def count_items(holds: Iterable[Hold]) -> int:
+    """Return of how many items these are the holds; a pack's is that of several."""
+    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds)

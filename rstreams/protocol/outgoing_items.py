@@ -1,0 +1,297 @@
+"""The items a local publisher has sent and its link has not: asked for as credit allows, encoded, and kept until then.
+
+Theory of operation. Items gather here while the publisher is asked, and leave as one run: `request` asks for as many as
+there are credit and room for, and what comes of it is encoded at once and held until the link takes it. The ledger is
+told of what has gathered once a run, and not once an item.
+
+An end can come from either side. The publisher says its last (`completed`) by completion or an error, and what it sent
+before goes out first. This side ends (`closed`, which is also `completed`) when it wants no more; what the publisher
+sends then, or has drawn meanwhile, it has back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from rstreams._emission import draws_of
+from rstreams._holds import NO_HOLD
+from rstreams._subscription import ENDED, checked_error, require_subscription
+from rstreams.abc import Hold, Publisher, Subscription, Suspendable
+from rstreams.message import ByteStream, Message
+from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.outgoing_body import StreamedHead
+
+T = TypeVar("T")
+
+_FIRST_GUESS_BYTES = 16 * 1024
+"""The size assumed of an item before one has been seen; guards the first request against huge items."""
+
+
+class OutgoingItems(Generic[T]):
+    """What a `LinkSubscriber` has of its publisher, to which it is the subscriber; see the module's text.
+
+    Context: As `LinkSubscriber`.
+    Spec: Reactive Streams chapter 2.
+
+    Attributes:
+        payloads: The encoded items held, in their order.
+        holds: The hold of each.
+        completed: Whether nothing more is expected of the publisher.
+        closed: Whether that is because this side takes no more.
+        error: What the stream failed with.
+        publisher_ended: Whether the publisher has ended, by its own word or by `cancel`.
+        attended: Whether the link is at work, and sees what comes without being woken.
+        turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
+    """
+
+    __slots__ = (
+        "_bodies",
+        "_draw",
+        "_encode",
+        "_item_bytes",
+        "_ledger",
+        "_open_body",
+        "_publisher",
+        "_settled",
+        "_started",
+        "_subscription",
+        "_suspended",
+        "_wake",
+        "attended",
+        "closed",
+        "completed",
+        "error",
+        "holds",
+        "payloads",
+        "publisher_ended",
+        "turn_over",
+    )
+
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        ledger: SenderLedger,
+        *,
+        encode: Callable[[T], bytes],
+        settled: bool,
+        open_body: Callable[[ByteStream], Publisher[Any]] | None,
+        wake: Callable[[], None],
+    ) -> None:
+        """Have none.
+
+        Args:
+            publisher: Whose items they are.
+            ledger: Counts what is owed and held.
+            encode: Makes an encoded message of an item.
+            settled: Whether they are sent settled: no hold is taken then.
+            open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
+            wake: Has the link work soon.
+        """
+        self.payloads: list[bytes] = []
+        self.holds: list[Hold] = []
+        self.completed = False
+        self.closed = False
+        self.error: BaseException | None = None
+        self.publisher_ended = False
+        self.attended = False
+        self.turn_over = False
+        self._publisher = publisher
+        self._ledger = ledger
+        self._encode = encode
+        self._settled = settled
+        self._open_body = open_body
+        self._wake = wake
+        self._started = False
+        self._subscription: Subscription = ENDED
+        self._suspended = False
+        self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
+        self._bodies = 0  # how many of `payloads` are the heads of streamed messages
+        self._item_bytes = _FIRST_GUESS_BYTES
+
+    def start(self) -> None:
+        """Subscribe to the publisher, the first time."""
+        if self._started or self.completed:  # attached again, or aborted before it was
+            self._wake()
+            return
+        self._started = True
+        try:
+            self._publisher.subscribe(self)
+        except Exception as error:  # a broken publisher must not take the connection down
+            self.on_error(error)
+
+    # the publisher calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Keep the subscription; a second one is cancelled (2.5)."""
+        require_subscription(subscription)
+        if self._subscription is not ENDED or self.completed:
+            subscription.cancel()
+            return
+        self._subscription = subscription
+        self._draw = draws_of(subscription)
+        self._wake()
+
+    def on_next(self, item: T) -> None:
+        """Encode the item and keep it until the link sends it."""
+        if self.completed:
+            self._subscription.hold().release()  # it crossed the cancel: the publisher has it back
+            return
+        hold = NO_HOLD if self._settled else self._subscription.hold()
+        try:
+            payload = self._encode_any(item)
+        except Exception as error:  # the caller's own encoder may raise anything
+            hold.fail(error)
+            self._fail(error)
+            return
+        self.payloads.append(payload)
+        self.holds.append(hold)
+        if not self.attended:
+            self._wake()
+
+    def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
+        encode: Callable[[Any], bytes] = self._encode
+        if type(item) is not Message or self._open_body is None or not isinstance(item.body, ByteStream):
+            return encode(item)
+        head = encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
+        streamed = StreamedHead.of(head, self._open_body(item.body))
+        self._bodies += 1
+        return streamed
+
+    def on_error(self, error: BaseException) -> None:
+        """The publisher failed: a detach with the condition follows what it sent before."""
+        self.publisher_ended = True
+        if not self.completed:
+            self.completed = True
+            self.error = checked_error(error)
+            self._wake()
+
+    def on_complete(self) -> None:
+        """The publisher is through: a detach without error follows what it sent before."""
+        self.publisher_ended = True
+        if not self.completed:
+            self.completed = True
+            self._wake()
+
+    # the link calls these, to get items
+
+    def request(self, credit: int, most: int, room_bytes: int) -> int:
+        """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""
+        if self.completed or self._subscription is ENDED:  # it may come later than the credit
+            return 0
+        items = self._ledger.request(credit, min(most, max(1, room_bytes // self._item_bytes)))
+        if items:
+            draw = self._draw
+            try:
+                if draw is None:
+                    self._subscription.request(items)
+                else:
+                    self._gather(draw(items), items)
+            except Exception as error:  # against 3.16, and no reason for the connection to die
+                self._fail(error)
+        return items
+
+    def _gather(self, items: Sequence[T], requested: int) -> None:
+        """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
+        if self.closed:
+            return  # by the publisher's own code: it has them back
+        payloads: list[bytes] = []
+        may_stream = self._open_body is not None and Message in set(map(type, items))
+        try:
+            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
+        except Exception as error:  # the caller's own encoder may raise anything
+            self.cancel()
+            self.completed = True
+            self.error = error  # it came before what the publisher has said behind it
+        self.payloads += payloads
+        self.holds += [NO_HOLD] * len(payloads)
+        if not self.completed and len(items) < requested:
+            self._ledger.take_request_back(requested - len(items))
+            self.turn_over = True
+
+    def follow_credit(self, driver: Driver) -> None:
+        """Suspend the publisher while it owes items for credit that has been taken back, if it lets itself be."""
+        withdrawn = self._ledger.owed > 0 and driver.credit() <= 0
+        if withdrawn is self._suspended:
+            return
+        self._suspended = withdrawn
+        if isinstance(self._subscription, Suspendable):
+            try:
+                if withdrawn:
+                    self._subscription.suspend()
+                else:
+                    self._subscription.resume()
+                    self._wake()  # for what it has sent at once
+            except Exception as error:  # what it sends at once may fail, and is no reason for the connection to die
+                self._fail(error)
+
+    def count_received(self) -> bool:
+        """Tell the ledger what has gathered since it was last told; return whether no more came than was asked for."""
+        ledger = self._ledger
+        ledger.receive(len(self.payloads) - ledger.held)
+        return ledger.owed >= 0 or self.completed
+
+    # the link calls these, to send them
+
+    def before_body(self, count: int) -> int:
+        """Return how many of the first `count` items held are before a streamed one, which goes by itself."""
+        if not self._bodies:
+            return count
+        is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
+        return next((at for at, found in enumerate(is_head) if found), count)
+
+    def take(self, count: int) -> tuple[list[bytes], list[Hold]]:
+        """Take the first `count` items held, none of which is streamed, and their holds: they are sent."""
+        payloads, self.payloads = self.payloads[:count], self.payloads[count:]
+        holds, self.holds = self.holds[:count], self.holds[count:]
+        self._ledger.send(count)
+        self._item_bytes = max(1, sum(map(len, payloads)) // count)
+        return payloads, holds
+
+    def take_head(self) -> tuple[StreamedHead, Hold]:
+        """Take the first item held, which is the head of a streamed one, and its hold."""
+        head, hold = self.payloads.pop(0), self.holds.pop(0)
+        assert isinstance(head, StreamedHead)
+        self._bodies -= 1
+        self._ledger.send(1)
+        return head, hold
+
+    def put_back(self, payloads: list[bytes], holds: list[Hold]) -> None:
+        """Hold again what was sent on a link that is lost, before what was never sent."""
+        self.payloads = payloads + self.payloads
+        self.holds = holds + self.holds
+        self._ledger.take_back(len(payloads))
+
+    # how it ends
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Take no more from the publisher, because of `error` if there is one; `cancel` is to follow."""
+        self.completed = self.closed = True
+        if self.error is None:  # an item may be refused after the publisher has completed
+            self.error = error
+
+    def take_holds(self) -> list[Hold]:
+        """Forget what is held, and return the holds of it."""
+        self.count_received()
+        holds, self.holds = self.holds, []
+        self.payloads.clear()
+        self._bodies = 0
+        self._ledger.send(len(holds))
+        return holds
+
+    def cancel(self) -> None:
+        """Cancel the publisher, unless it has ended (2.4) or been cancelled."""
+        if self.publisher_ended:
+            return
+        self.publisher_ended = True
+        try:
+            self._subscription.cancel()
+        except Exception as error:  # against 3.15, and no reason for the connection to die
+            if self.error is None:
+                self.error = error
+
+    def _fail(self, error: BaseException) -> None:
+        self.cancel()
+        self.on_error(error)
