@@ -64,12 +64,14 @@ class Seen:
             del highest[next(iter(highest))]
         highest[producer] = sequence if before is None else max(before, sequence)
 
-    def sends_as(self, producer: str, link: DropSeen) -> None:
-        """Note which link sends as a producer; one that did so before gives way."""
-        before = self._links.get(producer)
+    def sends_as(self, producer: str, link: DropSeen, before: str) -> None:
+        """Note that a link sends as a producer, and no more as the one `before`; another link that did gives way."""
+        if self._links.get(before) is link:
+            del self._links[before]
+        other = self._links.get(producer)
         self._links[producer] = link
-        if before is not None and before is not link:
-            before.give_way(producer)
+        if other is not None:
+            other.give_way(producer)
 
 
 class DropSeen(Stage[bytes, bytes]):
@@ -93,8 +95,8 @@ class DropSeen(Stage[bytes, bytes]):
         stamp = read_stamp(item)
         if stamp is not None:
             if stamp[0] != self._producer_id:
-                self._producer_id = stamp[0]
-                self._seen.sends_as(stamp[0], self)
+                before, self._producer_id = self._producer_id, stamp[0]
+                self._seen.sends_as(stamp[0], self, before)
             if self._seen.has(stamp):
                 self._seen.duplicates += 1
                 self._upstream.request(1)

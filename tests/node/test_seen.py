@@ -185,5 +185,17 @@ def test_a_producer_that_sends_over_another_link_ends_the_older_one() -> None:
     assert older.cancelled
     assert not newer.cancelled
     assert queue.statistics().producers == 1
-    newer.next(Stamper("q").stamp(b"\x00Su\xa0\x000"))
-    assert not newer.cancelled
+
+
+def test_a_link_that_sends_as_one_producer_after_another_is_remembered_as_the_last() -> None:
+    queue = Queue("work", capacity=1000)
+    source, other = ManualPublisher[bytes](), ManualPublisher[bytes]()
+    for each in (source, other):
+        each.subscribe(queue.producer(once=True))
+    for number in range(100):
+        source.next(Stamper(f"p{number}").stamp(b"\x00Su\xa0\x000"))
+    assert len(queue.seen._links) == 1
+    other.next(Stamper("p98").stamp(b"\x00Su\xa0\x000"))
+    assert not source.cancelled
+    other.next(Stamper("p99").stamp(b"\x00Su\xa0\x000"))
+    assert source.cancelled
