@@ -11,6 +11,7 @@ from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError
+from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.once import OnceStage
@@ -108,7 +109,7 @@ class LinkPublisher(Watched, Generic[T]):
             window_bytes=options.window_bytes,
             renews_at_zero=dialect.renews_at_zero,
             answers_drain=dialect.answers_drain,
-            label=f"link {options.address!r}",
+            label=label_of(options.address, dialect),
         )
         if once is not None:
             once.link = end
@@ -127,6 +128,11 @@ class LinkPublisher(Watched, Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
+
+
+def label_of(address: str, dialect: Dialect) -> str:
+    """Return what messages call a link from `address`; whose peer it is where that is what they are about."""
+    return f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
 
 
 def log_raised(address: str, error: BaseException) -> None:

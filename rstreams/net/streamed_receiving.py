@@ -14,7 +14,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError
 from rstreams.message import ByteStream, Message, decode_message
 from rstreams.net.links import Links
-from rstreams.net.receiving import log_raised
+from rstreams.net.receiving import label_of, log_raised
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.incoming_body import IncomingBody
@@ -109,7 +109,7 @@ class StreamedPublisher(Watched):
             on_failure=options.on_failure,
             renews_at_zero=dialect.renews_at_zero,
             answers_drain=dialect.answers_drain,
-            label=f"link {options.address!r}",
+            label=label_of(options.address, dialect),
         )
         self._begins(end)
         frame = Attach(

@@ -16,6 +16,7 @@ from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
     Condition,
+    ConfigError,
     LinkDetached,
     ProtocolError,
     RemoteProtocolError,
@@ -206,8 +207,12 @@ class LinkSubscription(Generic[T]):
         Credit: All the grant rule allows is granted first, unless the subscription is suspended. What the sender gives
             back returns to unmet demand, and is granted again after `on_drained`. Fewer items than were asked for and
             had room say that the sender had no more.
+        Errors: `ConfigError` if the sender answers no drain.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
+        if not self._answers_drain:
+            msg = f"drain() of {self.label}: this peer answers no drain, and must not be asked for one"
+            raise ConfigError(msg)
         if not self._silent:
             self._on_drained.append(on_drained)
             self._wake()

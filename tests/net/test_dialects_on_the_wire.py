@@ -104,6 +104,10 @@ async def test_a_peer_that_answers_no_drain_is_not_drained() -> None:
         speaking(connection, "rabbitmq310").stream("a", window=8).subscribe(probe)
         await until(lambda: probe.subscription)
         assert isinstance(probe.subscription, LinkSubscription)
+        with pytest.raises(
+            ConfigError, match=r"^drain\(\) of link 'a' \(dialect 'rabbitmq310'\): this peer answers no"
+        ):
+            probe.subscription.drain(lambda: None)
         probe.subscription.suspend()
         suspended.set()
         await resumed.wait()

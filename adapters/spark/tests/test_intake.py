@@ -13,7 +13,7 @@ from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake, decode
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
-from rstreams.errors import ConnectionLost, DeliveryFailed, LinkDetached, RemoteProtocolError
+from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RemoteProtocolError
 from rstreams.message import Message
 from rstreams.testing.probes import ManualPublisher
 
@@ -272,6 +272,20 @@ async def test_available_now_reads_what_is_queued_in_batches_and_then_nothing(
     queue.messages.append(b"late")
     assert await intake.collect_queued(0, 3) == []
     assert trio.current_time() == 0.0
+
+
+async def test_available_now_over_a_broker_that_answers_no_drain_fails_and_says_so() -> None:
+    link, intake = linked(3)
+
+    def refuse() -> None:
+        msg = "drain() of link 'work' (dialect 'rabbitmq310'): this peer answers no drain"
+        raise ConfigError(msg)
+
+    link.on_drain = refuse
+    with pytest.raises(
+        SourceFailed, match=r"^trigger availableNow .* use another trigger here: drain\(\) of link 'work'"
+    ):
+        await intake.collect_queued(0, 3)
 
 
 async def test_available_now_goes_on_where_a_link_granted_less_than_was_asked_for(

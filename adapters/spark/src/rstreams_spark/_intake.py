@@ -26,7 +26,7 @@ from typing import Final, Protocol
 import trio
 
 from rstreams.abc import Hold, Subscription
-from rstreams.errors import Condition, DeliveryFailed, RemoteProtocolError
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.message import Message, decode_message
 from rstreams_spark._schema import Row
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -228,7 +228,11 @@ class Intake:
             self._drained = True
             self._news.set()
 
-        subscription.drain(on_drained)
+        try:
+            subscription.drain(on_drained)
+        except ConfigError as error:
+            msg = f"trigger availableNow reads what is queued by a drain; use another trigger here: {error}"
+            raise SourceFailed(msg) from None
         while not (self._drained or self._over):
             before = self._received
             with trio.move_on_after(ANSWER_WAIT_S):
