@@ -46,7 +46,7 @@ proton_broker() { # the example broker of the engine's own project, in C
     }
 }
 
-elsewhere() { # VARIABLE: a broker that no registry here has; the tests run against one that is running already
+elsewhere() { # VARIABLE: a peer that no registry here has; the tests run against one that is running already
     [[ -n ${!1:-} ]] || { echo "no registry here has it; name one that runs with $1=amqp://user:password@host:port"; return 1; }
 }
 
@@ -64,3 +64,4 @@ have rabbitmq-4.3 debian forky rabbitmq-server
 have proton-broker proton_broker
 have activemq activemq
 have artemis elsewhere RSTREAMS_INTEROP_ARTEMIS
+have router elsewhere RSTREAMS_INTEROP_ROUTER
