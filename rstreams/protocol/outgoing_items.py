@@ -39,6 +39,7 @@ class OutgoingItems(Generic[T]):
     Attributes:
         payloads: The encoded items held, in their order.
         holds: The hold of each.
+        doubtful: How many of them, the first ones, were sent over a link that was lost.
         completed: Whether nothing more is expected of the publisher.
         closed: Whether that is because this side takes no more.
         error: What the stream failed with.
@@ -63,6 +64,7 @@ class OutgoingItems(Generic[T]):
         "attended",
         "closed",
         "completed",
+        "doubtful",
         "error",
         "holds",
         "payloads",
@@ -92,6 +94,7 @@ class OutgoingItems(Generic[T]):
         """
         self.payloads: list[bytes] = []
         self.holds: list[Hold] = []
+        self.doubtful = 0
         self.completed = False
         self.closed = False
         self.error: BaseException | None = None
@@ -246,6 +249,7 @@ class OutgoingItems(Generic[T]):
         """Take the first `count` items held, none of which is streamed, and their holds: they are sent."""
         payloads, self.payloads = self.payloads[:count], self.payloads[count:]
         holds, self.holds = self.holds[:count], self.holds[count:]
+        self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
         self._item_bytes = max(1, sum(map(len, payloads)) // count)
         return payloads, holds
@@ -262,6 +266,7 @@ class OutgoingItems(Generic[T]):
         """Hold again what was sent on a link that is lost, before what was never sent."""
         self.payloads = payloads + self.payloads
         self.holds = holds + self.holds
+        self.doubtful += len(holds)
         self._ledger.take_back(len(payloads))
 
     # how it ends
@@ -272,14 +277,16 @@ class OutgoingItems(Generic[T]):
         if self.error is None:  # an item may be refused after the publisher has completed
             self.error = error
 
-    def take_holds(self) -> list[Hold]:
-        """Forget what is held, and return the holds of it."""
+    def take_holds(self) -> tuple[list[Hold], list[Hold]]:
+        """Forget what is held, and return the holds of what is doubtful, and those of what was never sent."""
         self.count_received()
-        holds, self.holds = self.holds, []
+        doubtful, holds = self.holds[: self.doubtful], self.holds[self.doubtful :]
+        self.holds = []
+        self.doubtful = 0
         self.payloads.clear()
         self._bodies = 0
-        self._ledger.send(len(holds))
-        return holds
+        self._ledger.send(len(doubtful) + len(holds))
+        return doubtful, holds
 
     def cancel(self) -> None:
         """Cancel the publisher, unless it has ended (2.4) or been cancelled."""

@@ -144,7 +144,7 @@ class LinkSubscriber(Generic[T]):
     @property
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
-        return self._deliveries.unsettled_items
+        return self._deliveries.unsettled_items + self._items.doubtful
 
     @property
     def accepted(self) -> int:
@@ -343,10 +343,14 @@ class LinkSubscriber(Generic[T]):
     def _stop(self, error: BaseException | None) -> None:
         """Take no more from the publisher, give back what was not sent, and end with `error`."""
         self._end_with(error)
-        holds = self._items.take_holds()
+        doubtful, holds = self._items.take_holds()
+        self.outcome_unknown += len(doubtful)
+        lost = error if self._finished and error is not None else _UNTOLD
         if self._deliveries.body is not None:
             holds = [self._deliveries.abort_body(self._deliveries.body), *holds]
         self._items.cancel()  # first: what is given back must not come again
+        for hold in doubtful:
+            hold.fail(lost)  # somebody may have worked on it
         for hold in holds:
             hold.release()
 
@@ -368,7 +372,7 @@ class LinkSubscriber(Generic[T]):
         self._end_with(error)
         self._items.cancel()
         unsettled = self._deliveries.take_holds()
-        self.outcome_unknown = count_items(unsettled)
+        self.outcome_unknown += count_items(unsettled)
         for hold in unsettled:
             if left:
                 hold.release()
@@ -376,7 +380,7 @@ class LinkSubscriber(Generic[T]):
                 hold.fail(error or _UNTOLD)  # somebody may have worked on it
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
         failed = self._items.error
-        if unsettled and isinstance(failed, RStreamsError):
+        if self.outcome_unknown and isinstance(failed, RStreamsError):
             # What ends a connection is told to each of its links; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown

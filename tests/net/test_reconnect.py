@@ -23,6 +23,7 @@ from rstreams.errors import (
     SessionEnded,
     TransportError,
 )
+from rstreams.net._proton import LinkDriver
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import pump_of, until
@@ -225,6 +226,38 @@ async def test_an_address_that_has_gone_meanwhile_is_the_end_of_its_stream_alone
             await until(lambda: queue[1].statistics().demand == 5)
             await connection.publish("b", Stream.of(1))
             await until(lambda: here.items == [1])
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_what_cannot_be_sent_again_has_an_unknown_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+    there: bool,  # noqa: FBT001
+) -> None:
+    async with Node() as first, Node() as second:
+        one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
+        queue = first.queue("work")
+        policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0, max_attempts=2)
+        unknown: list[int] = []
+
+        async def publish() -> None:
+            with pytest.raises((LinkDetached, ConnectFailed)) as raised:
+                await connection.publish("work", Stream.range(5))
+            unknown.append(raised.value.outcome_unknown)
+
+        async def send() -> None:
+            with pytest.raises((LinkDetached, ConnectFailed)):  # not that it was given back
+                async with connection.sender("work") as sender:
+                    await sender.send(5)
+
+        async with rstreams.connect([one.url, two.url], reconnect=policy) as connection, trio.open_nursery() as nursery:
+            monkeypatch.setattr(LinkDriver, "_send_disposition", lambda _driver, _frame: None)  # nobody hears of it
+            nursery.start_soon(publish)
+            nursery.start_soon(send)
+            await until(lambda: queue.statistics().enqueued == 6)
+            if not there:
+                await two.close("amqp:connection:forced", "going down")
+            await one.close("amqp:connection:forced", "going down")
+        assert unknown == [5]
 
 
 async def test_a_connection_that_is_closed_while_it_is_lost_ends_what_waits() -> None:

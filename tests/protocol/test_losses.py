@@ -6,15 +6,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from rstreams.errors import ConnectionLost
+from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.driver import LocalDriver
-from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources import from_iterable
 from rstreams.testing import ProbeSubscriber
-from tests.protocol.played import LOST, PlayedDriver, PlayedReceiver, PlayedSender, decode, encode, never
+from tests.protocol.played import LOST, REJECTED, PlayedDriver, PlayedReceiver, PlayedSender, decode, encode, never
 
 ITEMS = 12
 WINDOW = 4
@@ -129,7 +129,7 @@ def test_what_is_unsettled_is_sent_again_first_and_in_order() -> None:
     played.settle(ACCEPTED, 1)
     returned(played)
     assert played.finished == []
-    assert played.end.unsettled == 0
+    assert played.end.unsettled == 3
 
     played.grant(9)
     played.source.next(4)
@@ -137,6 +137,35 @@ def test_what_is_unsettled_is_sent_again_first_and_in_order() -> None:
     assert played.transferred == [0, 2, 3, 4]
     assert played.end.resent == 3
     assert played.source.subscriptions == 1
+
+
+@pytest.mark.parametrize("how", ["refused", "given up", "aborted", "refused item"])
+def test_what_was_to_be_sent_again_and_is_not_has_an_unknown_outcome(how: str) -> None:
+    played = PlayedSender(resends=True)
+    played.grant(4)
+    played.source.next(0, 1, 2)
+    played.driver.turn()
+    played.link.lose(Lost(LOST, returns=True))
+    driver = played.driver if how == "given up" else returned(played)
+    played.source.next(3)
+    if how == "given up":
+        played.end.on_lost(Lost(LOST))
+    elif how == "aborted":
+        played.end.abort()
+        driver.receive(Detach())
+    elif how == "refused":
+        driver.receive(Detach(condition="amqp:not-found"))
+    else:
+        played.grant(1)
+        driver.turn()
+        played.settle(REJECTED, 3)
+        driver.receive(Detach())
+    assert played.source.outcomes == ["failed", "failed", "failed", "released"]
+    unknown = 2 if how == "refused item" else 3
+    assert played.end.outcome_unknown == unknown
+    assert played.end.unsettled == 0
+    [error] = played.finished
+    assert how == "aborted" or (isinstance(error, RStreamsError) and error.outcome_unknown == unknown)
 
 
 def test_what_was_sent_settled_is_not_sent_again() -> None:
