@@ -150,6 +150,7 @@ def test_only_what_was_seen_with_a_server_counts_as_tested() -> None:
     assert {name: dialect.tested for name, dialect in DIALECTS.items() if dialect.tested} == {
         "rabbitmq4": ("4.0.5", "4.3.6"),
         "rabbitmq310": ("3.10.8",),
+        "activemq": ("5.17.6",),
     }
 
 

@@ -1,4 +1,4 @@
-"""ActiveMQ Artemis and ActiveMQ Classic, written after their documentation."""
+"""ActiveMQ Artemis, written after its documentation, and ActiveMQ Classic."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class ActiveMQ(Dialect):
     """ActiveMQ Classic: `queue://` and `topic://` are its own prefixes; an address without one is a queue."""
 
     name = "activemq"
+    tested = ("5.17.6",)
 
     def source(self, address: str) -> Place:
         """Return the address with its prefix, and the kind as its capability."""
