@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rstreams.errors import ConfigError
-from rstreams.message import Described, Symbol
+from rstreams.message import Described, Message, Symbol
 from rstreams.net.dialects import DIALECTS, Dialect, Filters, Place, dialect_named, dialect_of
+from rstreams.net.dialects.azure import dead_letter_queue, session_filter
 
 OFFSET = "rabbitmq:stream-offset-spec"
 SELECTOR = "apache.org:selector-filter:string"
@@ -28,6 +29,7 @@ SELECTOR = "apache.org:selector-filter:string"
         ({"product": "skupper-router", "version": "3.1.0"}, "", "router"),
         ({"product": "qpid-dispatch-router"}, "", "router"),
         ({}, "hub.servicebus.windows.net", "servicebus"),
+        ({}, "hub.servicebus.usgovcloudapi.net", "servicebus"),
         ({"product": "something new", "version": "4"}, "localhost", "none"),
         ({"product": None, "version": 7}, "", "none"),
         ({}, "", "none"),
@@ -130,6 +132,10 @@ def test_filters_in_the_peers_own_words(said: Callable[[Any], Filters], filters:
         (lambda d: d["none"].offset("first"), "offset='first': the peer's dialect is 'none'"),
         (lambda d: d["rabbitmq310"].selector("a > 1"), "selector='a > 1': the peer's dialect is 'rabbitmq310'"),
         (lambda d: d["artemis"].properties({"a": 1}), "properties={'a': 1}: the peer's dialect is 'artemis'"),
+        (
+            lambda d: d["servicebus"].offset("first"),
+            "offset='first': the peer's dialect is 'servicebus', and it reads no",
+        ),
         (lambda d: d["eventhubs"].offset("last"), "offset='last': the peer's dialect is 'eventhubs'"),
     ],
 )
@@ -144,6 +150,70 @@ def test_what_a_peer_does_not_know_is_refused_by_name(said: Callable[[Any], Filt
 def test_an_offset_that_cannot_be_is_refused(name: str, offset: Any) -> None:  # noqa: ANN401 - what a user may give
     with pytest.raises(ConfigError, match=r"it must be 'first', 'last', 'next', an int"):
         dialect_named(name).offset(offset)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "annotations", "filters"),
+    [
+        ("rabbitmq4", {"x-stream-offset": 6}, {OFFSET: Described(Symbol(OFFSET), 7)}),
+        (
+            "eventhubs",
+            {"x-opt-offset": "4294967", "x-opt-sequence-number": 12},
+            {SELECTOR: Described(Symbol(SELECTOR), "amqp.annotation.x-opt-offset > '4294967'")},
+        ),
+        (
+            "eventhubs",
+            {"x-opt-sequence-number": 12},
+            {SELECTOR: Described(Symbol(SELECTOR), "amqp.annotation.x-opt-sequence-number > '12'")},
+        ),
+    ],
+)
+def test_a_stream_goes_on_behind_the_message_that_was_processed_last(
+    dialect: str, annotations: dict[str | int, Any], filters: Filters
+) -> None:
+    assert DIALECTS[dialect].after(Message(annotations=annotations)) == filters
+
+
+@pytest.mark.parametrize(
+    ("dialect", "annotations", "text"),
+    [
+        ("none", {"x-stream-offset": 6}, "after(message): the peer's dialect is 'none', and it keeps no log"),
+        ("servicebus", {"x-opt-offset": "6"}, "after(message): the peer's dialect is 'servicebus'"),
+        ("rabbitmq4", {}, "after(message): it has no annotation x-stream-offset"),
+        ("rabbitmq4", {"x-stream-offset": True}, "after(message): it has no annotation x-stream-offset"),
+        ("eventhubs", {"x-opt-offset": "1' OR '1' = '1"}, "after(message): it has no annotation x-opt-offset or x-opt"),
+        ("eventhubs", {"x-opt-offset": 6}, "after(message): it has no annotation x-opt-offset or x-opt"),
+    ],
+)
+def test_behind_a_message_that_says_not_where_it_was(
+    dialect: str, annotations: dict[str | int, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        DIALECTS[dialect].after(Message(annotations=annotations))
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "address", "audience"),
+    [
+        ("none", "orders", "orders"),
+        ("servicebus", "orders", "sb://x.servicebus.windows.net/orders"),
+        ("servicebus", "topic/Subscriptions/s", "sb://x.servicebus.windows.net/topic/Subscriptions/s"),
+        ("servicebus", dead_letter_queue("orders"), "sb://x.servicebus.windows.net/orders/$deadletterqueue"),
+        ("eventhubs", "hub", "sb://x.servicebus.windows.net/hub"),
+        ("eventhubs", "hub/ConsumerGroups/$Default/Partitions/3", "sb://x.servicebus.windows.net/hub"),
+    ],
+)
+def test_what_a_token_is_for(dialect: str, address: str, audience: str) -> None:
+    assert DIALECTS[dialect].audience("x.servicebus.windows.net", address) == audience
+
+
+def test_a_session_of_service_bus() -> None:
+    assert session_filter("a") == {"com.microsoft:session-filter": "a"}
+    assert session_filter(None) == {"com.microsoft:session-filter": None}
+    for session in ("", "x" * 129, 3):
+        with pytest.raises(ConfigError, match=r"^session_filter\(session="):
+            session_filter(session)  # type: ignore[arg-type]
 
 
 def test_only_what_was_seen_with_a_server_counts_as_tested() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -10,8 +12,10 @@ import trio
 import rstreams
 from rstreams import Stream
 from rstreams.errors import ConfigError
+from rstreams.message import Described, Symbol
 from rstreams.net.connection import Connection
-from rstreams.net.dialects import DIALECTS
+from rstreams.net.dialects import DIALECTS, Dialect, Filters
+from rstreams.net.dialects.azure import dead_letter_queue, session_filter
 from rstreams.net.links import Links
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -147,3 +151,110 @@ async def test_a_dialect_that_is_none_is_refused_before_anything_is_opened() -> 
     with pytest.raises(ConfigError, match="dialect='rabbit'"):
         async with rstreams.connect("amqp://127.0.0.1:1", dialect="rabbit"):
             pass
+
+
+SELECTOR = "apache.org:selector-filter:string"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "address", "source", "capability", "said", "filters"),
+    [
+        (
+            "eventhubs",
+            "hub/ConsumerGroups/$Default/Partitions/0",
+            "hub/ConsumerGroups/$Default/Partitions/0",
+            None,
+            lambda dialect: dialect.offset("first"),
+            {Symbol(SELECTOR): Described(Symbol(SELECTOR), "amqp.annotation.x-opt-offset > '-1'")},
+        ),
+        (
+            "servicebus",
+            "queue://orders",
+            "orders",
+            None,
+            lambda _: session_filter("a"),
+            {Symbol("com.microsoft:session-filter"): "a"},
+        ),
+        (
+            "servicebus",
+            dead_letter_queue("topic/Subscriptions/all"),
+            "topic/Subscriptions/all/$deadletterqueue",
+            None,
+            lambda _: session_filter(None),
+            {Symbol("com.microsoft:session-filter"): None},
+        ),
+        (
+            "artemis",
+            "topic://prices::audit",
+            "prices::audit",
+            "topic",
+            lambda dialect: dialect.selector("amount > 3"),
+            {Symbol("jms-selector"): Described(Symbol(SELECTOR), "amount > 3")},
+        ),
+        (
+            "activemq",
+            "Consumer.audit.VirtualTopic.prices",
+            "queue://Consumer.audit.VirtualTopic.prices",
+            "queue",
+            lambda dialect: dialect.selector("amount > 3"),
+            {Symbol("jms-selector"): Described(Symbol(SELECTOR), "amount > 3")},
+        ),
+        ("router", "topic://prices", "prices", None, lambda _: {}, None),
+    ],
+)
+async def test_what_a_source_is_asked_for_in_the_peers_words(
+    *,
+    dialect: str,
+    address: str,
+    source: str,
+    capability: str | None,
+    said: Callable[[Dialect], Filters],
+    filters: dict[Symbol, Any] | None,
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        fields = [*(attach := await peer.expect("attach"))["source"].value, *[None] * 11]
+        assert fields[0] == source
+        assert fields[7] == filters
+        assert all(isinstance(name, Symbol) for name in fields[7] or {})
+        assert fields[10] == capability
+        await peer.send(attach_frame(attach["name"], "sender", source="a", initial_delivery_count=0))
+        await peer.expect("flow")
+        await peer.send(detach_frame())
+        await peer.expect("detach")
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        spoken = speaking(connection, dialect)
+        assert await spoken.stream(address, filters=said(spoken.dialect)).first_or_none() is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "address", "target", "capability"),
+    [
+        ("artemis", "queue://orders", "orders", "queue"),
+        ("artemis", "topic://prices", "prices", "topic"),
+        ("activemq", "orders", "queue://orders", "queue"),
+        ("activemq", "topic://VirtualTopic.prices", "topic://VirtualTopic.prices", "topic"),
+        ("servicebus", "topic://prices", "prices", None),
+        ("eventhubs", "hub", "hub", None),
+        ("router", "queue://orders", "orders", None),
+    ],
+)
+async def test_what_a_target_is_asked_for_in_the_peers_words(
+    dialect: str, address: str, target: str, capability: str | None
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        attach = await peer.expect("attach")
+        fields = [*attach["target"].value, *[None] * 7]
+        assert (fields[0], fields[6]) == (target, capability)
+        await peer.send(attach_frame(attach["name"], "receiver", target="a"))
+        await peer.expect("detach")
+        await peer.send(detach_frame())
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        await speaking(connection, dialect).publish(address, Stream.empty())

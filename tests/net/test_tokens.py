@@ -88,6 +88,13 @@ async def test_a_token_is_put_before_the_link_is_attached() -> None:
     assert put.request.properties["operation"] == "put-token"
 
 
+async def test_the_dialect_says_what_a_token_is_for() -> None:
+    source = Source()
+    async with authorized(source, dialect="servicebus") as (_, connection):
+        await connection.publish("queue://work", Stream.of(1))
+    assert source.asked == ["sb://127.0.0.1/work"]
+
+
 async def test_links_to_the_same_address_at_once_share_one_put_and_others_have_their_own() -> None:
     source = Source()
     async with authorized(source) as (node, connection), trio.open_nursery() as nursery:

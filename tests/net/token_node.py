@@ -76,7 +76,7 @@ class Tokens:
     Attributes:
         puts: What has been put.
         answer: Makes the status and the description for a request; None is no answer.
-        holding: By connection and audience, until when a token holds.
+        holding: By connection and address, until when a token holds; an address is the last part of an audience.
     """
 
     answer: Callable[[Put], tuple[int, str] | None] = lambda _: (202, "Accepted")
@@ -105,7 +105,7 @@ class Tokens:
             return
         status, description = told
         if status < 300:
-            self.holding[connection, put.audience] = (put.expires_at - START).total_seconds()
+            self.holding[connection, put.audience.rpartition("/")[2]] = (put.expires_at - START).total_seconds()
         properties = {"status-code": status, "status-description": description}
         self._replies[connection].send(Message(correlation_id=request.id, properties=properties))
 

@@ -64,6 +64,6 @@ def dialect_of(properties: Mapping[str, Any], host: str = "") -> Dialect:
     if product.lower() == "rabbitmq":
         major = version.partition(".")[0]
         return DIALECTS["rabbitmq310" if major.isdigit() and int(major) < 4 else "rabbitmq4"]
-    if host.endswith(".servicebus.windows.net"):
+    if ".servicebus." in host:  # of windows.net, and of the clouds of their own: chinacloudapi.cn, usgovcloudapi.net
         return DIALECTS["servicebus"]
     return DIALECTS[_PRODUCTS.get(product.lower(), "none")]

@@ -1,4 +1,9 @@
-"""Azure Service Bus and Event Hubs, written after their documentation: there is no server to be had to test against."""
+"""Azure Service Bus and Event Hubs, written after their documentation: there is no server to be had to test against.
+
+They let links in by tokens: `connect(key.url, cbs=key)` with a `rstreams.net.cbs.SharedAccessKey`, or with a function
+that gets tokens of Microsoft Entra ID. Nothing of Service Bus tells the two services apart from outside, so Event Hubs
+must be asked for: `connect(dialect="eventhubs")`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from rstreams._codec import Described, Symbol
+from rstreams.errors import ConfigError
+from rstreams.message import Message
 from rstreams.net.dialects.base import Dialect, Filters, Offset, Place, check_offset, kind_of
 
 _SELECTOR: Final = "apache.org:selector-filter:string"
+_SESSION: Final = "com.microsoft:session-filter"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+MAX_SESSION: Final = 128
+"""The longest id of a session of Service Bus."""
 
 
 class ServiceBus(Dialect):
@@ -25,25 +36,71 @@ class ServiceBus(Dialect):
         """Return the entity's path."""
         return Place(kind_of(address)[1])
 
+    def audience(self, host: str, address: str) -> str:
+        """Return the uri of the entity."""
+        return f"sb://{host}/{address}"
+
+    def offset(self, offset: Offset) -> Filters:
+        """Refuse: a queue is not read from an offset, and an event hub has a dialect of its own."""
+        check_offset(offset)
+        error = self._unknown("offset", offset, "it reads no log; for an event hub say dialect='eventhubs'")
+        raise error
+
 
 class EventHubs(ServiceBus):
     """Azure Event Hubs: `hub/ConsumerGroups/group/Partitions/number` to receive, `hub` to send."""
 
     name = "eventhubs"
 
+    def audience(self, host: str, address: str) -> str:
+        """Return the uri of the hub, for all its partitions."""
+        return super().audience(host, address.partition("/ConsumerGroups/")[0])
+
     def offset(self, offset: Offset) -> Filters:
         """Return the filter for where in a partition to begin; an int is a sequence number."""
         check_offset(offset)
         if isinstance(offset, datetime):
             since_ms = (offset - _EPOCH).total_seconds() * 1000
-            condition = f"amqp.annotation.x-opt-enqueued-time >= '{since_ms:.0f}'"
-        elif isinstance(offset, int):
-            condition = f"amqp.annotation.x-opt-sequence-number >= '{offset}'"
-        elif offset == "first":
-            condition = "amqp.annotation.x-opt-offset > '-1'"
-        elif offset == "next":
-            condition = "amqp.annotation.x-opt-offset > '@latest'"
-        else:
-            error = self._unknown("offset", offset, "a partition is not read from its last event on")
-            raise error
-        return {_SELECTOR: Described(Symbol(_SELECTOR), condition)}
+            return _where(f"amqp.annotation.x-opt-enqueued-time >= '{since_ms:.0f}'")
+        if isinstance(offset, int):
+            return _where(f"amqp.annotation.x-opt-sequence-number >= '{offset}'")
+        if offset == "first":
+            return _where("amqp.annotation.x-opt-offset > '-1'")
+        if offset == "next":
+            return _where("amqp.annotation.x-opt-offset > '@latest'")
+        error = self._unknown("offset", offset, "a partition is not read from its last event on")
+        raise error
+
+    def after(self, message: Message) -> Filters:
+        """Return the filter for what comes behind an event, by its annotation `x-opt-offset`, or its number."""
+        offset = message.annotations.get("x-opt-offset")
+        if isinstance(offset, str) and offset and "'" not in offset:
+            return _where(f"amqp.annotation.x-opt-offset > '{offset}'")
+        number = message.annotations.get("x-opt-sequence-number")
+        if isinstance(number, int) and not isinstance(number, bool):
+            return _where(f"amqp.annotation.x-opt-sequence-number > '{number}'")
+        error = self._nowhere("x-opt-offset or x-opt-sequence-number")
+        raise error
+
+
+def session_filter(session: str | None) -> Filters:
+    """Return the filter for a link that receives one session of a queue or subscription of Service Bus.
+
+    Args:
+        session: Its id, which is the `group_id` of its messages; None: the next one that nobody receives.
+
+    Errors: `ConfigError` for an id that cannot be.
+    """
+    if session is not None and (not isinstance(session, str) or not session or len(session) > MAX_SESSION):
+        msg = f"session_filter(session={session!r:.80}): it must be None or a string of 1 to {MAX_SESSION} characters"
+        raise ConfigError(msg)
+    return {_SESSION: session}  # as it is: the service takes it without a descriptor
+
+
+def dead_letter_queue(address: str) -> str:
+    """Return the address of the dead letters of a queue, or of a subscription, of Service Bus."""
+    return f"{address}/$deadletterqueue"
+
+
+def _where(condition: str) -> Filters:
+    return {_SELECTOR: Described(Symbol(_SELECTOR), condition)}

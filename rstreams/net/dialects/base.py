@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from rstreams.errors import ConfigError
+from rstreams.message import Message
 
 Kind: TypeAlias = Literal["queue", "topic"]
 
@@ -91,6 +92,14 @@ class Dialect:
         error = self._unknown("offset", offset, "it keeps no log to read from an offset")
         raise error
 
+    def after(self, message: Message) -> Filters:  # noqa: ARG002 - for those who keep a log
+        """Return the filters that begin a stream behind `message`, the one of it that was processed last.
+
+        Errors: `ConfigError` if this peer keeps no log, or the message does not say where in it it was.
+        """
+        msg = f"after(message): the peer's dialect is {self.name!r}, and it keeps no log to go on in"
+        raise ConfigError(msg)
+
     def selector(self, expression: str) -> Filters:
         """Return the filters for messages that an SQL expression is true for.
 
@@ -106,6 +115,9 @@ class Dialect:
         """
         error = self._unknown("properties", dict(wanted), "it filters by no properties")
         raise error
+
+    def _nowhere(self, annotation: str) -> ConfigError:
+        return ConfigError(f"after(message): it has no annotation {annotation}, and so did not come from a log")
 
     def _unknown(self, option: str, value: object, why: str) -> ConfigError:
         return ConfigError(f"{option}={value!r}: the peer's dialect is {self.name!r}, and {why}")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
+from rstreams.message import Message
 from rstreams.net.dialects.base import Dialect, Filters, Offset, Place, check_offset, kind_of
 
 _OWN: Final = ("/queues/", "/exchanges/")
@@ -39,6 +40,14 @@ class RabbitMQ4(Dialect):
         check_offset(offset)
         name = "rabbitmq:stream-offset-spec"
         return _filter(name, name, offset)
+
+    def after(self, message: Message) -> Filters:
+        """Return the filter for what comes behind a message of a stream queue, by its annotation `x-stream-offset`."""
+        offset = message.annotations.get("x-stream-offset")
+        if isinstance(offset, int) and not isinstance(offset, bool):
+            return self.offset(offset + 1)
+        error = self._nowhere("x-stream-offset")
+        raise error
 
     def selector(self, expression: str) -> Filters:
         """Return an SQL filter, for stream queues of RabbitMQ 4.2 and later."""
