@@ -73,6 +73,18 @@ class StreamWire:
 _room: Final[trio.lowlevel.RunVar[bytearray]] = trio.lowlevel.RunVar("rstreams.net.room")
 
 
+def _shared_room() -> bytearray:
+    try:
+        return _room.get()
+    except LookupError:
+        room = bytearray(RECEIVE_BYTES)
+        _room.set(room)
+        # glibc gives back to the kernel what each turn frees, and takes it again in the next one, which costs as much
+        # as the turn; until a large block has been freed once: then it keeps twice as much (mallopt(3)).
+        bytes(4 * RECEIVE_BYTES)
+        return room
+
+
 class SocketWire:
     """A plain socket."""
 
@@ -80,11 +92,7 @@ class SocketWire:
         """Carry bytes over the socket of `stream`."""
         self._stream = stream
         self._socket = stream.socket
-        try:
-            self._room = _room.get()
-        except LookupError:
-            self._room = bytearray(RECEIVE_BYTES)
-            _room.set(self._room)
+        self._room = _shared_room()
         self._view = memoryview(self._room)
 
     async def receive(self) -> memoryview:
