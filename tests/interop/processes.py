@@ -43,15 +43,6 @@ async def eventually(happened: Callable[[], object]) -> None:
             await trio.sleep(0.01)
 
 
-async def session_forgotten() -> None:
-    """Wait until RabbitMQ has forgotten a session that it has ended.
-
-    4.0.5 answers a `begin` that comes within moments on the same channel number with silence, about once in 400 times.
-    It tells nobody when it is through, so there is nothing to wait for but time.
-    """
-    await trio.sleep(0.2)
-
-
 class Server:
     """A server process; its output goes to a file, which an error quotes.
 

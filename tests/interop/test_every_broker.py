@@ -19,7 +19,7 @@ from rstreams.net.end_of_stream import until_end_marker, with_end_marker
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.interop.conftest import Broker
-from tests.interop.processes import eventually, session_forgotten
+from tests.interop.processes import eventually
 from tests.interop.tap import tapped
 from tests.net.wire import condition_of
 
@@ -218,7 +218,6 @@ async def test_a_source_it_does_not_have(broker: Broker) -> None:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.stream(broker.missing).first_or_none()
         assert caught.value.condition == "amqp:not-found"
-        await session_forgotten()
         await settles(connection, broker.queue())  # the connection goes on
 
 
@@ -228,7 +227,6 @@ async def test_a_target_it_does_not_have(broker: Broker) -> None:
         with pytest.raises((LinkDetached, SessionEnded)) as caught:
             await connection.publish(broker.missing, Stream.of(1))
         assert caught.value.condition == "amqp:not-found"
-        await session_forgotten()
         await settles(connection, broker.queue())
 
 

@@ -18,7 +18,7 @@ from rstreams.errors import (
 from rstreams.net.dialects import DIALECTS
 from rstreams.net.sender import Receipt
 from rstreams.testing import ProbeSubscriber
-from tests.interop.processes import eventually, session_forgotten
+from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ
 from tests.interop.tap import tapped
 
@@ -143,7 +143,6 @@ async def test_a_missing_queue_leaves_the_other_links_alone(rabbitmq_4: RabbitMQ
         with pytest.raises(kind) as caught:
             await connection.stream("/queues/not-there").first_or_none()
         assert caught.value.condition == "amqp:not-found"
-        await session_forgotten()
         await connection.publish("/queues/there", Stream.range(3))
         await eventually(lambda: len(probe.items) == 3)
         assert probe.error is None

@@ -11,7 +11,10 @@ import trio
 import rstreams
 from rstreams import Connection, Stream
 from rstreams.errors import RequestFailed
+from rstreams.testing import ProbeSubscriber
 from tests.interop.conftest import Broker
+from tests.interop.processes import eventually
+from tests.interop.tap import tapped
 
 pytestmark = pytest.mark.broker
 
@@ -71,3 +74,26 @@ async def test_to_a_queue_by_name(broker: Broker) -> None:
         assert await requester.stream(10, reply_address=more).to_list() == list(range(10))
         with pytest.raises(RequestFailed, match="no tea"):
             await requester.request("bad")
+
+
+async def test_replies_come_as_they_are_asked_for(broker: Broker) -> None:
+    replies = broker.queue()
+    async with (
+        tapped(broker.url) as tap,
+        answered(broker) as (queue, _),
+        rstreams.connect(tap.url) as connection,
+        connection.requester(queue, reply_address=broker.queue()) as requester,
+    ):
+        probe = ProbeSubscriber[int](3)
+        requester.stream(1000, reply_address=replies).subscribe(probe)
+        await eventually(lambda: len(probe.items) == 3)
+        assert await requester.request("between") == "between!"
+        probe.request(2)
+        await eventually(lambda: len(probe.items) == 5)
+        assert await requester.request("again") == "again!"
+        trace = tap.credit(replies)
+        assert (trace.granted, trace.sent, trace.overdrawn) == (5, 5, 0)
+        probe.request(2000)
+        await eventually(lambda: probe.completed)
+        assert probe.items == list(range(1000))
+        assert not tap.credit(replies).overdrawn

@@ -6,13 +6,12 @@ No registry here has one, so these tests need `RSTREAMS_INTEROP_ROUTER`, the url
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 import trio
 
 import rstreams
-from rstreams import Stream
+from rstreams import Delivery, Stream
 from rstreams.errors import DeliveryFailed
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
@@ -91,7 +90,7 @@ async def test_the_outcome_is_the_receivers(router: str, outcome: str) -> None:
             async for delivery in deliveries:
                 settle(delivery)
 
-    def settle(delivery: Any) -> None:
+    def settle(delivery: Delivery[str]) -> None:
         if outcome == "rejected":
             delivery.reject("rstreams:bad-item", "not for us")
         elif outcome == "released":
