@@ -26,11 +26,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"Node": Node.__init__, "connect": rs
 
 
 def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == GUIDE.count("```python") == 4
+    assert len(EXAMPLES) == GUIDE.count("```python") == 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", range(4))
+@pytest.mark.parametrize("example", range(5))
 def test_an_example_prints_what_it_says(example: int, tmp_path: Path) -> None:
     Files(tmp_path)
     code, printed = EXAMPLES[example]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -488,38 +487,3 @@ async def test_a_request_for_a_token_as_it_is_on_the_wire() -> None:
         "name": "work",
         "expiration": expires_at,
     }
-
-
-SENDS_WITH_CREDENTIALS = """
-import sys
-from datetime import UTC, datetime, timedelta
-import trio
-import rstreams
-from rstreams.net.cbs import Token
-
-def source(audience):
-    return Token("sesame", datetime.now(UTC) + timedelta(hours=1))
-
-async def main(url):
-    async with rstreams.connect(url, cbs=source) as connection:
-        await connection.publish("work", rstreams.Stream.of(b"item"))
-
-trio.run(main, sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-async def test_no_trace_of_frames_shows_a_token_and_it_goes_on_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # the time of day is another process's, too
-    for name, value in {"RSTREAMS_TRACE": "frames", "PN_TRACE_RAW": "1", "PN_LOG": "all"}.items():
-        monkeypatch.setenv(name, value)
-    async with TokenNode() as node:
-        node.tokens.answer = lambda put: (202, put.value)
-        node.queue("work", capacity=10)
-        listener = await node.listen("127.0.0.1:0")
-        command = [sys.executable, "-c", SENDS_WITH_CREDENTIALS, listener.url]
-        done = await trio.run_process(command, capture_stdout=True, capture_stderr=True)
-        trace = done.stderr.decode() + done.stdout.decode()
-        assert "sesame" not in trace
-        assert "-> @attach" in trace
-        assert 'address="work"' in trace, "traced behind the token"

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from rstreams import Node, Stream
+from tests.net.token_node import TokenNode
 
 TAKE_THREE = """
 import sys
@@ -23,16 +24,33 @@ async def main(url):
 trio.run(main, sys.argv[1])
 """
 
+PUBLISH_BEHIND_A_PUT = """
+import sys
+from datetime import UTC, datetime, timedelta
+import trio
+import rstreams
+from rstreams.net.cbs import Token
+
+def token_for(audience):
+    return Token("sesame", datetime.now(UTC) + timedelta(hours=1))
+
+async def main(url):
+    async with rstreams.connect(url, cbs=token_for) as connection:
+        print(await connection.publish("work", rstreams.Stream.of(b"item")))
+
+trio.run(main, sys.argv[1])
+"""
+
 LINK = ("attach", "flow", "transfer", "disposition", "detach")
 
 
-async def traced(url: str, **environment: str) -> tuple[str, str]:
+async def traced(url: str, *, program: str = TAKE_THREE, **environment: str) -> tuple[str, str]:
     """Return what a client in a process of its own prints and traces."""
     without = {
         name: value for name, value in os.environ.items() if not name.startswith(("RSTREAMS_", "PN_TRACE", "COV"))
     }
     done = await trio.run_process(
-        [sys.executable, "-c", TAKE_THREE, url],
+        [sys.executable, "-c", program, url],
         env={**without, **environment},
         capture_stdout=True,
         capture_stderr=True,
@@ -90,6 +108,20 @@ async def test_the_engines_own_trace_shows_no_password_either() -> None:
         printed, trace = await traced(url, PN_TRACE_FRM="1", PN_TRACE_RAW="1", PN_LOG="all")
     assert printed == "[0, 1, 2]\n"
     assert "sesame" not in trace
+
+
+@pytest.mark.slow
+async def test_no_trace_shows_a_token_and_it_goes_on_behind_it() -> None:
+    async with TokenNode() as node:
+        node.tokens.answer = lambda put: (202, put.value)
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        environment = {"RSTREAMS_TRACE": "frames", "PN_TRACE_RAW": "1", "PN_LOG": "all"}
+        printed, trace = await traced(listener.url, program=PUBLISH_BEHIND_A_PUT, **environment)
+        assert [put.value for put in node.tokens.puts] == ["sesame"]
+    assert printed == "PublishResult(accepted=1)\n"
+    assert "sesame" not in trace
+    assert 'address="work"' in trace, "what comes behind it is traced"
 
 
 @pytest.mark.parametrize("environment", [{}, {"RSTREAMS_TRACE": "0"}])

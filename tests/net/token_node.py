@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import trio
@@ -76,7 +77,7 @@ class Tokens:
     Attributes:
         puts: What has been put.
         answer: Makes the status and the description for a request; None is no answer.
-        holding: By connection and address, until when a token holds; an address is the last part of an audience.
+        holding: By connection and address, until when a token holds.
     """
 
     answer: Callable[[Put], tuple[int, str] | None] = lambda _: (202, "Accepted")
@@ -105,7 +106,9 @@ class Tokens:
             return
         status, description = told
         if status < 300:
-            self.holding[connection, put.audience.rpartition("/")[2]] = (put.expires_at - START).total_seconds()
+            self.holding[connection, put.audience.removeprefix("sb://127.0.0.1/")] = (
+                trio.current_time() + (put.expires_at - tokens.now()).total_seconds()
+            )
         properties = {"status-code": status, "status-description": description}
         self._replies[connection].send(Message(correlation_id=request.id, properties=properties))
 
@@ -175,6 +178,7 @@ class TokenNode(Node):
     Attributes:
         tokens: Its `$cbs`; None: there is none.
         refused: Links turned away, by address.
+        filters: Those of the link that came last.
         ended: Links ended because their token had run out.
     """
 
@@ -182,6 +186,7 @@ class TokenNode(Node):
         super().__init__(idle_timeout_s=SILENT_S)
         self.tokens = Tokens()
         self.refused: list[str] = []
+        self.filters: Mapping[str, Any] = {}
         self.ended: list[str] = []
         self._ends: list[tuple[int, str, LinkSubscriber[bytes] | LinkSubscription[bytes]]] = []
         if cbs:
@@ -189,6 +194,8 @@ class TokenNode(Node):
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         address = (frame.source if frame.role is Role.RECEIVER else frame.target) or ""
+        address = address.partition("/ConsumerGroups/")[0]
+        self.filters = frame.filters
         self.tokens.connection = connection = id(driver._engine)
         if address != "$cbs" and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)

@@ -1,0 +1,65 @@
+"""The guide to Azure: its code is run against a node that asks for tokens as Azure does, and prints what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from rstreams import Message, Stream
+from rstreams.net.dialects.azure import dead_letter_queue
+from tests.net.token_node import TokenNode
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "azure.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
+
+PARTITION = "readings/ConsumerGroups/$Default/Partitions/0"
+
+
+class Partition:
+    """Events with their offsets, of which a link gets those behind what its filter says."""
+
+    def __init__(self, node: TokenNode) -> None:
+        self.name = PARTITION
+        self._node = node
+
+    def subscribe(self, subscriber: Any) -> None:  # noqa: ANN401 - a link's end
+        ((_, condition),) = ((name, str(each.value)) for name, each in self._node.filters.items())
+        found = re.fullmatch(r"amqp\.annotation\.x-opt-offset > '(-?\d+)'", condition)
+        assert found is not None
+        events = [Message(b"reading %d" % n, annotations={"x-opt-offset": str(112 * n)}) for n in range(9)]
+        behind = [event for event in events if int(event.annotations["x-opt-offset"]) > int(found[1])]
+        Stream.from_iterable(behind).subscribe(subscriber)
+
+
+def test_every_example_says_what_it_prints() -> None:
+    assert len(EXAMPLES) == GUIDE.count("```python") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", range(2))
+async def test_an_example_prints_what_it_says(example: int) -> None:
+    async with TokenNode() as node:
+        node._addresses[PARTITION] = Partition(node)  # type: ignore[assignment]
+        node.queue(dead_letter_queue("orders"))
+        node.queue("orders", dead_letters=dead_letter_queue("orders"))
+        listener = await node.listen("127.0.0.1:0")
+        place = f"Endpoint=sb://127.0.0.1:{listener.port};UseDevelopmentEmulator=true"
+        key = f"{place};SharedAccessKeyName=Root;SharedAccessKey=c2VjcmV0"
+        code, printed = EXAMPLES[example]
+        done = await trio.run_process(
+            [sys.executable, "-W", "error", "-c", code],
+            env={**os.environ, "EVENT_HUBS": key, "SERVICE_BUS": key},
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stdout.decode() == printed
+        assert node.refused == []
