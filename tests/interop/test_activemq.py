@@ -83,3 +83,15 @@ async def test_it_counts_the_attempts_on_one_link(activemq: Server) -> None:
                     break
                 delivery.modify(delivery_failed=True)
         assert counts == [0, 1, 2]
+
+
+async def test_a_queue_that_keeps_what_goes_to_a_topic(activemq: Server) -> None:
+    """Its virtual topics: what JMS calls a shared durable subscription."""
+    async with rstreams.connect(activemq.url) as connection:
+        audit = "queue://Consumer.audit.VirtualTopic.prices"
+        probe = ProbeSubscriber[int](1)
+        connection.stream(audit).subscribe(probe)
+        await eventually(lambda: probe.subscription)
+        probe.cancel()
+        await connection.publish("topic://VirtualTopic.prices", Stream.range(3))
+        assert await connection.stream(audit).take(3).to_list() == [0, 1, 2]
