@@ -199,6 +199,23 @@ async def test_a_peer_that_is_busy_is_no_refusal() -> None:
             await connection.publish("work", Stream.of(1))
 
 
+async def test_a_peer_that_rejects_the_request_as_a_message() -> None:
+    async with authorized(Source()) as (node, connection):
+        node.tokens.rejects = True
+        text = r"refused the token for 'work' \(the receiver rejected an item \(amqp:not-allowed: no such command\)\)"
+        with pytest.raises(AuthenticationFailed, match=text):
+            await connection.publish("work", Stream.of(1))
+
+
+async def test_a_link_that_has_no_address_yet_needs_no_token() -> None:
+    source = Source()
+    async with authorized(source) as (node, connection):
+        node.respond("square", lambda number: number * number)
+        async with connection.requester("square") as requester:
+            assert await requester.request(3) == 9
+    assert source.asked == ["square"], "none for the address that the peer makes"
+
+
 async def test_a_peer_without_cbs() -> None:
     async with authorized(Source(), TokenNode(cbs=False)) as (_, connection):
         with pytest.raises(AuthenticationFailed, match=r"takes no token for 'work': .*'\$cbs'.*amqp:not-found"):
@@ -229,10 +246,16 @@ async def raising(audience: str) -> Token:
     raise ValueError(msg)
 
 
+async def refusing(audience: str) -> Token:
+    msg = f"nobody may have {audience}"
+    raise AuthenticationFailed(msg)
+
+
 @pytest.mark.parametrize(
     ("source", "kind", "text"),
     [
         (raising, ConnectFailed, "there is no token for 'work': what makes tokens raised ValueError"),
+        (refusing, AuthenticationFailed, "nobody may have work"),
         (lambda _: "sesame", ConfigError, "there is no token for 'work': cbs must return a Token, not str"),
         (Source(lifetime_s=0.0), AuthenticationFailed, "there is no token for 'work': the one made for it has expired"),
     ],
@@ -298,6 +321,21 @@ async def test_after_a_loss_a_source_that_fails_for_a_while_is_asked_again() -> 
         source.error = None
         await connection.publish("work", Stream.of(2))
         await until(lambda: probe.items == [1, 2])
+
+
+async def test_after_a_loss_a_source_that_goes_on_failing_is_given_up_as_the_policy_says() -> None:
+    source = Source()
+    policy = Reconnect(first_delay_s=1.0, max_delay_s=8.0, jitter=0.0, max_attempts=3)
+    async with authorized(source, reconnect=policy) as (_, connection):
+        probe = ProbeSubscriber[Any](10)
+        connection.stream("work").subscribe(probe)
+        await until(lambda: source.asked)
+        source.error = OSError("the service of tokens is down")
+        await cut(connection)
+        await until(lambda: probe.error)
+        assert isinstance(probe.error, ConnectFailed)
+        assert len(source.asked) == 4, "the first one, and three attempts"
+        assert connection.status.state == "connected"
 
 
 async def test_after_a_loss_a_refused_token_ends_its_links_alone() -> None:

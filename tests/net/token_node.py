@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from rstreams import Message, Node
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import Condition
+from rstreams.errors import Condition, DeliveryFailed
 from rstreams.message import decode_message
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs import Token, tokens
@@ -78,11 +78,13 @@ class Tokens:
         puts: What has been put.
         answer: Makes the status and the description for a request; None is no answer.
         holding: By connection and address, until when a token holds.
+        rejects: Whether requests are rejected as messages.
     """
 
     answer: Callable[[Put], tuple[int, str] | None] = lambda _: (202, "Accepted")
     puts: list[Put] = field(default_factory=list)
     holding: dict[tuple[int, str], float] = field(default_factory=dict)
+    rejects: bool = False
     connection: int = 0
     name: str = "$cbs"
     _replies: dict[int, Replies] = field(default_factory=dict)
@@ -117,11 +119,17 @@ class _Requests:
     def __init__(self, tokens: Tokens, connection: int) -> None:
         self._tokens = tokens
         self._connection = connection
+        self._subscription: Subscription | None = None
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        self._subscription = subscription
         subscription.request(2**63 - 1)
 
     def on_next(self, item: bytes) -> None:
+        if self._tokens.rejects:
+            assert self._subscription is not None
+            self._subscription.hold().fail(DeliveryFailed("rejected", "amqp:not-allowed", "no such command"))
+            return
         self._tokens.take(self._connection, decode_message(item))
 
     def on_error(self, error: BaseException) -> None:
@@ -197,13 +205,14 @@ class TokenNode(Node):
         address = address.partition("/ConsumerGroups/")[0]
         self.filters = frame.filters
         self.tokens.connection = connection = id(driver._engine)
-        if address != "$cbs" and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
+        open_to_all = frame.dynamic or address == "$cbs"
+        if not open_to_all and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)
             self._refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS, f"no token for {address}")
             return
         super()._on_attach(driver, frame)
         link = driver.link
-        if address != "$cbs" and link is not None:
+        if not open_to_all and link is not None:
             self._ends.append((connection, address, link._endpoint))  # type: ignore[arg-type]
 
     def end_expired(self) -> None:
