@@ -1,10 +1,8 @@
-"""Tokens (`connect(cbs=...)`): put before a link to an address is attached, renewed, put again, and never shown."""
+"""Tokens (`connect(cbs=...)`): put before a link to an address is attached, renewed, and never shown."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 import trio
 
 import rstreams
-from rstreams import Connection, Message, Reconnect, Stream
+from rstreams import Message, Stream
 from rstreams.errors import (
     AuthenticationFailed,
     ConfigError,
@@ -24,13 +22,12 @@ from rstreams.errors import (
 from rstreams.message import decode_message, encode_item
 from rstreams.net._opening import OpeningOptions
 from rstreams.net._pump import Pump
-from rstreams.net.cbs import SharedAccessKey, Token, TokenSource
+from rstreams.net.cbs import SharedAccessKey, Token
 from rstreams.net.cbs.gate import TokenGate
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
-from tests.net.over_tcp import pump_of
-from tests.net.token_node import SILENT_S, Source, TokenNode, autojump_clock  # noqa: F401 - a fixture
+from tests.net.token_node import Source, TokenNode, authorized, autojump_clock, until  # noqa: F401 - a fixture
 from tests.net.wire import (
     ACCEPT,
     Frame,
@@ -43,35 +40,6 @@ from tests.net.wire import (
 )
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
-
-AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0)
-
-
-@asynccontextmanager
-async def authorized(
-    source: TokenSource,
-    node: TokenNode | None = None,
-    **options: Any,  # noqa: ANN401 - those of `connect`
-) -> AsyncIterator[tuple[TokenNode, Connection]]:
-    async with node or TokenNode() as entered:
-        entered.queue("work", capacity=1000)
-        entered.queue("other", capacity=1000)
-        listener = await entered.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url, cbs=source, idle_timeout_s=SILENT_S, **options) as connection:
-            yield entered, connection
-
-
-async def until(happened: Callable[[], object]) -> None:
-    """Wait, in virtual time."""
-    with trio.fail_after(100_000):
-        while not happened():  # noqa: ASYNC110 - there is nothing that tells
-            await trio.sleep(0.1)
-
-
-async def cut(connection: Connection) -> None:
-    lost = pump_of(connection)
-    await trio.aclose_forcefully(lost._stream)
-    await lost.ended.wait()
 
 
 async def test_a_token_is_put_before_the_link_is_attached() -> None:
@@ -288,101 +256,6 @@ async def test_a_peer_that_does_not_answer_has_a_deadline_and_its_late_answer_is
         late = node.tokens.puts[0]
         node.tokens.take(late.connection, late.request)
         await connection.publish("work", Stream.of(1))
-
-
-async def test_after_a_loss_tokens_are_put_again_before_links_are_attached() -> None:
-    source = Source()
-    async with authorized(source, reconnect=AT_ONCE) as (node, connection):
-        probe = ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(probe)
-        await connection.publish("work", Stream.of(1))
-        await until(lambda: probe.items == [1])
-        await cut(connection)
-        await connection.publish("work", Stream.of(2))
-        await until(lambda: probe.items == [1, 2])
-        assert node.refused == []
-        assert list(node.audiences) == ["work", "work"]
-        first, second = node.tokens.puts
-        assert first.connection != second.connection
-
-
-async def test_after_a_loss_a_source_that_fails_for_a_while_is_asked_again() -> None:
-    source = Source()
-    policy = Reconnect(first_delay_s=1.0, max_delay_s=8.0, jitter=0.0)
-    async with authorized(source, reconnect=policy) as (_, connection):
-        probe = ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(probe)
-        await connection.publish("work", Stream.of(1))
-        source.error = OSError("the service of tokens is down")
-        await cut(connection)
-        await trio.sleep(60)
-        assert probe.error is None
-        assert 4 < len(source.asked) < 14
-        source.error = None
-        await connection.publish("work", Stream.of(2))
-        await until(lambda: probe.items == [1, 2])
-
-
-async def test_after_a_loss_a_source_that_goes_on_failing_is_given_up_as_the_policy_says() -> None:
-    source = Source()
-    policy = Reconnect(first_delay_s=1.0, max_delay_s=8.0, jitter=0.0, max_attempts=3)
-    async with authorized(source, reconnect=policy) as (_, connection):
-        probe = ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(probe)
-        await until(lambda: source.asked)
-        source.error = OSError("the service of tokens is down")
-        await cut(connection)
-        await until(lambda: probe.error)
-        assert isinstance(probe.error, ConnectFailed)
-        assert len(source.asked) == 4, "the first one, and three attempts"
-        assert connection.status.state == "connected"
-
-
-async def test_after_a_loss_a_refused_token_ends_its_links_alone() -> None:
-    source = Source()
-    async with authorized(source, reconnect=AT_ONCE) as (node, connection):
-        work, other = ProbeSubscriber[Any](10), ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(work)
-        connection.stream("other").subscribe(other)
-        await until(lambda: len(node.tokens.puts) == 2)
-        node.tokens.answer = lambda put: (401, "revoked") if put.audience == "work" else (202, "")
-        await cut(connection)
-        await until(lambda: work.error)
-        assert isinstance(work.error, AuthenticationFailed)
-        await connection.publish("other", Stream.of(1))
-        await until(lambda: other.items == [1])
-        assert other.error is None
-
-
-@pytest.mark.parametrize("hangs", [True, False])
-async def test_a_connection_lost_while_a_link_waits_for_its_token(hangs: bool) -> None:  # noqa: FBT001 - two cases
-    source = Source()
-    source.hangs = hangs
-    async with authorized(source, reconnect=AT_ONCE) as (node, connection):
-        node.tokens.answer = lambda _: None
-        probe = ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(probe)
-        await until(lambda: source.asked if hangs else node.tokens.puts)
-        node.tokens.answer = lambda _: (202, "")
-        source.hangs = False
-        await cut(connection)
-        await connection.publish("work", Stream.of(1))
-        await until(lambda: probe.items == [1])
-        assert node.refused == []
-
-
-async def test_without_a_policy_the_loss_is_the_error_of_who_waits_for_a_token() -> None:
-    source = Source()
-    source.hangs = True
-    async with authorized(source) as (_, connection):
-        probe = ProbeSubscriber[Any](10)
-        connection.stream("work").subscribe(probe)
-        await until(lambda: source.asked)
-        await cut(connection)
-        await until(lambda: probe.error)
-        assert isinstance(probe.error, ConnectionLost)
-        with pytest.raises(ConnectionLost):
-            await connection.publish("work", Stream.of(1))
 
 
 async def test_a_publish_cancelled_while_it_waits_for_a_token_sends_nothing() -> None:

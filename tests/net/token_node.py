@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,15 +13,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rstreams import Message, Node
+import rstreams
+from rstreams import Connection, Message, Node
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed
 from rstreams.message import decode_message
 from rstreams.net._proton import LinkDriver
-from rstreams.net.cbs import Token, tokens
+from rstreams.net.cbs import Token, TokenSource, tokens
 from rstreams.protocol.frames import Attach, Detach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
+from tests.net.over_tcp import pump_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -228,3 +231,32 @@ class TokenNode(Node):
     @property
     def audiences(self) -> Iterator[str]:
         return (put.audience for put in self.tokens.puts)
+
+
+@asynccontextmanager
+async def authorized(
+    source: TokenSource,
+    node: TokenNode | None = None,
+    **options: Any,  # noqa: ANN401 - those of `connect`
+) -> AsyncIterator[tuple[TokenNode, Connection]]:
+    """Connect to a node, by tokens that `source` makes."""
+    async with node or TokenNode() as entered:
+        entered.queue("work", capacity=1000)
+        entered.queue("other", capacity=1000)
+        listener = await entered.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url, cbs=source, idle_timeout_s=SILENT_S, **options) as connection:
+            yield entered, connection
+
+
+async def until(happened: Callable[[], object]) -> None:
+    """Wait, in virtual time."""
+    with trio.fail_after(100_000):
+        while not happened():  # noqa: ASYNC110 - there is nothing that tells
+            await trio.sleep(0.1)
+
+
+async def cut(connection: Connection) -> None:
+    """Break the connection as the network does."""
+    lost = pump_of(connection)
+    await trio.aclose_forcefully(lost._stream)
+    await lost.ended.wait()
