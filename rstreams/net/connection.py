@@ -23,12 +23,13 @@ from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
+from rstreams.net.manual import ByHandAlone
 from rstreams.net.once import Stamper, check_remembered, decode_unstamped
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
-from rstreams.operators._stage import require_at_least, require_callable
+from rstreams.operators._stage import Lifted, require_at_least, require_callable
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
@@ -142,7 +143,8 @@ class Connection(RequestReply):
             settlement: "at_least_once": an item is accepted when the pipeline is through with it. "at_most_once": it is
                 sent settled, so what is under way when the link ends is lost. "effectively_once": as at least once, but
                 what comes again after a loss is dropped if it was accepted here, and what is still in hand then is not
-                handed over twice. "manual": each item comes in a `Delivery`, whose outcome the user decides.
+                handed over twice. "manual": each item comes in a `Delivery`, whose outcome the user decides; what a
+                stage fails at, or what a loop that is left has not come to, is given back by itself.
             decode: Makes an item of an encoded message; the default gives its body: bytes for a data section, else the
                 value it holds.
             on_failure: What becomes of an item that cannot be decoded, or whose processing failed: "fail" gives it back
@@ -303,8 +305,9 @@ class Connection(RequestReply):
             options["dedup_window"] = check_remembered(options.get("dedup_window"), check_window(window))
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
         noted = deliveries.do_on_next(lambda delivery: not_begun.setdefault(id(delivery), delivery))
+        by_hand = Stream(Lifted(noted, ByHandAlone[Any]))
         try:
-            await noted.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
+            await by_hand.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
         finally:
             _release(not_begun.values())
 

@@ -30,7 +30,6 @@ from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_message
 from rstreams.operators._stage import Stage
-from rstreams.protocol.delivery import Delivery
 
 T = TypeVar("T")
 
@@ -220,7 +219,6 @@ class OnceStage(Stage[T, Any], Generic[T]):
         "_in_hand",
         "_key",
         "_known",
-        "_manual",
         "_remembered",
         "duplicates",
         "link",
@@ -228,20 +226,16 @@ class OnceStage(Stage[T, Any], Generic[T]):
 
     link: Link
 
-    def __init__(
-        self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int, manual: bool
-    ) -> None:
+    def __init__(self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int) -> None:
         """Hand over to `downstream`; `link` is to be set before anything comes.
 
         Args:
             downstream: Who gets the items.
             decode: Makes an item of an encoded message.
             remembered: How many of the messages accepted last are known.
-            manual: Whether items come in a `Delivery`.
         """
         super().__init__(downstream)
         self._decode = decode
-        self._manual = manual
         self._remembered = remembered
         self._key: _Key | None = None  # of the message to be handed over
         self._handing = False
@@ -279,7 +273,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         self._key = key
         self._handing = True
         try:
-            self._downstream.on_next(Delivery(item, self.hold()) if self._manual else item)
+            self._downstream.on_next(item)
         except BaseException as error:
             self._handing = False
             hand, self._hand = self._hand, None

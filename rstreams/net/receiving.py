@@ -14,8 +14,9 @@ from rstreams.errors import ConfigError
 from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
+from rstreams.net.manual import ManualStage
 from rstreams.net.once import OnceStage
-from rstreams.protocol.delivery import END, Delivery, FailureStrategy
+from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 
@@ -91,16 +92,16 @@ class LinkPublisher(Watched, Generic[T]):
             subscribe_failed(subscriber, unknown)
             return
 
-        def decode_delivery(payload: bytes) -> Delivery[Any]:
-            return Delivery(options.decode(payload), end.hold())
-
-        decode: Callable[[bytes], Any] = decode_delivery if options.manual else options.decode
+        receiver: Subscriber[Any] = subscriber
+        if options.manual:
+            receiver = ManualStage[Any](receiver)
+        decode: Callable[[bytes], Any] = options.decode
         once: OnceStage[Any] | None = None
         if options.remembered:
-            once = OnceStage(subscriber, options.decode, remembered=options.remembered, manual=options.manual)
+            receiver = once = OnceStage(receiver, options.decode, remembered=options.remembered)
             decode = once.decode
         end = LinkSubscription(
-            subscriber if once is None else once,
+            receiver,
             decode=decode,
             window=options.window,
             on_raised=self._raised,

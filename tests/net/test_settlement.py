@@ -17,6 +17,7 @@ from rstreams.net.sender import Sender
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, until
 from tests.protocol.played import LOST, REJECTED, PlayedDriver
 
@@ -42,6 +43,42 @@ async def test_by_hand_the_queue_hears_what_was_said(word: Word, counter: str) -
                 assert queue.statistics().unsettled == 1
                 word(delivery)
         await until(lambda: getattr(queue.statistics(), counter) == 1)
+
+
+@pytest.mark.parametrize("dedup_window", [None, 300])
+async def test_by_hand_a_loop_that_is_left_gives_back_what_it_has_not_come_to(dedup_window: int | None) -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(5))
+        deliveries = connection.stream("work", settlement="manual", dedup_window=dedup_window)
+        async with deliveries.open() as items:
+            last = await anext(items)
+            await until(lambda: queue.statistics().unsettled == 5)
+        await until(lambda: queue.statistics().released >= 4)
+        last.accept()  # the loop has come to this one, so it is the user's
+        assert await connection.stream("work").take(4).to_list() == [1, 2, 3, 4]
+        assert (queue.statistics().accepted, queue.statistics().modified) == (5, 0)
+
+
+async def test_by_hand_what_a_stage_fails_at_is_given_back_as_failed() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.of(0))
+        with pytest.raises(ZeroDivisionError):
+            await connection.stream("work", settlement="manual").map(lambda delivery: 1 // delivery.item).to_list()
+        await until(lambda: queue.statistics().modified == 1)
+
+
+async def test_by_hand_a_subscriber_that_raises_has_failed_at_its_item() -> None:
+    class Raising(ProbeSubscriber[Delivery[int]]):
+        def on_next(self, item: Delivery[int]) -> None:
+            raise LookupError(item.item)
+
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.of(0))
+        connection.stream("work", settlement="manual").subscribe(Raising(1))
+        await until(lambda: queue.statistics().modified == 1)
 
 
 async def test_an_unsettled_delivery_counts_against_the_window() -> None:
