@@ -40,7 +40,7 @@ from rstreams.protocol.delivery import (
 )
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.packing import PackItems, settled_whole, unpack
+from rstreams.protocol.packing import settled_whole, unpack
 
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ class IncomingItems(Generic[T]):
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
         self._skipped = 0  # items that could not be decoded, where it goes on
         self._accepted: list[Hashable] = []
-        self._accepted_runs: list[PackItems] = []
+        self._accepted_runs: list[Sequence[Hashable]] = []
         self._given_back: list[tuple[Outcome, Hashable]] = []
 
     # how they come
@@ -289,12 +289,10 @@ class IncomingItems(Generic[T]):
             self._settle_current(None)
             begin += 1
         accepted = deliveries[begin:end]
-        if isinstance(accepted, PackItems):
-            self._accepted_runs.append(accepted)
-        elif deliveries[0] is None:
+        if deliveries[0] is None:
             self._ledger.settle(len(accepted))
-        else:
-            self._accepted += accepted
+        elif accepted:
+            self._accepted_runs.append(accepted)
 
     def _settle_current(self, error: BaseException | None) -> None:
         """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
@@ -372,8 +370,8 @@ class IncomingItems(Generic[T]):
         if ledger.bound is not None:
             self._count_out(self.losses, [*accepted, *(delivery for _, delivery in given_back)])
         if ledger.pack > 1:
-            accepted, given_back = settled_whole(accepted, given_back, runs)
-        frames = [Disposition(accepted, ACCEPTED)] if accepted else []
+            accepted, given_back, runs = *settled_whole(accepted, given_back, runs), []
+        frames = [Disposition(run, ACCEPTED) for run in (*runs, accepted) if run]
         for outcome, run in groupby(given_back, itemgetter(0)):
             frames.append(Disposition([delivery for _, delivery in run], outcome))
         return frames

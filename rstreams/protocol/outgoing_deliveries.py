@@ -7,10 +7,14 @@ counts as accepted as it goes.
 
 A lost link may be replaced, and what is unsettled be sent again; so its messages are kept until then, by the pack's
 hold if they are packed, and beside it otherwise. What was sent in parts is not kept: it can be sent only once.
+
+Most deliveries that nobody holds are settled in the order they were sent. So as long as all that is unsettled is such,
+it is known by runs, and nothing is done for a single one.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -36,7 +40,7 @@ class OutgoingDeliveries:
         accepted: Items the receiver has accepted; if they are sent settled: items sent.
         late: Outcomes that came for items no longer waited for.
         resent: Items to be sent again after a loss.
-        unsettled: The hold of each delivery whose outcome has not come.
+        unsettled: The hold of each delivery whose outcome has not come, unless these are known by runs.
         body: The body of the delivery that is being sent in parts.
     """
 
@@ -46,6 +50,7 @@ class OutgoingDeliveries:
         "_next_tag",
         "_packer",
         "_resends",
+        "_runs",
         "_send",
         "_settled",
         "_stop",
@@ -92,6 +97,7 @@ class OutgoingDeliveries:
         self._send = send
         self._stop = stop
         self._wake = wake
+        self._runs: deque[tuple[range, Sequence[bytes]]] = deque()  # what is unsettled, if nobody holds any of it
         self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
         self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
         self._next_tag = 0
@@ -104,17 +110,17 @@ class OutgoingDeliveries:
     @property
     def unsettled_items(self) -> int:
         """How many items the unsettled deliveries have."""
-        return count_items(self.unsettled.values())
+        return count_items(self.unsettled.values()) + sum(len(tags) for tags, _ in self._runs)
 
     @property
     def at_rest(self) -> bool:
         """Whether all that was begun is sent and settled."""
-        return not self.unsettled and self.body is None
+        return not self.unsettled and not self._runs and self.body is None
 
     @property
     def can_resend(self) -> bool:
         """Whether nothing is under way that is lost, or could be sent only once."""
-        return self.body is None and not self._streamed and (self._resends or not self.unsettled)
+        return self.body is None and not self._streamed and (self._resends or self.at_rest)
 
     # how they are sent
 
@@ -145,16 +151,30 @@ class OutgoingDeliveries:
         self._next_tag += len(payloads)
         if self._settled:
             self.accepted += count
+        elif not self.unsettled and holds.count(NO_HOLD) == len(holds):
+            self._runs.append((tags, payloads if self._resends else ()))
         else:
-            self.unsettled.update(zip(tags, holds, strict=True))
-            if self._resends:  # a pack keeps its items itself
-                sent = zip(tags, payloads, holds, strict=True)
-                self._kept.update((tag, payload) for tag, payload, hold in sent if type(hold) is not PackHold)
+            self._know_each()
+            self._keep(tags, payloads, holds)
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
+    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold]) -> None:
+        """Keep the hold of each delivery, and what may have to be sent again; a pack keeps its items itself."""
+        self.unsettled.update(zip(tags, holds, strict=False))
+        if self._resends:
+            sent = zip(tags, payloads, strict=True)
+            self._kept.update((tag, payload) for tag, payload in sent if type(self.unsettled[tag]) is not PackHold)
+
+    def _know_each(self) -> None:
+        """Know by its tag each delivery that is unsettled."""
+        for tags, payloads in self._runs:
+            self._keep(tags, payloads, repeat(NO_HOLD))
+        self._runs.clear()
+
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
         """Begin the first item held, which is streamed."""
+        self._know_each()
         (head, hold), tag = items.take_head(), self._next_tag
         self._next_tag += 1
         if not self._settled:
@@ -200,19 +220,26 @@ class OutgoingDeliveries:
 
     def settle(self, frame: Disposition) -> None:
         """Let go of the holds of deliveries whose outcome has come."""
+        tags = frame.deliveries
+        if frame.outcome.kind == "accepted" and type(tags) is range:
+            tags = self._accept_first(tags)
+        if tags:
+            self._know_each()
+            self._settle_each(tags, frame.outcome)
+
+    def _settle_each(self, tags: Sequence[Hashable], outcome: Outcome) -> None:
         if self._resends:
-            for tag in frame.deliveries:
+            for tag in tags:
                 self._kept.pop(tag, None)
         if self._streamed:
-            self._streamed_settled(frame.deliveries)
+            self._streamed_settled(tags)
         take = self.unsettled.pop
-        outcome = frame.outcome
         accepted = outcome.kind == "accepted"
         packs = self._packer.most_items > 1
         if accepted and not packs:
-            self._accepted(list(map(take, frame.deliveries, repeat(None))))
+            self._accepted(list(map(take, tags, repeat(None))))
             return
-        for tag in frame.deliveries:
+        for tag in tags:
             hold = take(tag, None)
             if hold is None:
                 self.late += 1
@@ -223,6 +250,20 @@ class OutgoingDeliveries:
             else:
                 self.accepted += 1
                 hold.done()
+
+    def _accept_first(self, tags: range) -> range:
+        """Let go of deliveries known by runs, from the first on; return the tags that are left."""
+        runs = self._runs
+        while tags and runs and runs[0][0][0] == tags[0]:
+            sent, payloads = runs[0]
+            count = min(len(sent), len(tags))
+            if count < len(sent):
+                runs[0] = sent[count:], payloads[count:]
+            else:
+                runs.popleft()
+            self.accepted += count
+            tags = tags[count:]
+        return tags
 
     def _accepted(self, holds: list[Hold | None]) -> None:
         """Release the holds of items that were accepted; None stands for one that is not waited for."""
@@ -268,6 +309,7 @@ class OutgoingDeliveries:
 
     def take_back(self) -> tuple[list[bytes], list[Hold]]:
         """Take back what is unsettled, to be sent again on another link: the items, in the order they were sent."""
+        self._know_each()
         payloads: list[bytes] = []
         holds: list[Hold] = []
         for tag, hold in self.unsettled.items():
@@ -288,6 +330,7 @@ class OutgoingDeliveries:
         if self.body is not None:
             self.body.cancel()
             self.body = None
+        self._know_each()
         unsettled, self.unsettled = self.unsettled, {}
         self._kept.clear()
         self._streamed.clear()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, cast, overload
 
@@ -184,16 +184,15 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
 
 
 def settled_whole(
-    accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]], accepted_runs: Iterable[PackItems] = ()
+    accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]], accepted_runs: Iterable[Sequence[Any]] = ()
 ) -> tuple[list[Any], list[tuple[Outcome, Any]]]:
     """Return the deliveries that are settled as a whole now: those accepted, and the others with their outcomes.
 
     Args:
         accepted: Items accepted: packed ones, or deliveries by themselves.
         given_back: Items with another outcome.
-        accepted_runs: Items accepted together.
+        accepted_runs: Items accepted together: those of a pack, or deliveries by themselves.
     """
-    whole: list[Any] = []
     others: list[tuple[Outcome, Any]] = []
     ended: dict[Pack, None] = {}
     for outcome, known in given_back:
@@ -205,11 +204,7 @@ def settled_whole(
         pack.left -= 1
         if not pack.left:
             ended[pack] = None
-    singles = list(map(type, accepted)).count(tuple) != len(accepted)
-    if singles:
-        whole += [known for known in accepted if type(known) is not tuple]
-        accepted = [known for known in accepted if type(known) is tuple]
-    counted = chain(Counter(map(_pack_of, accepted)).items(), ((run.pack, len(run)) for run in accepted_runs))
+    whole, counted = _count_accepted(accepted, accepted_runs)
     for pack, count in counted:
         pack.left -= count
         if not pack.left:
@@ -221,6 +216,21 @@ def settled_whole(
         else:
             others.append((outcome, pack.handle))
     return whole, others
+
+
+def _count_accepted(accepted: Sequence[Any], runs: Iterable[Sequence[Any]]) -> tuple[list[Any], list[tuple[Pack, int]]]:
+    """Return the deliveries that are no packs, and how many items of each pack there are."""
+    ordinary: list[Any] = []
+    if list(map(type, accepted)).count(tuple) != len(accepted):
+        ordinary += [known for known in accepted if type(known) is not tuple]
+        accepted = [known for known in accepted if type(known) is tuple]
+    counted = list(Counter(map(_pack_of, accepted)).items())
+    for run in runs:
+        if isinstance(run, PackItems):
+            counted.append((run.pack, len(run)))
+        else:
+            ordinary += run
+    return ordinary, counted
 
 
 def _told(index: int, outcome: Outcome) -> list[Any]:

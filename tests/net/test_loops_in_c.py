@@ -61,6 +61,14 @@ def test_a_module_built_for_another_engine_is_left_alone(
     assert said in caplog.text
 
 
+def test_a_module_of_another_version_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loops._compiled, "INTERFACE", 0)
+    assert loops._load() is None
+    assert "another version of rstreams" in caplog.text
+
+
 def test_nothing_runs_before_the_functions_are_known() -> None:
     program = f"""
 from importlib.util import module_from_spec, spec_from_file_location

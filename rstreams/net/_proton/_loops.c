@@ -150,7 +150,7 @@ static PyObject *read_message(void *link, size_t size)
 }
 
 PyDoc_STRVAR(read_doc, "read(link, most, most_bytes): take up to `most` whole deliveries, all settled or all not, and none "
-                       "larger than `most_bytes`, unless that is 0: (deliveries, messages, settled).");
+                       "larger than `most_bytes`, unless that is 0: (their addresses as bytes, messages, settled).");
 
 static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -160,8 +160,11 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
     bool settled = false;
-    PyObject *deliveries = PyList_New(0), *messages = PyList_New(0);
-    if (deliveries == NULL || messages == NULL)
+    PyObject *messages = PyList_New(0), *deliveries = NULL;
+    void **taken = PyMem_Malloc((most > 0 ? (size_t)most : 1) * sizeof(void *));
+    if (taken == NULL)
+        PyErr_NoMemory();
+    if (taken == NULL || messages == NULL)
         goto failed;
     while (count < most && (delivery = pn.link_current(link)) != NULL && !pn.delivery_partial(delivery)) {
         if (pn.delivery_settled(delivery) != settled) {
@@ -181,36 +184,55 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
             PyErr_Clear(); /* what came before it is handed over first */
             break;
         }
-        if (append(messages, message) < 0 || append(deliveries, PyLong_FromVoidPtr(delivery)) < 0)
+        if (append(messages, message) < 0)
             goto failed;
         if (settled)
             pn.delivery_settle(delivery); /* advances, too */
         else
             pn.link_advance(link);
-        count++;
+        taken[count++] = delivery;
     }
+    deliveries = PyBytes_FromStringAndSize((const char *)taken, count * (Py_ssize_t)sizeof(void *));
+    if (deliveries == NULL)
+        goto failed;
+    PyMem_Free(taken);
     return Py_BuildValue("NNO", deliveries, messages, settled ? Py_True : Py_False);
 failed:
-    Py_XDECREF(deliveries);
+    PyMem_Free(taken);
     Py_XDECREF(messages);
     return NULL;
 }
 
-PyDoc_STRVAR(settle_doc, "settle(deliveries, state): give each delivery of a list the outcome `state`, and settle it.");
+PyDoc_STRVAR(settle_doc, "settle(deliveries, state): give each delivery the outcome `state`, and settle it. Takes a list of "
+                         "addresses, or what `read` returned, or a part of it from a view.");
+
+static void settle_one(void *delivery, uint64_t state)
+{
+    pn.delivery_update(delivery, state);
+    pn.delivery_settle(delivery);
+}
 
 static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *deliveries;
     unsigned long long state;
-    if (!PyArg_ParseTuple(args, "O!K:settle", &PyList_Type, &deliveries, &state) || !is_bound())
+    if (!PyArg_ParseTuple(args, "OK:settle", &deliveries, &state) || !is_bound())
         return NULL;
-    for (Py_ssize_t i = 0; i < PyList_Size(deliveries); i++) {
-        void *delivery;
-        if (!take_address(PyList_GetItem(deliveries, i), &delivery))
-            return NULL;
-        pn.delivery_update(delivery, state);
-        pn.delivery_settle(delivery);
+    if (PyList_Check(deliveries)) {
+        for (Py_ssize_t i = 0; i < PyList_Size(deliveries); i++) {
+            void *delivery;
+            if (!take_address(PyList_GetItem(deliveries, i), &delivery))
+                return NULL;
+            settle_one(delivery, state);
+        }
+        Py_RETURN_NONE;
     }
+    Py_buffer view;
+    if (PyObject_GetBuffer(deliveries, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; i < view.len / (Py_ssize_t)sizeof(void *); i++)
+        settle_one(((void *const *)view.buf)[i], state);
+    PyBuffer_Release(&view);
     Py_RETURN_NONE;
 }
 
@@ -464,8 +486,13 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_functions(PyObject *module)
+/* What loops.py asks for: another number when what a function takes or returns has changed. */
+enum { INTERFACE = 2 };
+
+static int add_constants(PyObject *module)
 {
+    if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0)
+        return -1;
     PyObject *functions = PyTuple_New(COUNT);
     for (Py_ssize_t i = 0; functions != NULL && i < COUNT; i++) {
         PyObject *function = Py_BuildValue("ss", FUNCTIONS[i][0], FUNCTIONS[i][1]);
@@ -478,7 +505,7 @@ static int add_functions(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_functions},
+    {Py_mod_exec, add_constants},
     {0, NULL},
 };
 

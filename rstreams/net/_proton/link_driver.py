@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -410,8 +410,7 @@ class LinkDriver:
                 sent[0] = (tags[count:], deliveries[count:])
                 break
             del sent[0]
-        if accepted:
-            run = accepted[0] if len(accepted) == 1 else list(chain.from_iterable(accepted))
+        for run in accepted:
             self.receive(Disposition(run, ACCEPTED))
         if noted > 0:
             self._hand_over_scattered()

@@ -23,6 +23,7 @@ Pointer: TypeAlias = Any  # a cffi pointer into the engine
 Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
 
 _log: Final = logging.getLogger("rstreams.net")
+_INTERFACE: Final = 2  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -46,7 +47,7 @@ class Loops(Protocol):
         """
         ...
 
-    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
         """Take whole deliveries, all settled or all not.
 
         Args:
@@ -124,7 +125,7 @@ class PythonLoops:
             pop(collector)
         return [(link, count, link in flows) for link, count in deliveries.items()]
 
-    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
         """See `Loops`."""
         current, partial, settled_of = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_settled
         pending, aborted, settle = lib.pn_delivery_pending, lib.pn_delivery_aborted, lib.pn_delivery_settle
@@ -239,9 +240,10 @@ class CompiledLoops:
         noted = _compiled.note_events(_address(collector))
         return [(ffi.cast("pn_link_t *", link), deliveries, flow) for link, deliveries, flow in noted]
 
-    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[list[Delivery], list[bytes], bool]:
+    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
         """See `Loops`."""
-        return _compiled.read(_address(link), most, most_bytes)  # type: ignore[no-any-return]
+        deliveries, messages, settled = _compiled.read(_address(link), most, most_bytes)
+        return memoryview(deliveries).cast("P"), messages, settled
 
     def send(
         self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
@@ -281,6 +283,9 @@ def _load() -> Any:  # noqa: ANN401 - a module without types
         return None
     try:
         compiled = import_module("rstreams.net._proton._loops")
+        if getattr(compiled, "INTERFACE", None) != _INTERFACE:
+            _log.warning("the loops over the engine in C are of another version of rstreams and are left alone")
+            return None
         functions = [(ffi.addressof(lib, name), declared) for name, declared in compiled.FUNCTIONS]
     except (ImportError, AttributeError) as error:
         _log.debug("the loops over the engine in C are not to be had: %s", error)
