@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias
-from weakref import WeakSet
+from typing import Any, Literal, Self
 
 import trio
 
@@ -29,9 +26,8 @@ from rstreams.net._options import (
     check_max_frame,
     check_max_message,
 )
-from rstreams.net._proton import LinkDriver, decode_body, encode_item
-from rstreams.net.bodies import open_body
-from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net._proton import LinkDriver, decode_body
+from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
@@ -43,37 +39,22 @@ from rstreams.net.listener import (
     ListeningOptions,
     open_listener,
 )
-from rstreams.net.once import ONCE
-from rstreams.net.request_reply._properties import REPLY_STREAM
 from rstreams.net.request_reply.answering import Answering, Handler
 from rstreams.net.security import Admission
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
+from rstreams.node._links import CLOSING, Address, Links
 from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.responding import LocalReplies, Responding, as_takes
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
-from rstreams.node.temporary import ReplyStream, Temporaries
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
-from rstreams.protocol.frames import Attach, Detach, Role
-from rstreams.protocol.packing import PACK_ITEMS
-from rstreams.protocol.receiver import LinkSubscription
-from rstreams.protocol.refusal import refuse
-from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.frames import Attach
 from rstreams.runtime.scope import Scope
 from rstreams.sources import generate
-
-STATISTICS: Final = "$statistics"
-"""The address at which a node serves its own statistics, one snapshot for each item requested."""
-
-Address: TypeAlias = Served[Any] | Queue | Multicast | Responding | ReplyStream
-
-_CLOSING: Final = "the node is closing"
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Node:
@@ -133,20 +114,20 @@ class Node:
             window_bytes=check_window_bytes(window_bytes),
         )
         self._expose_errors = expose_errors
-        self._pack_items = check_pack(pack_items, DEFAULT_WINDOW)
         self._addresses: dict[str, Address] = {}
-        self._temporaries = Temporaries()
+        self._links = Links(
+            self._addresses,
+            generate(None, lambda _: (self.statistics().as_dict(), None)),
+            expose_errors=expose_errors,
+            pack_items=check_pack(pack_items, DEFAULT_WINDOW),
+            window_bytes=self._options.window_bytes,
+        )
         self._listeners: list[Listener] = []
         self._expiry = Expiry()
-        self._draining = False
-        self._producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
-        self._consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
-        self._served: WeakSet[LinkSubscriber[Any]] = WeakSet()
         self._scope = Scope()
         self._entered = False
         self._home: Home | None = None
         self._open = False
-        self._statistics = generate(None, lambda _: (self.statistics().as_dict(), None))
 
     async def __aenter__(self) -> Self:
         """Open the scope in which served streams run.
@@ -263,7 +244,7 @@ class Node:
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
         answering = Answering(address, handler, decode, expose)
-        replies = LocalReplies(lambda name: as_takes(self._find(name)))
+        replies = LocalReplies(lambda name: as_takes(self._links.find(name)))
         self._add(Responding(answering, concurrency, replies, self._scope))
 
     async def listen(
@@ -335,19 +316,14 @@ class Node:
         error = self._home.elsewhere("drain_and_close()", "the node")
         if error is not None:
             raise error
-        self._draining = True
         for listener in self._listeners:
             listener.stop()
-        for producer in list(self._producers):
-            producer.suspend()
-        goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=_CLOSING)
-        for end in list(self._served):
-            end.leave(goodbye)
+        self._links.close()
         await wait_until(self._is_through, trio.current_time() + timeout_s)
         now = self.statistics()
         drained = Drained(
-            given_back=sum(producer.ledger.buffered for producer in self._producers),
-            outcome_unknown=sum(end.unsettled for end in self._consumers),
+            given_back=sum(producer.ledger.buffered for producer in self._links.producers),
+            outcome_unknown=sum(end.unsettled for end in self._links.consumers),
             left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
         )
         await self._close_connections()
@@ -356,9 +332,7 @@ class Node:
     def _is_through(self) -> bool:
         now = self.statistics()
         return (
-            all(producer.at_rest for producer in self._producers)
-            and all(end.at_rest for end in self._consumers)
-            and not any(end.wants_link for end in self._served)
+            self._links.at_rest
             and not any(queue.unsettled or (queue.ready and queue.consumers) for queue in now.queues.values())
             and not any(multicast.pending for multicast in now.multicasts.values())
         )
@@ -366,7 +340,7 @@ class Node:
     async def _close_connections(self) -> None:
         async with trio.open_nursery() as nursery:
             for listener in self._listeners:
-                nursery.start_soon(listener.close, Condition.CONNECTION_FORCED.value, _CLOSING)
+                nursery.start_soon(listener.close, Condition.CONNECTION_FORCED.value, CLOSING)
 
     def statistics(self) -> NodeStatistics:
         """Return the counters of every address, and how many connections are open.
@@ -392,116 +366,11 @@ class Node:
         msg = f"queue {name!r:.80}: dead_letters={dead_letters!r:.80}: {why}"
         raise ConfigError(msg)
 
-    def _find(self, name: str) -> Address | None:
-        return self._addresses.get(name) or self._temporaries.get(name)
-
     def _add(self, address: Address) -> None:
         if address.name in self._addresses:
             msg = f"address {address.name!r}: the node has one of this name already"
             raise ConfigError(msg)
         self._addresses[address.name] = address
 
-    # what peers attach
-
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        if self._draining:
-            self._refuse(driver, frame, Condition.CONNECTION_FORCED, _CLOSING)
-        elif frame.role is Role.RECEIVER:
-            self._attach_consumer(driver, frame)
-        else:
-            self._attach_producer(driver, frame)
-
-    def _attach_consumer(self, driver: LinkDriver, frame: Attach) -> None:
-        address: Address | None = self._addresses.get(frame.source or "")
-        if frame.dynamic:
-            address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
-            frame = replace(frame, source=address.name)
-        if frame.source == STATISTICS:
-            publisher: Publisher[Any] = self._statistics
-        elif address is None:
-            self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.source!r} here")
-            return
-        elif isinstance(address, Responding):
-            text = f"{frame.source!r} takes requests: there is nothing to receive"
-            self._refuse(driver, frame, Condition.NOT_ALLOWED, text)
-            return
-        else:
-            publisher = address
-        stored = isinstance(address, Queue | Multicast | ReplyStream)
-        end = LinkSubscriber(
-            publisher,
-            encode=_as_is if stored else encode_item,
-            settlement=frame.settlement,
-            settle_before_detach=False,
-            fail_on_refusal=False,
-            expose_errors=self._expose_errors,
-            on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
-            pack_items=DEFAULT_PACK_ITEMS,
-            open_body=None if stored else open_body,
-        )
-        (self._consumers if stored else self._served).add(end)
-        link = end.bind(frame.name, driver)
-        driver.bind(link)
-        link.receive(frame)
-        answer = _answer(frame, Role.SENDER, end.properties())
-        ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
-        link.send(replace(answer, dynamic=frame.dynamic, properties={**answer.properties, **ends}))
-        end.start()
-
-    def _attach_producer(self, driver: LinkDriver, frame: Attach) -> None:
-        address = self._find(frame.target or "")
-        if frame.target == "" or frame.dynamic:
-            text = "this node makes addresses for receivers only, and relays no messages: attach to an address"
-            self._refuse(driver, frame, Condition.NOT_IMPLEMENTED, text)
-            return
-        if address is None:
-            self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.target!r} here")
-            return
-        if isinstance(address, Served):
-            self._refuse(
-                driver, frame, Condition.NOT_ALLOWED, f"{frame.target!r} is a served stream: it takes no items"
-            )
-            return
-        end = LinkSubscription(
-            address.producer(once=ONCE in frame.properties),
-            decode=_as_is,
-            window=DEFAULT_WINDOW,
-            on_raised=_log_raised,
-            pack_items=self._pack_items,
-            window_bytes=self._options.window_bytes,
-        )
-        if end.window_bytes:
-            driver.room_in_end = end.room_bytes
-        self._producers.add(end)
-        self._temporaries.sends(address.name, end)
-        link = end.bind(frame.name, driver)
-        driver.bind(link)
-        link.receive(frame)
-        link.send(_answer(frame, Role.RECEIVER, end.properties()))
-        end.start()
-
-    def _on_consumer_gone(self, source: str, error: BaseException | None) -> None:
-        """A consumer has gone: its address knows by the cancel, unless it was made for it."""
-        self._temporaries.delete(source)
-        if error is not None:
-            logger.debug("a consumer's link ended: %s", error)
-
-    @staticmethod
-    def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
-        driver.bind(refuse(driver, frame, condition.value, description))
-
-
-def _answer(frame: Attach, role: Role, properties: dict[str, Any]) -> Attach:
-    """Return this side's half of a link; what it says of packs only to a peer that knows them."""
-    knows = PACK_ITEMS in frame.properties
-    return Attach(
-        frame.name, role, frame.source, frame.target, frame.settlement, properties=properties if knows else {}
-    )
-
-
-def _as_is(encoded: bytes) -> bytes:
-    return encoded
-
-
-def _log_raised(error: BaseException) -> None:
-    logger.error("an address of the node raised; the producer's link is ended", exc_info=error)
+        self._links.attach(driver, frame)

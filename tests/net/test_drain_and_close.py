@@ -291,7 +291,7 @@ async def test_new_links_and_clients_are_refused_while_it_drains() -> None:
             drained.append(await node.drain_and_close())
 
         nursery.start_soon(close)
-        await until(lambda: node._draining)
+        await until(lambda: node._links.closing)
         with pytest.raises(LinkDetached, match="closing") as refused:
             await connection.publish("work", Stream.of(2))
         assert refused.value.condition == "amqp:connection:forced"

@@ -194,7 +194,7 @@ async def test_a_requester_that_has_gone_is_no_error_of_the_responder() -> None:
             nursery.start_soon(leaving.request, "gone")
             await until(lambda: gate.came)
             nursery.cancel_scope.cancel()
-        await until(lambda: len(node._temporaries._made) == 1)
+        await until(lambda: len(node._links._temporaries._made) == 1)
         gate.open.set()
         assert await requester.request("here") == "here"
 
@@ -220,7 +220,7 @@ async def test_the_end_of_the_block_fails_what_waits() -> None:
         with pytest.raises(RStreamsError, match="is closed"):
             await requester.stream("z").to_list()
         gate.open.set()
-        await until(lambda: not node._temporaries._made)
+        await until(lambda: not node._links._temporaries._made)
 
 
 # ----------------------------------------------------------------------------------------------------------- failures
@@ -317,7 +317,7 @@ async def test_a_peer_that_does_not_take_the_request() -> None:
                 async with connection.requester(address):
                     pass
             assert caught.value.condition == condition
-        await until(lambda: not node._temporaries._made)
+        await until(lambda: not node._links._temporaries._made)
 
 
 async def test_a_request_that_the_peer_rejects_fails_with_its_outcome() -> None:

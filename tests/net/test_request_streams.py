@@ -109,7 +109,7 @@ async def test_who_has_enough_cancels_the_responders_stream(way: Way) -> None:
         await until(lambda: source.requested == 2)
         probe.cancel()
         await until(lambda: source.cancelled)
-        await until(lambda: len(node._temporaries._made) == 1)
+        await until(lambda: len(node._links._temporaries._made) == 1)
 
 
 @WAYS
@@ -198,7 +198,7 @@ async def test_a_request_of_another_library_gets_all_replies_and_a_mark() -> Non
 
 async def test_a_temporary_address_is_for_its_own_link_alone() -> None:
     async with answered(lambda item: item) as (node, connection, requester):
-        (name,) = node._temporaries._made
+        (name,) = node._links._temporaries._made
         assert await requester.request(1) == 1
         with pytest.raises(LinkDetached) as caught:
             await connection.stream(name).to_list()
@@ -231,7 +231,7 @@ async def test_idle_links_for_replies_are_few(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_idle_links_for_replies_are_closed(mock_clock: trio.testing.MockClock) -> None:
     async with queued(lambda item: item) as (node, connection, first), connection.requester("service") as second:
-        links = node._producers
+        links = node._links.producers
         await first.request(1)
         before = len([end for end in links if not end.ended])
         mock_clock.jump(20)

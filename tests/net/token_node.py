@@ -211,7 +211,7 @@ class TokenNode(Node):
         open_to_all = frame.dynamic or address == "$cbs"
         if not open_to_all and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)
-            self._refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS, f"no token for {address}")
+            self._links._refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS, f"no token for {address}")
             return
         super()._on_attach(driver, frame)
         link = driver.link

@@ -1,0 +1,200 @@
+"""The links that peers have attached to a node: for each an end, over the address that it names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+from weakref import WeakSet
+
+from rstreams.abc import Publisher
+from rstreams.errors import Condition
+from rstreams.net._proton import LinkDriver, encode_item
+from rstreams.net.bodies import open_body
+from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net.once import ONCE
+from rstreams.net.request_reply._properties import REPLY_STREAM
+from rstreams.node.multicast import Multicast
+from rstreams.node.queue import Queue
+from rstreams.node.responding import Responding
+from rstreams.node.served import Served
+from rstreams.node.temporary import ReplyStream, Temporaries
+from rstreams.protocol.frames import Attach, Detach, Role
+from rstreams.protocol.packing import PACK_ITEMS
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.refusal import refuse
+from rstreams.protocol.sender import LinkSubscriber
+
+STATISTICS: Final = "$statistics"
+"""The address at which a node serves its own statistics, one snapshot for each item requested."""
+
+CLOSING: Final = "the node is closing"
+
+Address: TypeAlias = Served[Any] | Queue | Multicast | Responding | ReplyStream
+
+logger = logging.getLogger("rstreams.node")
+
+
+class Links:
+    """What a node does when a peer attaches, and the links that have come of it.
+
+    Args:
+        addresses: Those that links may name.
+        statistics: What `$statistics` serves.
+        expose_errors: Whether the text of a served stream's exception goes to subscribers.
+        pack_items: The most items that a producer may send in one delivery.
+        window_bytes: The most bytes that one producer may have on its way here; 0 for any number.
+
+    Attributes:
+        closing: Whether new links are refused.
+        producers: The ends that receive.
+        consumers: The ends that send what is stored.
+        served: The ends that send what is made for each.
+    """
+
+    def __init__(
+        self,
+        addresses: Mapping[str, Address],
+        statistics: Publisher[Any],
+        *,
+        expose_errors: bool,
+        pack_items: int,
+        window_bytes: int,
+    ) -> None:
+        self._addresses = addresses
+        self._temporaries = Temporaries()  # addresses that are made for one receiver each
+        self._statistics = statistics
+        self._expose_errors = expose_errors
+        self._pack_items = pack_items
+        self._window_bytes = window_bytes
+        self.closing = False
+        self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
+        self.consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
+        self.served: WeakSet[LinkSubscriber[Any]] = WeakSet()
+
+    def close(self) -> None:
+        """Take nothing more on: new links are refused, producers get no credit, and served streams end."""
+        self.closing = True
+        for producer in list(self.producers):
+            producer.suspend()
+        goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=CLOSING)
+        for end in list(self.served):
+            end.leave(goodbye)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all that was under way when `close` was called is through."""
+        return (
+            all(producer.at_rest for producer in self.producers)
+            and all(end.at_rest for end in self.consumers)
+            and not any(end.wants_link for end in self.served)
+        )
+
+    def find(self, name: str) -> Address | None:
+        """Return the address of that name, if there is one."""
+        return self._addresses.get(name) or self._temporaries.get(name)
+
+    def attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """Answer a peer's attach, with an end over the address or with a refusal."""
+        if self.closing:
+            self._refuse(driver, frame, Condition.CONNECTION_FORCED, CLOSING)
+        elif frame.role is Role.RECEIVER:
+            self._attach_consumer(driver, frame)
+        else:
+            self._attach_producer(driver, frame)
+
+    def _attach_consumer(self, driver: LinkDriver, frame: Attach) -> None:
+        address: Address | None = self._addresses.get(frame.source or "")
+        if frame.dynamic:
+            address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
+            frame = replace(frame, source=address.name)
+        if frame.source == STATISTICS:
+            publisher: Publisher[Any] = self._statistics
+        elif address is None:
+            self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.source!r} here")
+            return
+        elif isinstance(address, Responding):
+            text = f"{frame.source!r} takes requests: there is nothing to receive"
+            self._refuse(driver, frame, Condition.NOT_ALLOWED, text)
+            return
+        else:
+            publisher = address
+        stored = isinstance(address, Queue | Multicast | ReplyStream)
+        end = LinkSubscriber(
+            publisher,
+            encode=_as_is if stored else encode_item,
+            settlement=frame.settlement,
+            settle_before_detach=False,
+            fail_on_refusal=False,
+            expose_errors=self._expose_errors,
+            on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
+            pack_items=DEFAULT_PACK_ITEMS,
+            open_body=None if stored else open_body,
+        )
+        (self.consumers if stored else self.served).add(end)
+        link = end.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        answer = _answer(frame, Role.SENDER, end.properties())
+        ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
+        link.send(replace(answer, dynamic=frame.dynamic, properties={**answer.properties, **ends}))
+        end.start()
+
+    def _attach_producer(self, driver: LinkDriver, frame: Attach) -> None:
+        address = self.find(frame.target or "")
+        if frame.target == "" or frame.dynamic:
+            text = "this node makes addresses for receivers only, and relays no messages: attach to an address"
+            self._refuse(driver, frame, Condition.NOT_IMPLEMENTED, text)
+            return
+        if address is None:
+            self._refuse(driver, frame, Condition.NOT_FOUND, f"no address {frame.target!r} here")
+            return
+        if isinstance(address, Served):
+            self._refuse(
+                driver, frame, Condition.NOT_ALLOWED, f"{frame.target!r} is a served stream: it takes no items"
+            )
+            return
+        end = LinkSubscription(
+            address.producer(once=ONCE in frame.properties),
+            decode=_as_is,
+            window=DEFAULT_WINDOW,
+            on_raised=_log_raised,
+            pack_items=self._pack_items,
+            window_bytes=self._window_bytes,
+        )
+        if end.window_bytes:
+            driver.room_in_end = end.room_bytes
+        self.producers.add(end)
+        self._temporaries.sends(address.name, end)
+        link = end.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(_answer(frame, Role.RECEIVER, end.properties()))
+        end.start()
+
+    def _on_consumer_gone(self, source: str, error: BaseException | None) -> None:
+        """A consumer has gone: its address knows by the cancel, unless it was made for it."""
+        self._temporaries.delete(source)
+        if error is not None:
+            logger.debug("a consumer's link ended: %s", error)
+
+    @staticmethod
+    def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
+        driver.bind(refuse(driver, frame, condition.value, description))
+
+
+def _answer(frame: Attach, role: Role, properties: dict[str, Any]) -> Attach:
+    """Return this side's half of a link; what it says of packs only to a peer that knows them."""
+    knows = PACK_ITEMS in frame.properties
+    return Attach(
+        frame.name, role, frame.source, frame.target, frame.settlement, properties=properties if knows else {}
+    )
+
+
+def _as_is(encoded: bytes) -> bytes:
+    return encoded
+
+
+def _log_raised(error: BaseException) -> None:
+    logger.error("an address of the node raised; the producer's link is ended", exc_info=error)
