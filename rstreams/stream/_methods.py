@@ -1106,7 +1106,7 @@ class StreamMethods(ABC, Generic[T_co]):
         Args:
             count: The most times it is subscribed to again.
             first_s: The wait before the first of them, in seconds.
-            max_s: The longest wait.
+            max_s: The longest wait, in seconds; not less than `first_s`.
             factor: What the wait grows by each time; at least 1.
             jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
                 long, but never longer than `max_s`.
