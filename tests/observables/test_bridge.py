@@ -21,7 +21,8 @@ from rstreams.errors import BufferOverflow, ConfigError, DemandError, SpecViolat
 from rstreams.observables import from_observable, rx, to_observable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.observables.rx_operators import table
-from tests.operators.contract import FunctionContract, OperatorContract, Slow
+from tests.operators.contract import FunctionContract, OperatorContract
+from tests.operators.paced import Slow
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "reactivex.md").read_text(encoding="utf-8")
 
