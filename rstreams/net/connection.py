@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
@@ -24,7 +22,8 @@ from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.manual import ByHandAlone
-from rstreams.net.once import Stamper, check_remembered, decode_unstamped
+from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
+from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender
@@ -42,27 +41,8 @@ T = TypeVar("T")
 
 SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
 
-EFFECTIVELY_ONCE = "effectively_once"
-
 DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class PublishResult:
-    """What became of a published stream that ended well.
-
-    Attributes:
-        accepted: Items the peer accepted; at most once: items sent.
-        complete: Whether these are all there were; False if `drain_and_close` ended it before the stream had.
-    """
-
-    accepted: int
-    complete: bool = True
-
-    def __repr__(self) -> str:
-        """Return the numbers, and that it is not all if it is not."""
-        return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
 
 
 class Connection(RequestReply):
@@ -266,6 +246,7 @@ class Connection(RequestReply):
             address: The peer's name for the source.
             handler: A function, which must not block, or an async function.
             concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
+                It is also the least `window`: the default one is as large, and one that is given must be.
             settlement: As for `stream`: whether an item that was handled is handled again if it comes again.
             decode: As for `stream`.
             **options: As for `stream`; `on_failure` says, too, what becomes of an item whose handler raised.
@@ -300,9 +281,12 @@ class Connection(RequestReply):
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
+        window = check_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
+        if window < concurrency:
+            msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
+            raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
-            window = options.get("window", DEFAULT_WINDOW)
-            options["dedup_window"] = check_remembered(options.get("dedup_window"), check_window(window))
+            options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
         noted = deliveries.do_on_next(lambda delivery: not_begun.setdefault(id(delivery), delivery))
         by_hand = Stream(Lifted(noted, ByHandAlone[Any]))
@@ -353,8 +337,9 @@ class Connection(RequestReply):
             each address, in memory: one that is started anew, or another one of several urls, knows of none.
         Demand: The peer's credit; nothing is requested that could not be sent.
         Errors: `LinkDetached` if the peer refuses or ends the link; what ended the connection if it is lost and does
-            not return; `DeliveryFailed` for the first item not accepted; what `items` failed with. `outcome_unknown` of
-            the error counts items sent whose outcome never came.
+            not return; `DeliveryFailed` for the first item not accepted; what `items` failed with; `ConfigError` that
+            names the item if one cannot be encoded: those before it are sent. `outcome_unknown` of the error counts
+            items sent whose outcome never came.
         Cancels: The source is cancelled and the link detached; items sent before may have arrived.
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
@@ -376,7 +361,7 @@ class Connection(RequestReply):
             capabilities=tuple(capabilities),
             pack_items=check_pack(pack_items),
             linger_s=linger_s,
-            stamper=_stamper(settlement, producer_id, first_sequence),
+            stamper=stamper_for(settlement, producer_id, first_sequence),
         )
         try:
             await sending.finished.wait()
@@ -384,7 +369,7 @@ class Connection(RequestReply):
             sending.end.abort()
             raise
         if sending.error is not None:
-            raise sending.error
+            raise naming_the_item(call, sending.end, sending.error)
         return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
     @asynccontextmanager
@@ -426,7 +411,7 @@ class Connection(RequestReply):
             fail_on_refusal=False,
             expose_errors=False,
             capabilities=tuple(capabilities),
-            stamper=_stamper(settlement, producer_id, first_sequence),
+            stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
         )
         sending.leave = sender.complete  # type: ignore[method-assign]
@@ -476,15 +461,6 @@ def _release(deliveries: Iterable[Delivery[Any]]) -> None:
     """Give back untouched what no handler has begun with."""
     for delivery in deliveries:
         delivery.release()
-
-
-def _stamper(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
-    if settlement == EFFECTIVELY_ONCE:
-        return Stamper(uuid.uuid4().hex if producer_id is None else producer_id, first_sequence)
-    if producer_id is not None or first_sequence != 0:
-        msg = f"producer_id and first_sequence go with settlement='effectively_once', not with {settlement!r}"
-        raise ConfigError(msg)
-    return None
 
 
 def _remembered(settlement: str, dedup_window: int | None, window: int) -> int:

@@ -33,6 +33,9 @@ from rstreams.operators._stage import Stage
 
 T = TypeVar("T")
 
+EFFECTIVELY_ONCE: Final = "effectively_once"
+"""The name of the settlement."""
+
 PRODUCER: Final = "x-opt-rstreams-producer"
 """The annotation that says which producer a message is of."""
 

@@ -46,6 +46,7 @@ class OutgoingItems(Generic[T]):
         publisher_ended: Whether the publisher has ended, by its own word or by `cancel`.
         attended: Whether the link is at work, and sees what comes without being woken.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
+        unencodable: Whether the stream failed because an item could not be encoded.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class OutgoingItems(Generic[T]):
         "payloads",
         "publisher_ended",
         "turn_over",
+        "unencodable",
     )
 
     def __init__(
@@ -101,6 +103,7 @@ class OutgoingItems(Generic[T]):
         self.publisher_ended = False
         self.attended = False
         self.turn_over = False
+        self.unencodable = False
         self._publisher = publisher
         self._ledger = ledger
         self._encode = encode
@@ -146,6 +149,7 @@ class OutgoingItems(Generic[T]):
         try:
             payload = self._encode_any(item)
         except Exception as error:  # the caller's own encoder may raise anything
+            self.unencodable = True
             hold.fail(error)
             self._fail(error)
             return
@@ -206,7 +210,7 @@ class OutgoingItems(Generic[T]):
             payloads.extend(map(self._encode_any if may_stream else self._encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             self.cancel()
-            self.completed = True
+            self.completed = self.unencodable = True
             self.error = error  # it came before what the publisher has said behind it
         self.payloads += payloads
         self.holds += [NO_HOLD] * len(payloads)

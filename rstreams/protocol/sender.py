@@ -152,6 +152,11 @@ class LinkSubscriber(Generic[T]):
         return self._deliveries.accepted
 
     @property
+    def unencodable(self) -> bool:
+        """Whether it ends because an item of the publisher's could not be encoded."""
+        return self._items.unencodable
+
+    @property
     def late(self) -> int:
         """Outcomes that came for items no longer waited for."""
         return self._deliveries.late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from rstreams.errors import (
     ConnectionLost,
     DeliveryFailed,
 )
+from rstreams.net.publishing import naming_the_item
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until
@@ -297,9 +299,30 @@ async def test_what_the_source_fails_with_leaves_publish_as_itself(failure: Exce
 async def test_an_item_that_cannot_be_sent_is_named_and_what_came_before_has_arrived() -> None:
     async with connected() as (node, connection):
         queue = node.queue("work")
-        with pytest.raises(ConfigError, match="object"):
-            await connection.publish("work", Stream.of(1, 2, object()))
-        assert queue.statistics().enqueued == 2
+        start = r"publish\('work'\): item 2, counted from 0 \(2 before it were accepted\): a value of type object"
+        for items in (
+            Stream.of(1, 2, object(), 4),
+            Stream.of(1, 2).concat(Stream.of(object())),
+        ):  # drawn, and sent here
+            with pytest.raises(ConfigError, match=start):
+                await connection.publish("work", items)
+        assert queue.statistics().enqueued == 4
+
+
+@pytest.mark.parametrize(
+    ("unknown", "text"),
+    [
+        (0, "publish('a'): item 5, counted from 0 (5 before it were accepted): no"),
+        (2, "publish('a'): item 7, counted from 0 (5 before it were accepted, of 2 that is not known): no"),
+    ],
+)
+def test_an_item_that_cannot_be_sent_has_its_number(unknown: int, text: str) -> None:
+    error = ConfigError("no")
+    error.outcome_unknown = unknown
+    end: Any = SimpleNamespace(unencodable=True, accepted=5, outcome_unknown=unknown)
+    named = naming_the_item("publish('a')", end, error)
+    assert isinstance(named, ConfigError)
+    assert (str(named), named.outcome_unknown, named.__cause__) == (text, unknown, error)
 
 
 async def test_a_cancelled_publish_cancels_its_source_and_leaves_the_connection_alone() -> None:

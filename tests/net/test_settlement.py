@@ -173,6 +173,29 @@ async def test_never_more_items_are_asked_for_than_can_be_handled() -> None:
     assert (queue.statistics().ready, queue.statistics().modified) == (10, 2), "given back as failed by the cancel"
 
 
+async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(400))
+        with pytest.raises(ConfigError) as raised:
+            await connection.consume("work", print, concurrency=9, window=8)
+        assert str(raised.value) == "consume(concurrency=9): window=8 lets no more than 8 items be in hand"
+        inside = 0
+
+        async def handle(_item: int) -> None:
+            nonlocal inside
+            inside += 1
+            await trio.sleep_forever()
+
+        async def consume() -> None:
+            await connection.consume("work", handle, concurrency=300)
+
+        nursery.start_soon(consume)
+        await until(lambda: inside == 300)
+        assert queue.statistics().unsettled == 300
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_handler_of_a_stream_that_ends_returns() -> None:
     async with connected() as (node, connection):
         node.serve("numbers", Stream.range(5))
