@@ -245,7 +245,7 @@ class Pump:
         if output:
             self._send_now(output)
         # Making output can be what tells the engine that it has failed.
-        return more or engine.has_work or bool(self._attaching) or len(output) == BUFFER_BYTES
+        return more or engine.has_work() or bool(self._attaching) or len(output) == BUFFER_BYTES
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []

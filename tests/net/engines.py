@@ -108,7 +108,7 @@ class Engines:
                 while data := engine.output():
                     peer.engine.feed(data)
                     moved = True
-                moved = moved or engine.has_work
+                moved = moved or engine.has_work()
 
     def free(self) -> None:
         """Give the memory of both back."""
@@ -126,7 +126,7 @@ class Alone:
     def feed(self, data: bytes) -> None:
         engine = self.side.engine
         engine.feed(data)
-        while engine.dispatch(RUN, math.inf) or engine.output() or engine.has_work:
+        while engine.dispatch(RUN, math.inf) or engine.output() or engine.has_work():
             pass
 
     def free(self) -> None:

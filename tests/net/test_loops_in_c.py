@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from cproton_ffi import lib
+from cproton_ffi import ffi, lib
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +41,15 @@ def test_a_delivery_that_is_no_pointer_is_refused() -> None:
 @pytest.mark.parametrize("addresses", [(), (1,) * 20, (0,) * COUNT, ("pn_link_recv",) * COUNT, [1] * COUNT])
 def test_a_table_that_does_not_fit_is_refused_and_the_old_one_stays(addresses: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        loops._compiled.bind(addresses, 1, 2, 3, len, len)
+        loops._compiled.bind(addresses, 1, 2, 3, (), len, len)
+    Engines().free()
+
+
+@pytest.mark.parametrize("kinds", [(-1,), (64,), ("open",), [1]])
+def test_kinds_of_events_that_cannot_be_are_refused(kinds: object) -> None:
+    addresses = tuple(loops._address(ffi.addressof(lib, name)) for name, _ in loops._compiled.FUNCTIONS)
+    with pytest.raises((TypeError, ValueError)):
+        loops._compiled.bind(addresses, 1, 2, 3, kinds, len, len)
     Engines().free()
 
 

@@ -77,6 +77,8 @@ _Static_assert(sizeof(pn) == COUNT * sizeof(void (*)(void)), "a declaration for 
 
 static uint64_t accepted;
 static int delivery_event, flow_event;
+enum { KINDS = 64 };
+static bool is_told[KINDS]; /* kinds of events that stop `note_events` */
 static PyObject *decode_any, *encode_any; /* rstreams.message's own; NULL until bound */
 
 static int take_address(PyObject *object, void *to)
@@ -91,16 +93,17 @@ static int take_address(PyObject *object, void *to)
     return 1;
 }
 
-PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event, decode, encode): take the engine's functions, "
-                       "in the order of FUNCTIONS, its numbers for an outcome and two kinds of events, and what decodes and "
-                       "encodes any message; once, before all else.");
+PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event, other_events, decode, encode): take the engine's "
+                       "functions, in the order of FUNCTIONS, its numbers for an outcome and for kinds of events, and what "
+                       "decodes and encodes any message; once, before all else.");
 
 static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *addresses, *decode, *encode;
+    PyObject *addresses, *others, *decode, *encode;
     unsigned long long outcome;
     int delivery, flow;
-    if (!PyArg_ParseTuple(args, "O!KiiOO:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &decode, &encode))
+    if (!PyArg_ParseTuple(args, "O!KiiO!OO:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &PyTuple_Type,
+                          &others, &decode, &encode))
         return NULL;
     if (PyTuple_Size(addresses) != COUNT)
         return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)COUNT);
@@ -108,7 +111,18 @@ static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
     for (Py_ssize_t i = 0; i < COUNT; i++)
         if (!take_address(PyTuple_GetItem(addresses, i), &table[i]))
             return NULL;
+    bool told[KINDS] = {false};
+    for (Py_ssize_t i = 0; i < PyTuple_Size(others); i++) {
+        long kind = PyLong_AsLong(PyTuple_GetItem(others, i));
+        if (kind < 0 || kind >= KINDS) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "no kind of events");
+            return NULL;
+        }
+        told[kind] = true;
+    }
     memcpy(&pn, table, sizeof(pn));
+    memcpy(is_told, told, sizeof(is_told));
     accepted = outcome;
     delivery_event = delivery;
     flow_event = flow;
@@ -328,8 +342,9 @@ static int note(PyObject *noted, void *link, Py_ssize_t deliveries, bool flow)
     return append(noted, Py_BuildValue("NnO", PyLong_FromVoidPtr(link), deliveries, flow ? Py_True : Py_False));
 }
 
-PyDoc_STRVAR(note_events_doc, "note_events(collector): take events of deliveries and flow up to the first of another "
-                              "kind, and tell them: a list of (link, deliveries, flow), one for a run of a link's.");
+PyDoc_STRVAR(note_events_doc, "note_events(collector): take events up to the first of the kinds that were named to `bind`, and "
+                              "tell those of deliveries and flow: a list of (link, deliveries, flow), one for a run of a "
+                              "link's.");
 
 static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -343,8 +358,12 @@ static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     while ((event = pn.collector_peek(collector)) != NULL) {
         int kind = pn.event_type(event);
-        if (kind != delivery_event && kind != flow_event)
-            break;
+        if (kind != delivery_event && kind != flow_event) {
+            if (kind < 0 || kind >= KINDS || is_told[kind])
+                break;
+            pn.collector_pop(collector);
+            continue;
+        }
         void *where = pn.event_link(event);
         if (where != link) {
             if (note(noted, link, deliveries, flow) < 0)
@@ -487,7 +506,7 @@ static PyMethodDef methods[] = {
 };
 
 /* What loops.py asks for: another number when what a function takes or returns has changed. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int add_constants(PyObject *module)
 {

@@ -22,7 +22,7 @@ from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
-from rstreams.net._proton.loops import Pointer, choose_loops
+from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
@@ -206,10 +206,10 @@ class Engine:
             self._waiting.clear()
         return self._output[:size]
 
-    @property
     def has_work(self) -> bool:
-        """Whether there is something that `dispatch` would do."""
-        return bool(self._noted or self._dirty or lib.pn_collector_peek(self._collector))
+        """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
+        self._note_events()
+        return bool(self._noted or self._dirty)
 
     def flush(self) -> None:
         """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
@@ -313,9 +313,7 @@ class Engine:
             event = lib.pn_collector_peek(collector)
             if not event:
                 return
-            handle = _HANDLERS.get(lib.pn_event_type(event))
-            if handle is not None:
-                handle(self, event)
+            _HANDLERS[lib.pn_event_type(event)](self, event)
             lib.pn_collector_pop(collector)
 
     def _on_connection_open(self, _event: Pointer) -> None:
@@ -467,3 +465,4 @@ _HANDLERS: Final = {
     lib.PN_LINK_REMOTE_CLOSE: Engine._on_link_detach,
     lib.PN_LINK_REMOTE_DETACH: Engine._on_link_detach,
 }
+assert _HANDLERS.keys() == set(TOLD_EVENTS)

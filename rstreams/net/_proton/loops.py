@@ -23,11 +23,24 @@ Pointer: TypeAlias = Any  # a cffi pointer into the engine
 Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 2  # of `_loops.c`
+_INTERFACE: Final = 3  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
 _pack_address: Final = struct.Struct("P").pack
+
+
+TOLD_EVENTS: Final = (
+    lib.PN_CONNECTION_REMOTE_OPEN,
+    lib.PN_CONNECTION_REMOTE_CLOSE,
+    lib.PN_TRANSPORT_ERROR,
+    lib.PN_SESSION_REMOTE_OPEN,
+    lib.PN_SESSION_REMOTE_CLOSE,
+    lib.PN_LINK_REMOTE_OPEN,
+    lib.PN_LINK_REMOTE_CLOSE,
+    lib.PN_LINK_REMOTE_DETACH,
+)
+"""Events, besides those of deliveries and flow, that mean something here; the engine has more, mostly of its own."""
 
 
 class Loops(Protocol):
@@ -40,7 +53,7 @@ class Loops(Protocol):
     language: str
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
-        """Take events of deliveries and flow, up to the first of another kind.
+        """Take events up to the first of `TOLD_EVENTS`, and tell those of deliveries and flow.
 
         Returns:
             Links with how many deliveries of each have news, and whether its flow has; a link may come repeatedly.
@@ -120,7 +133,7 @@ class PythonLoops:
                 link = link_of(event)
                 deliveries.setdefault(link, 0)
                 flows.add(link)
-            else:
+            elif kind in TOLD_EVENTS:
                 break
             pop(collector)
         return [(link, count, link in flows) for link, count in deliveries.items()]
@@ -296,7 +309,7 @@ def _load() -> Any:  # noqa: ANN401 - a module without types
             _log.warning(text, declared, found)
             return None
     addresses = tuple(_address(function) for function, _ in functions)
-    compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW, decode_any, encode_any)
+    compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW, TOLD_EVENTS, decode_any, encode_any)
     return compiled
 
 
