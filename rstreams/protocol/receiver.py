@@ -151,9 +151,12 @@ class LinkSubscription(Generic[T]):
         if error is not None:
             self._fail(error)
             return
-        self.ledger.request(n)
+        ledger = self.ledger
+        demand_limits = ledger.demand < ledger.window  # else the window does, and more demand changes nothing now
+        ledger.request(n)
         self._requested += n
-        self._wake()
+        if demand_limits:
+            self._wake()
 
     def cancel(self) -> None:
         """End the subscription; the detach follows when what is held has been settled."""

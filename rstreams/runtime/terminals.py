@@ -61,6 +61,7 @@ async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:
                 await bell.wait()
             else:
                 await trio.lowlevel.checkpoint()
+            if sink.outstanding <= half and not sink.ended:
                 sink.request(SLICE - sink.outstanding, top_up_at=half)
 
 

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -286,6 +287,7 @@ class CompiledLoops:
         return int(_compiled.output(_address(transport), buffer))
 
 
+@lru_cache(maxsize=1024)  # the same few again and again
 def _address(pointer: Pointer) -> int:
     return int(ffi.cast(_UINTPTR, pointer))
 
