@@ -9,7 +9,7 @@ Delivery annotations and the footer concern one hop and one encoding of a messag
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -68,7 +68,7 @@ class ByteStream:
     """A body of bytes that is not in memory as a whole: it is sent, or received, while it comes.
 
     It is sent as one Data section a chunk. One that is received is read by `async for chunk in message.body`, while its
-    message is the current one.
+    message is the current one; with `rstreams.blocking` by `for chunk in message.body`.
 
     Attributes:
         chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
@@ -83,6 +83,10 @@ class ByteStream:
         """Read a body that comes, or iterate over one that is async iterable."""
         chunks: AsyncIterator[bytes] = self.chunks.__aiter__()
         return chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Read a body that comes to `rstreams.blocking`, or iterate over one that is iterable."""
+        return iter(self.chunks)
 
     async def read(self) -> bytes:
         """Return the whole of it; it must fit in memory."""

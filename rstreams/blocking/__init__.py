@@ -8,28 +8,39 @@ The connection lives in a trio run in a thread of its own, so heartbeats go on w
 given to operators run in that thread and must not block it; the body of the loop runs in the caller's.
 """
 
+# ruff: noqa: ANN401 - options are those of the model that `like` names; items are whatever comes
+
 from __future__ import annotations
 
 import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import trio
 
 import rstreams.net.client as network
 from rstreams._subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.blocking._body import readable
+from rstreams.blocking._delivery import BlockingDelivery
 from rstreams.blocking._methods import BlockingMethods
 from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
+from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
-from rstreams.net.connection import Connection, PublishResult, SettlementName
+from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
 from rstreams.net.draining import Drained
+from rstreams.net.once import decode_unstamped
+from rstreams.net.receiving import StreamOptions
+from rstreams.net.request_reply.requester import Requester
+from rstreams.net.request_reply.requesting import RequesterOptions
+from rstreams.net.sender import Sender
+from rstreams.operators._stage import require_plain
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope, refuse_trio
 from rstreams.stream import Explanation, GroupedStream, Stream
@@ -45,20 +56,29 @@ K = TypeVar("K")
 R = TypeVar("R")
 P = ParamSpec("P")
 
+_CLOSED = "this connection is closed: its `with` block has ended, or is about to"
 
-@contextmanager
-def connect(url: str, **options: Any) -> Iterator[BlockingConnection]:  # noqa: ANN401 - those of `rstreams.connect`
+_AWAITED = "give a plain function, which may block, or use `rstreams.connect` in an async program"
+
+
+@like(network.connect)
+def connect(*url: Any, **options: Any) -> AbstractContextManager[BlockingConnection]:
     """Open a connection to an AMQP 1.0 peer for the length of a `with` block.
 
     Args:
-        url: `amqp://[user:password@]host[:port]`.
-        **options: As for `rstreams.connect`.
+        *url: As for `rstreams.connect`.
+        **options: As there.
 
     Errors: As `rstreams.connect`; `RuntimeError` in a thread that runs trio.
     Context: Any thread without trio; blocks it. Several threads may use the connection at the same time.
     """
     refuse_trio("rstreams.blocking.connect()", "`async with rstreams.connect(...)`")
-    with start_portal() as portal, portal.enter(network.connect(url, **options)) as connection:
+    return _connected(network.connect(*url, **options))
+
+
+@contextmanager
+def _connected(opening: AbstractAsyncContextManager[Connection]) -> Iterator[BlockingConnection]:
+    with start_portal(closed=_CLOSED) as portal, portal.enter(opening) as connection:
         yield BlockingConnection(portal, connection)
 
 
@@ -72,102 +92,153 @@ class BlockingConnection:
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
 
-    def stream(self, address: str, **options: Any) -> BlockingStream[Any]:  # noqa: ANN401 - those of Connection.stream
-        """Return the stream of what is sent to `address`; options as for `rstreams.Connection.stream`."""
-        return BlockingStream(self._portal, self._connection.stream(address, **options))
-
-    def messages(self, address: str, **options: Any) -> BlockingStream[Message]:  # noqa: ANN401 - likewise
-        """Return the stream of whole messages from `address`; options as for `rstreams.Connection.messages`."""
-        return BlockingStream(self._portal, self._connection.messages(address, **options))
-
-    def publish(
+    @overload
+    def stream(
         self,
         address: str,
-        items: Publisher[Any],
         *,
-        settlement: SettlementName = "at_least_once",
-        **options: Any,  # noqa: ANN401 - those of Connection.publish
-    ) -> PublishResult:
+        decode: Callable[[bytes], T],
+        settlement: SettlementName = ...,
+        **options: Unpack[StreamOptions],
+    ) -> BlockingStream[T]: ...
+
+    @overload
+    def stream(
+        self, address: str, *, settlement: SettlementName = ..., **options: Unpack[StreamOptions]
+    ) -> BlockingStream[Any]: ...
+
+    @overload
+    def stream(
+        self,
+        address: str,
+        *,
+        decode: Callable[[bytes], T],
+        settlement: Literal["manual"],
+        **options: Unpack[StreamOptions],
+    ) -> BlockingStream[Delivery[T]]: ...
+
+    @overload
+    def stream(
+        self, address: str, *, settlement: Literal["manual"], **options: Unpack[StreamOptions]
+    ) -> BlockingStream[Delivery[Any]]: ...
+
+    @shown_like(Connection.stream)
+    def stream(self, address: str, **options: Any) -> BlockingStream[Any]:
+        """Return the stream of what is sent to `address`; options as for `rstreams.Connection.stream`.
+
+        With `settlement="manual"` each item comes in a `Delivery`, which the loop's thread may settle, or another one.
+        """
+        stream = self._connection.stream(address, **options)
+        if options.get("settlement") == "manual":
+            stream = stream.map(self._delivery)
+        return BlockingStream(self._portal, stream)
+
+    @overload
+    def messages(
+        self, address: str, *, settlement: SettlementName = ..., **options: Unpack[StreamOptions]
+    ) -> BlockingStream[Message]: ...
+
+    @overload
+    def messages(
+        self, address: str, *, settlement: Literal["manual"], **options: Unpack[StreamOptions]
+    ) -> BlockingStream[Delivery[Message]]: ...
+
+    @shown_like(Connection.messages)
+    def messages(self, address: str, **options: Any) -> BlockingStream[Any]:
+        """Return the stream of whole messages from `address`; options as for `rstreams.Connection.messages`."""
+        return self.stream(address, decode=decode_unstamped, **options)
+
+    @like_method(Connection.streamed_messages)
+    def streamed_messages(self, address: str, **options: Any) -> BlockingStream[Message]:
+        """Return the stream of messages from `address`, each handed over when its body begins.
+
+        A body of bytes is read while it comes, in the body of a `for` loop over the stream: `for chunk in
+        message.body`. Options and all else as for `rstreams.Connection.streamed_messages`.
+        """
+        messages = self._connection.streamed_messages(address, **options)
+        return BlockingStream(self._portal, messages.map(lambda message: readable(self._portal, message)))
+
+    @like_method(Connection.publish)
+    def publish(self, address: str, items: Publisher[Any], **options: Any) -> PublishResult:
         """Send what `items` publishes to `address`; return when all of it is settled.
 
         Args:
             address: The peer's name for the target.
             items: A stream or any publisher.
-            settlement: As for `rstreams.Connection.publish`.
-            **options: As there.
+            **options: As for `rstreams.Connection.publish`.
 
         Errors: As `rstreams.Connection.publish`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C cancels the publishing.
         """
 
         async def publish() -> PublishResult:
-            return await self._connection.publish(address, items, settlement=settlement, **options)
+            return await self._connection.publish(address, items, **options)
 
         return self._portal.run(publish)
 
-    def sender(self, address: str, **options: Any) -> AbstractContextManager[BlockingSender]:  # noqa: ANN401 - likewise
+    @like_method(Connection.sender)
+    def sender(self, address: str, **options: Any) -> AbstractContextManager[BlockingSender]:
         """Open a sender to `address` for a `with` block; options as for `rstreams.Connection.sender`."""
-        return _open_sender(self._portal, self._connection, address, options)
+        return _open_sender(self._portal, self._connection.sender(address, **options))
 
-    def consume(
-        self,
-        address: str,
-        handler: Callable[[Any], object],
-        *,
-        concurrency: int = 1,
-        **options: Any,  # noqa: ANN401 - those of Connection.consume
-    ) -> None:
+    @like_method(Connection.consume)
+    def consume(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
         """Call `handler` with each item from `address`, and settle the item by how that went, until the stream ends.
 
         Args:
             address: The peer's name for the source.
             handler: A function, which may block: each call runs in a worker thread.
-            concurrency: The most items in `handler` at a time, each in a thread.
-            **options: As for `rstreams.Connection.consume`.
+            **options: As for `rstreams.Connection.consume`; as many threads as its `concurrency` may be at work.
 
         Errors: As `rstreams.Connection.consume`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
+        require_plain("consume", "handler", handler, _AWAITED)
 
-        async def handle(item: Any) -> None:  # noqa: ANN401 - whatever comes
+        async def handle(item: Any) -> None:
             await trio.to_thread.run_sync(handler, item, limiter=limiter)
 
         async def consume() -> None:
-            await self._connection.consume(address, handle, concurrency=concurrency, **options)
+            await self._connection.consume(address, handle, **options)
 
         limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
         self._portal.run(consume)
 
-    def requester(self, address: str, **options: Any) -> AbstractContextManager[BlockingRequester]:  # noqa: ANN401 - likewise
-        """Open a requester for a `with` block; options as for `rstreams.Connection.requester`."""
-        return _open_requester(self._portal, self._connection, address, options)
+    @overload
+    def requester(
+        self, address: str, *, decode: Callable[[bytes], T], **options: Unpack[RequesterOptions]
+    ) -> AbstractContextManager[BlockingRequester[T]]: ...
 
-    def respond(
-        self,
-        address: str,
-        handler: Callable[[Any], object],
-        *,
-        concurrency: int = 1,
-        **options: Any,  # noqa: ANN401 - those of Connection.respond
-    ) -> None:
+    @overload
+    def requester(
+        self, address: str, **options: Unpack[RequesterOptions]
+    ) -> AbstractContextManager[BlockingRequester[Any]]: ...
+
+    @shown_like(Connection.requester)
+    def requester(self, address: str, **options: Any) -> AbstractContextManager[BlockingRequester[Any]]:
+        """Open a requester for a `with` block; options as for `rstreams.Connection.requester`."""
+        return _open_requester(self._portal, self._connection.requester(address, **options))
+
+    @like_method(Connection.respond)
+    def respond(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
         """Answer the requests from `address` until the link ends; see `rstreams.Connection.respond`.
 
         Args:
             address: The peer's name for the source.
             handler: A function of a request, which may block: each call runs in a worker thread. It returns the reply,
                 or a stream of several.
-            concurrency: The most requests in `handler` at a time, each in a thread.
-            **options: As for `rstreams.Connection.respond`.
+            **options: As for `rstreams.Connection.respond`; as many threads as its `concurrency` may be at work.
 
         Errors: As `rstreams.Connection.respond`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
+        require_plain("respond", "handler", handler, _AWAITED)
 
-        async def answer(item: Any) -> object:  # noqa: ANN401 - whatever comes
+        async def answer(item: Any) -> object:
             return await trio.to_thread.run_sync(handler, item, limiter=limiter)
 
         async def respond() -> None:
-            await self._connection.respond(address, answer, concurrency=concurrency, **options)
+            await self._connection.respond(address, answer, **options)
 
         limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
         self._portal.run(respond)
@@ -183,20 +254,21 @@ class BlockingConnection:
 
         return self._portal.run(drain_and_close)
 
+    def _delivery(self, delivery: Delivery[T]) -> Delivery[T]:
+        return BlockingDelivery(self._portal, delivery)
+
 
 @contextmanager
-def _open_sender(
-    portal: Portal, connection: Connection, address: str, options: dict[str, Any]
-) -> Iterator[BlockingSender]:
-    with portal.enter(connection.sender(address, **options)) as sender:
+def _open_sender(portal: Portal, opening: AbstractAsyncContextManager[Sender]) -> Iterator[BlockingSender]:
+    with portal.enter(opening) as sender:
         yield BlockingSender(portal, sender)
 
 
 @contextmanager
 def _open_requester(
-    portal: Portal, connection: Connection, address: str, options: dict[str, Any]
-) -> Iterator[BlockingRequester]:
-    with portal.enter(connection.requester(address, **options)) as requester:
+    portal: Portal, opening: AbstractAsyncContextManager[Requester[T]]
+) -> Iterator[BlockingRequester[T]]:
+    with portal.enter(opening) as requester:
         yield BlockingRequester(portal, requester, lambda stream: BlockingStream(portal, stream))
 
 
@@ -274,6 +346,7 @@ class BlockingStream(BlockingMethods[T_co]):
 
     def for_each(self, function: Callable[[T_co], object]) -> None:
         """Call `function` with each item, in the calling thread; an item is done when it has returned."""
+        require_plain("for_each", "function", function, _AWAITED)
         for item in self:
             function(item)
 

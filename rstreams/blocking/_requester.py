@@ -1,10 +1,13 @@
 """A requester for threads."""
 
+# ruff: noqa: ANN401 - options are those of the model that `like` names; items are whatever comes
+
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rstreams.blocking._signatures import like_method
 from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.portal import Portal
 from rstreams.stream import Stream
@@ -13,14 +16,17 @@ if TYPE_CHECKING:
     from rstreams.blocking import BlockingStream
 
 
-class BlockingRequester:
+T = TypeVar("T")
+
+
+class BlockingRequester(Generic[T]):
     """Sends requests to one address and waits for their replies; made by `BlockingConnection.requester`.
 
     Context: Any thread but the connection's own; several may ask at the same time.
     """
 
     def __init__(
-        self, portal: Portal, requester: Requester[Any], blocking: Callable[[Stream[Any]], BlockingStream[Any]]
+        self, portal: Portal, requester: Requester[T], blocking: Callable[[Stream[T]], BlockingStream[T]]
     ) -> None:
         self._portal = portal
         self._requester = requester
@@ -34,20 +40,16 @@ class BlockingRequester:
         """Replies that nobody waited for any more."""
         return self._requester.late
 
-    def request(
-        self,
-        item: Any,  # noqa: ANN401 - a `Message`, or any value AMQP carries
-        *,
-        timeout_s: float | None = None,
-        retry_lost: bool = False,
-    ) -> Any:  # noqa: ANN401 - whatever `decode` makes of the reply
+    @like_method(Requester.request)
+    def request(self, item: Any, **options: Any) -> T:
         """Send a request and return what the reply to it carries; see `Requester.request`."""
 
-        async def request() -> Any:  # noqa: ANN401 - likewise
-            return await self._requester.request(item, timeout_s=timeout_s, retry_lost=retry_lost)
+        async def request() -> T:
+            return await self._requester.request(item, **options)
 
         return self._portal.run(request)
 
-    def stream(self, item: Any, **options: Any) -> BlockingStream[Any]:  # noqa: ANN401 - as there
+    @like_method(Requester.stream)
+    def stream(self, item: Any, **options: Any) -> BlockingStream[T]:
         """Return the stream of the replies to a request; see `Requester.stream`."""
         return self._blocking(self._requester.stream(item, **options))

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar, TypeVarTuple
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 
@@ -29,11 +29,15 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+CLOSED: Final = "the portal is closed: the trio run it led to has ended or is about to"
+
+
 class Portal:
     """A way into a trio run for other threads; made by `open_portal` or `start_portal`."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, closed: str) -> None:
         self._scope = scope
+        self._closed_text = closed
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
         self._process = os.getpid()
@@ -51,8 +55,9 @@ class Portal:
             this process was forked from the portal's.
         Context: Any thread but the trio run's own; blocks it.
         """
-        call = self._begin(partial(function, *args))
+        call = _Call(partial(function, *args), self._closed_text)
         with self._cancelled_with(call):
+            self._begin(call)
             return call.future.result()
 
     def post(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
@@ -79,9 +84,10 @@ class Portal:
         Context: As `run`.
         """
         held = _Held(manager)
-        call = self._begin(held.hold)
+        call = _Call(held.hold, self._closed_text)
         call.future.add_done_callback(lambda _: held.entered.set())
         with self._cancelled_with(call):
+            self._begin(call)
             held.entered.wait()
             if not held.values:
                 call.future.result()  # raises what kept it from being entered
@@ -109,37 +115,37 @@ class Portal:
             self._closed = True
             calls, self._not_begun = self._not_begun, set()
         for call in calls:
-            call.future.set_exception(_closed())
+            call.future.set_exception(RStreamsError(self._closed_text))
 
-    def _begin(self, function: Callable[[], Awaitable[T]]) -> _Call[T]:
+    def _begin(self, call: _Call[Any]) -> None:
         if threading.get_ident() == self._thread and not self._closed:  # a thread that has ended leaves its ident
             msg = "a portal is for other threads: in the trio run itself, await the function"
             raise RuntimeError(msg)
         if not self.is_here:
             msg = "the portal is in another process: this one was forked from it, and has to open its own"
             raise RStreamsError(msg)
-        call = _Call(function)
         with self._lock:
             if self._closed:
-                raise _closed()
+                raise RStreamsError(self._closed_text)
             self._not_begun.add(call)
         self.post(self._start, call)
-        return call
 
     def _start(self, call: _Call[Any]) -> None:
         with self._lock:
-            begun = call in self._not_begun
+            call.begun = call in self._not_begun
             self._not_begun.discard(call)
-        if begun:
+        if call.begun:
             self._scope.nursery.start_soon(call.serve, self._scope)
 
     @contextmanager
     def _cancelled_with(self, call: _Call[Any]) -> Iterator[None]:
-        """Cancel `call`, and wait for its end, if the thread that waits for it is interrupted."""
+        """Cancel `call`, and wait for its end, if the thread that waits for it is interrupted; or never begin it."""
         try:
             yield
         except BaseException:
-            if not call.future.done():
+            with self._lock:
+                self._not_begun.discard(call)
+            if call.begun and not call.future.done():
                 self.post(call.cancel_scope.cancel)
                 concurrent.futures.wait([call.future])
             raise
@@ -148,8 +154,10 @@ class Portal:
 class _Call(Generic[T]):
     """One call on its way: what is to be run, and where its result goes."""
 
-    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, function: Callable[[], Awaitable[T]], closed: str) -> None:
         self._function = function
+        self._closed_text = closed
+        self.begun = False
         self.cancel_scope = trio.CancelScope()
         self.future: Future[T] = Future()
 
@@ -159,7 +167,7 @@ class _Call(Generic[T]):
             with self.cancel_scope:
                 self.future.set_result(await self._function())
         except trio.Cancelled:
-            self.future.set_exception(_closed())
+            self.future.set_exception(RStreamsError(self._closed_text))
             raise
         except Exception as error:
             self.future.set_exception(error)
@@ -197,18 +205,17 @@ class _Held(Generic[T]):
         return True
 
 
-def _closed() -> RStreamsError:
-    return RStreamsError("the portal is closed: the trio run it led to has ended or is about to")
-
-
 @asynccontextmanager
-async def open_portal() -> AsyncIterator[Portal]:
+async def open_portal(*, closed: str = CLOSED) -> AsyncIterator[Portal]:
     """Open a portal into this trio run, in a scope of its own that its calls run in.
+
+    Args:
+        closed: What a call is told that comes when it is closed.
 
     Cancels: At the end of the block, calls that still run are cancelled, and their threads get an `RStreamsError`.
     """
     async with Scope() as scope:
-        portal = Portal(scope)
+        portal = Portal(scope, closed)
         try:
             yield portal
         finally:
@@ -216,11 +223,12 @@ async def open_portal() -> AsyncIterator[Portal]:
 
 
 @contextmanager
-def start_portal(name: str = "rstreams") -> Iterator[Portal]:
+def start_portal(name: str = "rstreams", *, closed: str = CLOSED) -> Iterator[Portal]:
     """Start a trio run in a thread of its own, and open a portal into it.
 
     Args:
         name: The name of the thread.
+        closed: What a call is told that comes when it is closed.
 
     Errors: If the run fails, calls raise `RStreamsError`, and the end of the block raises what it failed with.
     Context: A thread without trio. The end of the block waits for the end of the run.
@@ -230,7 +238,7 @@ def start_portal(name: str = "rstreams") -> Iterator[Portal]:
     stop = trio.Event()
 
     async def main() -> None:
-        async with open_portal() as portal:
+        async with open_portal(closed=closed) as portal:
             opened.set_result(portal)
             await stop.wait()
 

@@ -9,55 +9,18 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
 import rstreams
 import rstreams.blocking
 from rstreams import Stream
-from rstreams.blocking import BlockingConnection, BlockingStream
+from rstreams.blocking import BlockingStream
 from rstreams.errors import ConfigError, ConnectFailed, LinkDetached, RStreamsError
-from rstreams.node.statistics import QueueStatistics
 from rstreams.runtime.portal import start_portal
 from rstreams.testing import ProbeSubscriber
+from tests.blocking.conftest import Fixture
 from tests.net.certificates import alice, client_context, node_context
-
-
-class Fixture:
-    """A node and a connection to it."""
-
-    def __init__(self, url: str, connection: BlockingConnection, jobs: Callable[[], QueueStatistics]) -> None:
-        self.url = url
-        self.connection = connection
-        self.jobs = jobs
-
-    def publish(self, *items: object) -> int:
-        return self.connection.publish("jobs", Stream.of(*items)).accepted
-
-    def jobs_once(self, right: Callable[[QueueStatistics], bool]) -> QueueStatistics:
-        """Return the queue's numbers once they are right: what a closed loop settled is on its way for a moment."""
-        now, given_up = self.jobs(), time.monotonic() + 10
-        while not right(now):
-            assert time.monotonic() < given_up, now
-            now = self.jobs()
-        return now
-
-
-@pytest.fixture
-def here() -> Iterator[Fixture]:
-    with start_portal("node") as portal, portal.enter(rstreams.Node()) as node:
-        node.serve("numbers", Stream.range(10_000))
-        node.serve("broken", Stream.range(3).concat(Stream.fail(ValueError("no more"))))
-        node.queue("jobs")
-        listener = portal.run(node.listen, "127.0.0.1:0")
-
-        async def jobs() -> QueueStatistics:
-            return node.statistics().queues["jobs"]
-
-        with rstreams.blocking.connect(listener.url) as connection:
-            yield Fixture(listener.url, connection, lambda: portal.run(jobs))
 
 
 def test_options_of_the_connection_go_through() -> None:
@@ -278,7 +241,7 @@ def test_what_cannot_be(here: Fixture) -> None:
     with pytest.raises(ConfigError, match="window=0"), here.connection.stream("numbers").open(0):
         pass
     with pytest.raises(ConfigError, match="settlement='twice'"):
-        here.connection.stream("numbers", settlement="twice")
+        here.connection.stream("numbers", settlement="twice")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue,reportArgumentType]
     with (
         pytest.raises(ConnectFailed, match=r"cannot connect to 127\.0\.0\.1:1: "),
         rstreams.blocking.connect("amqp://127.0.0.1:1"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import rstreams.blocking
-from rstreams import Node, Stream
+from rstreams import ByteStream, Message, Node, Stream
 from rstreams.blocking import BlockingConnection
 from rstreams.errors import ConfigError, ConnectionLost, RStreamsError
 from rstreams.node.queue import Queue
@@ -90,3 +90,64 @@ def test_a_loop_in_another_thread_ends_in_order(
     assert (queue.statistics().accepted, queue.statistics().unsettled) == (5, 0)
     with pytest.raises(ConnectionLost, match="drained"):
         connection.publish("jobs", Stream.of(1))
+
+
+def test_a_delivery_is_settled_in_any_thread(node: tuple[Portal, Node], jobs: tuple[Queue, BlockingConnection]) -> None:
+    (portal, there), (queue, connection) = node, jobs
+    connection.publish("jobs", Stream.range(6))
+    with connection.stream("jobs", settlement="manual").open() as deliveries:
+        a, b, c, d, e = (next(deliveries) for _ in range(5))
+        a.accept()
+        thread = threading.Thread(target=b.reject)
+        thread.start()
+        thread.join(10)
+        c.modify()
+        d.release()
+        d.accept()  # only the first word counts
+        assert (a.settled, b.settled, e.settled) == (True, True, False)
+        with pytest.raises(ConfigError, match="condition"):
+            e.reject("ü")
+    e.accept()  # after the loop, which has not come to the sixth
+    assert sorted(connection.stream("jobs").take(3).to_list()) == [2, 3, 5]
+    assert connection.drain_and_close(timeout_s=5).complete
+    assert portal.run(there.drain_and_close).complete  # it has read all that the connection wrote
+    now = queue.statistics()
+    assert (now.accepted, now.rejected, now.modified, now.unsettled) == (5, 1, 1, 0)
+
+
+def test_operators_may_settle_deliveries_too(node: tuple[Portal, Node], jobs: tuple[Queue, BlockingConnection]) -> None:
+    (portal, there), (queue, connection) = node, jobs
+    connection.publish("jobs", Stream.range(3))
+    connection.messages("jobs", settlement="manual").take(3).do_on_next(lambda delivery: delivery.accept()).to_list()
+    assert connection.drain_and_close(timeout_s=5).complete
+    assert portal.run(there.drain_and_close).complete
+    assert (queue.statistics().accepted, queue.statistics().unsettled) == (3, 0)
+    with pytest.raises(RStreamsError, match=r"the connection to .* has been drained"):
+        connection.stream("jobs").to_list()
+
+
+def test_bodies_are_read_while_they_come(jobs: tuple[Queue, BlockingConnection]) -> None:
+    _, connection = jobs
+    chunks = [bytes([n]) * 50_000 for n in range(3)]
+    connection.publish("jobs", Stream.of(Message(ByteStream(chunks), id="large"), Message("small", id="s")))
+    read: dict[object, object] = {}
+    for message in connection.streamed_messages("jobs").take(2):
+        body = message.body
+        read[message.id] = b"".join(body) if isinstance(body, ByteStream) else body
+    assert read == {"large": b"".join(chunks), "s": "small"}
+
+
+def test_operators_may_read_bodies_too(jobs: tuple[Queue, BlockingConnection]) -> None:
+    _, connection = jobs
+    connection.publish("jobs", Stream.of(Message(ByteStream([b"a", b"b"]))))
+    assert connection.streamed_messages("jobs").take(1).map_async(lambda message: message.body.read()).to_list() == [
+        b"ab"
+    ]
+
+
+def test_a_closed_connection_says_so(jobs: tuple[Queue, BlockingConnection], node: tuple[Portal, Node]) -> None:
+    with rstreams.blocking.connect(node[0].run(node[1].listen, "127.0.0.1:0").url) as connection:
+        numbers = connection.stream("jobs")
+    for call in (numbers.to_list, numbers.first_or_none, lambda: connection.publish("jobs", Stream.of(1))):
+        with pytest.raises(RStreamsError, match="this connection is closed: its `with` block"):
+            call()

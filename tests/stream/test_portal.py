@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -71,6 +72,31 @@ def test_a_call_that_waits_when_the_portal_closes_fails() -> None:
     assert [str(error) for error in failures] == [
         "the portal is closed: the trio run it led to has ended or is about to"
     ]
+
+
+def test_an_interrupt_while_a_call_is_handed_over_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[bool] = []
+
+    async def wait() -> None:
+        running.append(True)
+        try:
+            await trio.sleep_forever()
+        finally:
+            running.pop()
+
+    with start_portal() as portal:
+        post = portal.post
+
+        def interrupted(*args: Any) -> None:
+            monkeypatch.undo()
+            post(*args)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(portal, "post", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            portal.run(wait)
+        assert portal.run(double, 2) == 4
+        assert not running
 
 
 async def test_the_trio_run_itself_needs_no_portal() -> None:

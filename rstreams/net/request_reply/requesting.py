@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rstreams._times import require_seconds
 from rstreams.errors import ConfigError
@@ -26,6 +26,15 @@ from rstreams.net.request_reply.responder import ReplySenders
 T = TypeVar("T")
 
 
+class RequesterOptions(TypedDict, total=False):
+    """The options that all requesters have; see `Connection.requester`."""
+
+    timeout_s: float
+    max_in_flight: int
+    reply_address: str | None
+    capabilities: Sequence[str]
+
+
 class RequestReply:
     """What a `Connection` has of requests and replies."""
 
@@ -34,25 +43,12 @@ class RequestReply:
 
     @overload
     def requester(
-        self,
-        address: str,
-        *,
-        decode: Callable[[bytes], T],
-        timeout_s: float = ...,
-        max_in_flight: int = ...,
-        reply_address: str | None = ...,
-        capabilities: Sequence[str] = ...,
+        self, address: str, *, decode: Callable[[bytes], T], **options: Unpack[RequesterOptions]
     ) -> AbstractAsyncContextManager[Requester[T]]: ...
 
     @overload
     def requester(
-        self,
-        address: str,
-        *,
-        timeout_s: float = ...,
-        max_in_flight: int = ...,
-        reply_address: str | None = ...,
-        capabilities: Sequence[str] = ...,
+        self, address: str, **options: Unpack[RequesterOptions]
     ) -> AbstractAsyncContextManager[Requester[Any]]: ...
 
     def requester(

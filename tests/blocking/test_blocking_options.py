@@ -1,0 +1,95 @@
+"""What the blocking facade takes is what the functions take that it runs, for type checkers, `help` and callers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_type
+
+import pytest
+
+import rstreams
+import rstreams.blocking
+from rstreams import Connection, Delivery, Message, PublishResult, Stream
+from rstreams.blocking import BlockingConnection, BlockingStream
+from rstreams.blocking._requester import BlockingRequester
+from rstreams.net.request_reply.requester import Requester
+from tests.blocking.conftest import Fixture
+
+if TYPE_CHECKING:  # read by the type checkers alone
+
+    def what_is_taken(connection: BlockingConnection) -> None:
+        rstreams.blocking.connect(["amqp://one", "amqp://two"], reconnect=rstreams.Reconnect())
+        rstreams.blocking.connect("amqp://one", reconect=None)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        assert_type(connection.publish("a", Stream.of(1), linger_s=0.1), PublishResult)
+        connection.publish("a", Stream.of(1), linger="1")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        connection.publish("a", items=Stream.of(1), settlement="never")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        assert_type(connection.stream("a", decode=len), BlockingStream[int])
+        assert_type(connection.stream("a", decode=len, settlement="manual"), BlockingStream[Delivery[int]])
+        connection.stream("a", widnow=1)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+        assert_type(connection.messages("a", window=1), BlockingStream[Message])
+        connection.sender("a", capabilties=())  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        connection.consume("a", handler=print, concurrency=2, window=2)
+        connection.consume("a", print, concurency=2)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        with connection.requester("a", decode=len, timeout_s=1) as requester:
+            assert_type(requester.request("b", timeout_s=1), int)
+            requester.request("b", timeout=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+def _named(function: Callable[..., object]) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
+
+
+PAIRS = [
+    (getattr(ours, name), getattr(theirs, name))
+    for ours, theirs in ((BlockingConnection, Connection), (BlockingRequester, Requester))
+    for name in vars(ours)
+    if not name.startswith("_") and inspect.isfunction(getattr(theirs, name, None))
+]
+
+
+def test_it_has_the_methods_of_a_connection() -> None:
+    theirs = {name for name, _ in inspect.getmembers(Connection, inspect.isfunction) if not name.startswith("_")}
+    assert theirs == {ours.__name__ for ours, model in PAIRS if "Connection" in ours.__qualname__}
+
+
+@pytest.mark.parametrize(
+    ("ours", "model"), [*PAIRS, (rstreams.blocking.connect, rstreams.connect)], ids=lambda each: each.__qualname__
+)
+def test_what_it_takes_is_what_help_shows(ours: Callable[..., Any], model: Callable[..., Any]) -> None:
+    assert _named(ours) == _named(model)
+    assert "Blocking" in str(inspect.signature(ours)) or "Async" not in str(inspect.signature(ours).return_annotation)
+
+
+def test_a_misspelt_option_is_named_at_the_call(here: Fixture) -> None:
+    connect: Any = rstreams.blocking.connect
+    connection: Any = here.connection
+    calls: list[Callable[[], object]] = [
+        lambda: connect(here.url, widnow=1),
+        lambda: connection.stream("jobs", widnow=1),
+        lambda: connection.messages("jobs", widnow=1),
+        lambda: connection.streamed_messages("jobs", widnow=1),
+        lambda: connection.publish("jobs", Stream.of(1), widnow=1),
+        lambda: connection.sender("jobs", widnow=1),
+        lambda: connection.requester("jobs", widnow=1),
+        lambda: connection.consume("jobs", print, widnow=1),
+        lambda: connection.respond("jobs", print, widnow=1),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'widnow'"):
+            call()
+
+
+def test_async_functions_are_refused_at_the_call(here: Fixture) -> None:
+    async def handle(_item: object) -> None: ...
+
+    here.publish("job")
+    calls: list[Callable[[], object]] = [
+        lambda: here.connection.consume("jobs", handle),
+        lambda: here.connection.respond("jobs", handle),
+        lambda: here.connection.stream("jobs").for_each(handle),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"nobody would await \w+, but .* is async: give a plain function"):
+            call()
+    assert here.jobs().delivered == 0
