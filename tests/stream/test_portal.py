@@ -87,7 +87,7 @@ def test_an_interrupt_while_a_call_is_handed_over_leaves_nothing_running(monkeyp
     with start_portal() as portal:
         post = portal.post
 
-        def interrupted(*args: Any) -> None:
+        def interrupted(*args: Any) -> None:  # noqa: ANN401 - whatever is posted
             monkeypatch.undo()
             post(*args)
             raise KeyboardInterrupt
