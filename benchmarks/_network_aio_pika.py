@@ -8,9 +8,8 @@ from collections.abc import Callable
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
-from benchmarks._processes import Counter, Figures, Load, paced
+from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 
-WINDOW = 256
 """The consumer's prefetch count, and how many messages are published before their confirms are awaited."""
 
 

@@ -8,13 +8,10 @@ from proton import Event, Link, Message
 from proton.handlers import MessagingHandler
 from proton.reactor import AtLeastOnce, AtMostOnce, Container
 
-from benchmarks._processes import Counter, Figures, Load, paced
+from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 
 PREFETCH = 10
 """The credit a Container grants by default."""
-
-WINDOW = 256
-"""The credit rstreams grants by default."""
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:

@@ -8,9 +8,8 @@ from time import sleep
 
 import pynng
 
-from benchmarks._processes import Counter, Figures, Load, paced
+from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 
-BUFFERED = 256
 """Messages that wait on each side; by default there is no room for any."""
 
 
@@ -20,7 +19,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
     with pynng.Push0(listen=f"tcp://127.0.0.1:{load.port}") as push:
         ready()
         push.send(load.stamped())  # there is no room yet: it waits for the consumer
-        push.send_buffer_size = BUFFERED
+        push.send_buffer_size = WINDOW
         if load.rate:
             for count, wait_s in paced(load, 1):
                 for _ in range(count):
@@ -35,7 +34,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 def consume(load: Load) -> Figures:
     """Pull the items."""
     counter = Counter(load)
-    with pynng.Pull0(recv_buffer_size=BUFFERED, recv_max_size=0) as pull:
+    with pynng.Pull0(recv_buffer_size=WINDOW, recv_max_size=0) as pull:
         pull.dial(f"tcp://127.0.0.1:{load.port}", block=True)
         for _ in range(load.items):
             counter(pull.recv())

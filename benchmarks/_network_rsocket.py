@@ -18,9 +18,7 @@ from rsocket.streams.stream_from_async_generator import StreamFromAsyncGenerator
 from rsocket.streams.stream_from_generator import StreamFromGenerator
 from rsocket.transports.tcp import TransportTCP
 
-from benchmarks._processes import Counter, Figures, Load, paced
-
-WINDOW = 256
+from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:

@@ -8,15 +8,10 @@ from itertools import repeat
 import trio
 
 import rstreams
-from benchmarks._processes import Counter, Figures, Load, paced
+from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 from rstreams import Stream, tls
 from rstreams.abc import Publisher
 from rstreams.push import EmitResult, Multicast
-
-WINDOW = 256
-"""The default; with packs it is PACKED_WINDOW."""
-
-PACKED_WINDOW = 1024
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
@@ -40,7 +35,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 def broadcast(load: Load, ready: Callable[[], None]) -> None:
     """Serve one run of the items to all subscribers, once they are there."""
     items = Stream.from_iterable(repeat(load.item, load.items))
-    trio.run(_serve, load, ready, items.broadcast(subscribers=load.subscribers, window=_window(load)))
+    trio.run(_serve, load, ready, items.broadcast(subscribers=load.subscribers, window=WINDOW))
 
 
 async def _nothing() -> None: ...
@@ -72,10 +67,6 @@ async def _subscribe(load: Load, counter: Counter) -> None:
         rstreams.connect(f"{scheme}://127.0.0.1:{load.port}", tls=context) as connection,
         trio.open_nursery() as nursery,
     ):
-        items = connection.stream("items", settlement=load.settlement, pack_items=load.pack_items, window=_window(load))
+        items = connection.stream("items", settlement=load.settlement, pack_items=load.pack_items, window=WINDOW)
         for _ in range(load.subscribers):
             nursery.start_soon(items.for_each, counter)
-
-
-def _window(load: Load) -> int:
-    return PACKED_WINDOW if load.pack_items > 1 else WINDOW

@@ -76,11 +76,11 @@ class Kind:
         return max(MIN_ITEMS, int(seconds / (1 / self.items_per_s + size / 2**20 / self.mib_per_s)))
 
 
-_OURS: Final = {"single": Kind("rstreams", 80_000, 400), "packed": Kind("rstreams", 400_000, 400)}
+_OURS: Final = {"single": Kind("rstreams", 400_000, 1_000), "packed": Kind("rstreams", 900_000, 1_000)}
 _BROADCAST: Final = {name: replace(kind, produce="broadcast") for name, kind in _OURS.items()}
 _PEERS: Final = {
     "container": Kind("container", 4_000, 400, settles=True),
-    "container_window_256": Kind("container", 5_000, 400, consume="consume_with_window", settles=True),
+    "container_window_1024": Kind("container", 5_000, 400, consume="consume_with_window", settles=True),
     "pyzmq": Kind("pyzmq", 350_000, 1_500),
     "pynng": Kind("pynng", 30_000, 500),
     "nats": Kind("nats", 60_000, 200, server=_servers.nats),

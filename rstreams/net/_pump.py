@@ -45,9 +45,9 @@ from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
 from rstreams.runtime.scope import open_nursery
 
-RUN: Final = 128
-"""The most deliveries handed to one link in a turn: half the default window, so that the credit for one half travels
-while the other half is worked on."""
+RUN: Final = 256
+"""The most deliveries handed to one link in a turn, which is the default window: of a larger one, the credit for one part
+travels while another is worked on."""
 
 SLICE_S: Final = 0.005
 """How long turns are taken, and links may signal, before other tasks run, in seconds."""
