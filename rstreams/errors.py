@@ -198,7 +198,10 @@ class PeerClosed(RStreamsError):
         condition: The peer's error condition, such as "amqp:not-found"; one of `Condition` or the peer's own.
         description: The peer's text; may be empty.
         info: The peer's info map; may be empty.
+        place: Which peer and which link of it, for people; empty if that is not known.
     """
+
+    place: str = ""
 
     def __init__(self, condition: str, description: str = "", info: Mapping[str, Any] | None = None) -> None:
         """Carry what the peer said, unchanged."""
@@ -206,6 +209,11 @@ class PeerClosed(RStreamsError):
         self.condition = condition
         self.description = description
         self.info: Mapping[str, Any] = MappingProxyType(dict(info or {}))
+
+    def __str__(self) -> str:
+        """Return what the peer said, and which peer it was."""
+        text = super().__str__()
+        return f"{self.place}: {text}" if self.place else text
 
 
 class LinkDetached(PeerClosed):

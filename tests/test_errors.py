@@ -153,6 +153,9 @@ def test_an_error_that_went_over_a_link_comes_out_as_what_the_peer_said() -> Non
     arrived = error_for(*condition_of(ValueError("x < 0"), expose=True))
     assert type(arrived) is PublisherFailed
     assert arrived.description == "ValueError: x < 0"
+    arrived.place = "db.internal:5672, link from 'a'"  # for people here, and nobody else's business
+    assert str(arrived) == "db.internal:5672, link from 'a': ValueError: x < 0 (amqp:internal-error)"
+    assert str(pickle.loads(pickle.dumps(arrived))) == str(arrived)  # noqa: S301 - our own bytes
     again = error_for(*condition_of(arrived))
     assert (again.condition, again.description) == (arrived.condition, arrived.description)
 

@@ -102,6 +102,13 @@ class Links:
             end.on_lost(Lost(self._draining))
             return
         self._received.add(end)
+        self.attach(end, frame)
+
+    def attach(self, end: LinkSubscription[Any] | LinkSubscriber[Any], frame: Attach) -> None:
+        """Attach a link for an end, whose errors say from then on where it leads."""
+        way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
+        link = f", link {way} {address!r:.80}" if address else ""
+        end.place = lambda: f"{self.peer}{link}"
         self.carrier.attach(end, frame)
 
     def send(
@@ -175,7 +182,7 @@ class Links:
         )
         self._sendings.add(sending)
         sending.then(lambda: self._sendings.discard(sending))
-        self.carrier.attach(sending.end, frame)
+        self.attach(sending.end, frame)
         return sending
 
     def _stamping(

@@ -18,6 +18,7 @@ from rstreams.errors import (
     Condition,
     ConfigError,
     LinkDetached,
+    PeerClosed,
     ProtocolError,
     RemoteProtocolError,
     error_for,
@@ -56,6 +57,7 @@ class LinkSubscription(Generic[T]):
         hold: Takes a hold on the item in `on_next`: its disposition waits for it.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
+        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
     """
 
     streams = False
@@ -90,6 +92,7 @@ class LinkSubscription(Generic[T]):
             label: What `explain` calls it.
         """
         self.label = label
+        self.place: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._answers_drain = answers_drain
@@ -293,7 +296,7 @@ class LinkSubscription(Generic[T]):
 
     def on_detach(self, frame: Detach) -> None:
         """The publisher's end: signalled after the buffer, answered when all is settled."""
-        error: BaseException | None = None
+        error: PeerClosed | None = None
         if frame.condition is not None:
             error = error_for(frame.condition, frame.description, frame.info)
         elif not frame.closed:
@@ -302,6 +305,8 @@ class LinkSubscription(Generic[T]):
         elif not self._started:
             text = "the peer refused the link and did not say why"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        if error is not None:
+            error.place = self.place()
         self._end(error)
 
     def on_lost(self, frame: Lost) -> None:

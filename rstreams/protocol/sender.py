@@ -17,6 +17,7 @@ from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
+    PeerClosed,
     RStreamsError,
     SpecViolation,
     condition_of,
@@ -56,6 +57,7 @@ class LinkSubscriber(Generic[T]):
         outcome_unknown: Items sent and not settled when the link ended.
         left: Whether it has ended by `leave`, before the publisher had.
         streams: Whether deliveries are to be handed over in parts: none ever come.
+        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
     """
 
     streams = False
@@ -92,6 +94,7 @@ class LinkSubscriber(Generic[T]):
         """
         self.outcome_unknown = 0
         self.left = False
+        self.place: Callable[[], str] = str
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._items = OutgoingItems(
@@ -217,12 +220,14 @@ class LinkSubscriber(Generic[T]):
 
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
-        error: BaseException | None = None
+        error: PeerClosed | None = None
         if frame.condition is not None:
             error = error_for(frame.condition, frame.description, frame.info)
         elif self._state is State.DETACH_RECEIVED and self._settle_before_detach and not self._through:
             text = "the peer detached the link before the stream was through"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        if error is not None:
+            error.place = self.place()
         if self._state is State.DETACH_RECEIVED:
             self._send(Detach())
         self._finish(error, left=error is None and not self._settle_before_detach)

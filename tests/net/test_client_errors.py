@@ -29,15 +29,18 @@ from tests.net.over_tcp import connected, pump_of, until
 # what goes wrong
 
 
-async def test_an_unknown_address_is_named_and_the_connection_lives() -> None:
+async def test_an_unknown_address_is_named_with_its_peer_and_the_connection_lives() -> None:
     async with connected() as (node, connection):
         node.serve("here", Stream.of(1))
-        with pytest.raises(LinkDetached, match="'nowhere'") as raised:
+        said = "no address 'nowhere' here (amqp:not-found)"
+        with pytest.raises(LinkDetached) as raised:
             await connection.stream("nowhere").to_list()
         assert raised.value.condition == "amqp:not-found"
-        with pytest.raises(LinkDetached, match="'nowhere'") as raised:
+        assert str(raised.value) == f"{connection.status.peer}, link from 'nowhere': {said}"
+        with pytest.raises(LinkDetached) as raised:
             await connection.publish("nowhere", Stream.of(1))
         assert raised.value.condition == "amqp:not-found"
+        assert str(raised.value) == f"{connection.status.peer}, link to 'nowhere': {said}"
         with pytest.raises(LinkDetached, match="served stream") as raised:
             await connection.publish("here", Stream.of(1))
         assert raised.value.condition == "amqp:not-allowed"

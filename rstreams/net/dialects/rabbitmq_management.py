@@ -246,8 +246,8 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
         expose_errors=False,
         on_finished=on_finished,
     )
-    links.carrier.attach(sending, Attach(name, Role.SENDER, name, _ADDRESS, once, properties=_PAIRED))
-    links.carrier.attach(receiving, Attach(name, Role.RECEIVER, _ADDRESS, name, once, properties=_PAIRED))
+    links.attach(sending, Attach(name, Role.SENDER, name, _ADDRESS, once, properties=_PAIRED))
+    links.attach(receiving, Attach(name, Role.RECEIVER, _ADDRESS, name, once, properties=_PAIRED))
     try:
         await replies.started()
         yield RabbitMQManagement(sender, replies)

@@ -95,7 +95,7 @@ def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streame
         # Always two: the engine writes one symbol alone as no list, and RabbitMQ 4 looks for it in a list only.
         wishes = (TEMPORARY, REPLY_STREAM if streamed else REPLY_QUEUE)
         frame = Attach(name, Role.RECEIVER, "", "", dynamic=True, capabilities=wishes)
-    links.carrier.attach(end, frame)  # no stream of the user's: `drain_and_close` must not complete it
+    links.attach(end, frame)  # no stream of the user's: `drain_and_close` must not complete it
 
 
 def _decode(payload: bytes) -> Reply:

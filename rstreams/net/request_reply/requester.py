@@ -310,7 +310,7 @@ class _Route(Generic[T]):
         place = links.dialect.target(options.address)
         capabilities = options.capabilities or place.capabilities
         frame = Attach(links.new_name(), Role.SENDER, "", place.address, capabilities=capabilities)
-        links.carrier.attach(self._requests, frame)
+        links.attach(self._requests, frame)
 
     def expect(self, key: MessageId) -> _Pending[T]:
         """Let one more reply come."""
