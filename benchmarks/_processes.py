@@ -21,8 +21,8 @@ T = TypeVar("T")
 Settlement: TypeAlias = Literal["at_most_once", "at_least_once"]
 
 TIMEOUT_S: Final = 120.0
-WINDOW: Final = 1024
-"""The items that may be on their way, for all who can be told: about what a pyzmq socket holds (1,000) by default."""
+WINDOW: Final = 2048
+"""The items that may be on their way, for all who can be told: what two pyzmq sockets hold by default (1,000 each)."""
 
 _processes = multiprocessing.get_context("spawn")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")

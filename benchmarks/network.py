@@ -80,7 +80,7 @@ _OURS: Final = {"single": Kind("rstreams", 400_000, 1_000), "packed": Kind("rstr
 _BROADCAST: Final = {name: replace(kind, produce="broadcast") for name, kind in _OURS.items()}
 _PEERS: Final = {
     "container": Kind("container", 4_000, 400, settles=True),
-    "container_window_1024": Kind("container", 5_000, 400, consume="consume_with_window", settles=True),
+    "container_window_2048": Kind("container", 5_000, 400, consume="consume_with_window", settles=True),
     "pyzmq": Kind("pyzmq", 350_000, 1_500),
     "pynng": Kind("pynng", 30_000, 500),
     "nats": Kind("nats", 60_000, 200, server=_servers.nats),

@@ -90,6 +90,16 @@ class TakesRuns(Protocol):
         ...
 
 
+@runtime_checkable
+class SignalsLater(Protocol):
+    """A subscription whose items never come inside `request`, and which lets other tasks run between them.
+
+    Who wants all there is may ask for all at once, where a source that answers inside would never let go.
+    """
+
+    signals_later: bool
+
+
 class IteratorPublisher(Watched, Generic[T]):
     """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
 

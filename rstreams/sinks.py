@@ -5,7 +5,8 @@ outstanding demand has fallen to where more should be requested, or an item has 
 The terminal's task then looks at the sink's attributes. So nothing in here waits, and nothing here knows trio.
 
 A terminal requests from its own task and never inside `on_next`: a synchronous source would otherwise go on for ever
-inside one call, and no other task would run.
+inside one call, and no other task would run. Of a source that answers later, such as a link, whose window bounds what
+is under way, a sink that takes all there is requests it at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
+from rstreams._demand import UNBOUNDED
+from rstreams._emission import SignalsLater
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
@@ -30,9 +33,12 @@ class Sink(ABC, Generic[T]):
         ended: Whether the subscription is over: completed, failed or cancelled.
         error: What it failed with, else None.
         outstanding: Items requested and not yet received.
+        takes_all: Whether it takes whatever comes, until the end.
     """
 
     __slots__ = ("_on_change", "_subscription", "_top_up_at", "ended", "error", "outstanding")
+
+    takes_all = False
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change: Final = on_change
@@ -52,6 +58,8 @@ class Sink(ABC, Generic[T]):
             return
         self._subscription = subscription
         if self.outstanding:
+            if self.takes_all and isinstance(subscription, SignalsLater):
+                self.outstanding = UNBOUNDED
             subscription.request(self.outstanding)
 
     @abstractmethod
@@ -116,6 +124,8 @@ class ListSink(Sink[T]):
 
     __slots__ = ("_append", "items")
 
+    takes_all = True
+
     def __init__(self, on_change: Callable[[], None]) -> None:
         super().__init__(on_change)
         self.items: list[T] = []
@@ -162,6 +172,8 @@ class ForEachSink(Sink[T]):
     """Calls a function with each item; what it raises fails the item and ends the subscription."""
 
     __slots__ = ("_function",)
+
+    takes_all = True
 
     def __init__(self, on_change: Callable[[], None], function: Callable[[T], object]) -> None:
         super().__init__(on_change)

@@ -46,8 +46,8 @@ from rstreams.protocol.states import State
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
-"""The most deliveries handed to one link in a turn, which is the default window: of a larger one, the credit for one part
-travels while another is worked on."""
+"""The most deliveries handed to one link in a turn, as many as the default window: of a larger one, the credit for one
+part travels while another is worked on."""
 
 SLICE_S: Final = 0.005
 """How long turns are taken, and links may signal, before other tasks run, in seconds."""

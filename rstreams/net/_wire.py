@@ -8,12 +8,16 @@ share, and what the network takes at once is sent without waiting.
 from __future__ import annotations
 
 import os
+import socket
 from typing import Final, Protocol
 
 import trio
 
 RECEIVE_BYTES: Final = 256 * 1024
 """The most bytes taken from the network at once."""
+
+UNSENT_BYTES: Final = 512 * 1024
+"""The most bytes that wait in the kernel because the peer has no room for them."""
 
 
 class Wire(Protocol):
@@ -92,6 +96,10 @@ class SocketWire:
         """Carry bytes over the socket of `stream`."""
         self._stream = stream
         self._socket = stream.socket
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            # trio lets little wait in the kernel, so that a late decision is not too late for much. Here credit says
+            # how much is under way, and the pump would wait for the kernel again and again.
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self._room = _shared_room()
         self._view = memoryview(self._room)
 

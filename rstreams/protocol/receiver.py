@@ -57,10 +57,12 @@ class LinkSubscription(Generic[T]):
         hold: Takes a hold on the item in `on_next`: its disposition waits for it.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
+        signals_later: See `SignalsLater`: items come in turns of the connection.
         place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
     """
 
     streams = False
+    signals_later = True
 
     def __init__(
         self,

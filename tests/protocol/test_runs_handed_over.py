@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from rstreams._demand import UNBOUNDED
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.sinks import ForEachSink, ListSink, Sink
 from tests.protocol.played import PlayedReceiver, decode
@@ -48,6 +49,20 @@ def test_a_run_is_counted_as_its_items_would_be() -> None:
     assert played.outcomes == dict.fromkeys(range(5), ACCEPTED)
     assert (played.end.counts().delivered, played.end.counts().buffered) == (5, 0)
     assert (played.end.ledger.unsettled, played.end.ledger.buffered) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["list", "function"])
+def test_a_sink_that_takes_all_asks_a_link_for_all_at_once(kind: str) -> None:
+    changes, seen = Changes(), list[int]()
+    sink: Sink[int] = ListSink(changes) if kind == "list" else ForEachSink(changes, seen.append)
+    sink.request(4, top_up_at=2)  # ahead of the subscription, as its terminal does
+    played = played_to(sink)
+    played.driver.turn()
+    assert (played.end.ledger.demand, played.driver.credit()) == (UNBOUNDED, 16)
+    played.transfer(8)
+    played.driver.turn()
+    assert (sink.items if isinstance(sink, ListSink) else seen) == list(range(8))
+    assert (played.end.ledger.demand, changes.count) == (UNBOUNDED, 0)
 
 
 def test_what_came_settled_leaves_the_window_at_once() -> None:
