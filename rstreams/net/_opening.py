@@ -11,6 +11,9 @@ options and the same or another address. What went wrong is told in words that s
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -286,5 +289,13 @@ async def _open_tcp(address: PeerAddress) -> trio.SocketStream:
         cause = error.__cause__ or error
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        msg = f"cannot connect to {address}: {getattr(cause, 'strerror', None) or cause}"
+        msg = f"cannot connect to {address}: {_reason(cause)}"
         raise ConnectFailed(msg) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection could not be made, without the address, which stands before it."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and number in errno.errorcode and not isinstance(error, socket.gaierror):
+        return os.strerror(number)
+    return getattr(error, "strerror", None) or str(error)

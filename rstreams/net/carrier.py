@@ -44,10 +44,11 @@ class ConnectionStatus:
     """What has just happened to a connection.
 
     Attributes:
-        state: "connected": it is open. "lost": it was lost, or an attempt to open it again failed. "closed": it has
-            ended for good.
-        peer: Where it leads or led: host and port.
-        error: Why it was lost or closed; None if it was closed from this side, or is open.
+        state: "connected": it is open. "lost": it was lost, or an attempt to open it, for the first time or again,
+            failed. "closed": it has ended for good.
+        peer: Where it leads or led, or is to lead first: host and port.
+        error: Why it was lost or closed, of an attempt with several urls for each; None if it was closed from this
+            side, or is open.
         attempt: Which attempt since the loss this was; 0 for the loss itself and for the first connection. After a
             connection that did not last the count goes on.
         delay_s: Seconds until the next attempt, if it was lost.

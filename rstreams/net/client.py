@@ -79,7 +79,10 @@ async def connect(
     Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """
-    urls: Sequence[Any] = url if isinstance(url, list | tuple) and url else [url]
+    urls: Sequence[Any] = url if isinstance(url, list | tuple) else [url]
+    if not urls:
+        msg = f"connect({url!r}): there must be one url or more, such as 'amqp://127.0.0.1:5672'"
+        raise ConfigError(msg)
     addresses = [parse_url(each) for each in urls]
     if reconnect is not None and not isinstance(reconnect, Reconnect):
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"

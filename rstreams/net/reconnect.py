@@ -182,7 +182,7 @@ class KeptConnection:
     async def open(self, nursery: trio.Nursery) -> None:
         """Open the first connection, and keep it open from then on; its tasks live in `nursery`.
 
-        Errors: As `open_connection`, of the last address tried, when the policy gives up.
+        Errors: As `open_connection`, of every address, when the policy gives up.
         """
         policy = self._policy
         if policy.start_jitter_s:
@@ -195,7 +195,7 @@ class KeptConnection:
                 attempt += 1
                 if not policy.at_start or not self._may_try_again(error, attempt):
                     raise
-                await self._pause(error, attempt)
+                await self._pause("there is no connection yet", error, attempt)
             else:
                 break
         self._use(pump, attempt)
@@ -246,8 +246,9 @@ class KeptConnection:
     async def _open_again(self, error: RStreamsError, failed: int, nursery: trio.Nursery) -> tuple[Pump, int] | None:
         """Return the next connection, and which attempt it took; None if there is to be none."""
         attempt = failed + 1
+        what = f"the connection to {self.peer} was lost"
         while self._may_try_again(error, attempt - 1):
-            await self._pause(error, attempt)
+            await self._pause(what, error, attempt)
             if self._closing:
                 return None
             try:
@@ -255,6 +256,7 @@ class KeptConnection:
             except RStreamsError as again:
                 error = again
                 attempt += 1
+                what = "there is still no connection"
             else:
                 if not self._closing:
                     return pump, attempt
@@ -271,13 +273,17 @@ class KeptConnection:
             return error.condition not in _FINAL
         return isinstance(error, TransportError) and not isinstance(error, AuthenticationFailed)
 
-    async def _pause(self, error: RStreamsError, attempt: int) -> None:
+    async def _pause(self, what: str, error: RStreamsError, attempt: int) -> None:
         delay_s = self._policy.delay_s(attempt, self._random())
+        logger.warning("%s, trying again in %.3g s: %s", what, delay_s, error)
         self._tell(ConnectionStatus("lost", self.peer, error, attempt - 1, delay_s))
         await trio.sleep(delay_s)
 
     async def _try_each(self, nursery: trio.Nursery) -> Pump:
-        """Try every address once; the last one's error is raised, unless another's says more."""
+        """Try every address once; what is raised says what is wrong with each.
+
+        Errors: Of the kind of the last one, unless another's says more.
+        """
         errors: list[RStreamsError] = []
         for _ in range(len(self._addresses)):
             try:
@@ -285,7 +291,10 @@ class KeptConnection:
             except RStreamsError as error:
                 errors.append(error)
                 self._addresses.append(self._addresses.pop(0))
-        raise next((error for error in errors if not isinstance(error, ConnectFailed)), errors[-1])
+        telling = next((error for error in errors if not isinstance(error, ConnectFailed)), errors[-1])
+        if len(errors) > 1 and isinstance(telling, ConnectFailed | AuthenticationFailed):
+            raise type(telling)("; ".join(map(str, errors))) from telling
+        raise telling
 
     def _use(self, pump: Pump, attempt: int) -> None:
         self._pump = pump
@@ -322,10 +331,7 @@ class KeptConnection:
 
     def _tell(self, status: ConnectionStatus) -> None:
         self._status = status
-        if status.state == "lost":
-            text = "the connection to %s was lost, trying again in %.3g s: %s"
-            logger.warning(text, status.peer, status.delay_s, status.error)
-        else:
+        if status.state != "lost":
             logger.info("the connection to %s is %s", status.peer, status.state)
         if self._policy.on_status is not None:
             try:

@@ -189,7 +189,7 @@ def _check_log(case: Case, fault: Fault) -> None:
         text = record.getMessage()
         assert record.exc_info is None, f"{text}: {record.exc_info}"
         assert record.levelno < logging.ERROR, text
-        expected = ["was lost, trying again", "refused a connection from"]
+        expected = ["trying again in", "refused a connection from"]
         if fault.kind == "garbled":
             expected.append("was cut off")
         assert any(words in text for words in expected), text

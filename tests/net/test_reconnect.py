@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -197,6 +198,38 @@ async def test_the_first_connection_is_tried_again_only_if_that_is_wanted() -> N
             await until(lambda: len(told) > 2)
             await node.listen(listener.url.removeprefix("amqp://"))
         assert [status.state for status in told[-2:]] == ["connected", "closed"]
+
+
+async def test_what_is_wrong_with_each_url_is_told_in_the_right_words(caplog: pytest.LogCaptureFixture) -> None:
+    async with Node(users={"alice": "sesame"}) as node:
+        listener = await node.listen("127.0.0.1:0")
+        refused = "cannot connect to 127.0.0.1:{0}: Connection refused".format
+        policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0, at_start=True, max_attempts=2)
+        with pytest.raises(ConnectFailed) as failed:
+            async with rstreams.connect(["amqp://bob:hush@127.0.0.1:1", "amqp://127.0.0.1:2"], reconnect=policy):
+                pass
+        each = f"{refused(1)}; {refused(2)}"
+        assert str(failed.value) == each
+        assert caplog.messages == [f"there is no connection yet, trying again in 0 s: {each}"]
+
+        with pytest.raises(AuthenticationFailed) as denied:  # which says more than that nobody listens
+            async with rstreams.connect([listener.url.replace("//", "//bob:hush@"), "amqp://127.0.0.1:2"]):
+                pass
+        assert re.fullmatch(rf"127\.0\.0\.1:\d+ refused the credentials.*; {refused(2)}", str(denied.value))
+        assert "hush" not in str(denied.value) + caplog.text
+
+
+async def test_the_log_says_what_was_lost_and_what_has_failed_since(caplog: pytest.LogCaptureFixture) -> None:
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        policy = Reconnect(first_delay_s=0.001, max_delay_s=0.001, max_attempts=3)
+        async with rstreams.connect(listener.url, reconnect=policy) as connection:
+            peer = connection.status.peer
+            await listener.close("amqp:connection:forced", "going down")
+            await until(lambda: connection.status.state == "closed")
+        said = [message.partition(", trying")[0] for message in caplog.messages if "trying again" in message]
+        assert said[0] == f"the connection to {peer} was lost"
+        assert set(said[1:]) == {"there is still no connection"}
 
 
 async def test_what_will_not_change_is_not_tried_again() -> None:
