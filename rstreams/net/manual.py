@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import trio
+
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.operators._stage import PassingStage, Stage
@@ -20,18 +22,24 @@ T = TypeVar("T")
 class ManualStage(Stage[T, Delivery[T]]):
     """Hands over each item in a `Delivery`."""
 
-    __slots__ = ("_handing",)
+    __slots__ = ("_handing", "_in_hand", "_number")
+
+    label = "deliveries"
 
     def __init__(self, downstream: Subscriber[Delivery[T]]) -> None:
         """Hand over to `downstream`."""
         super().__init__(downstream)
         self._handing: Delivery[T] | None = None
+        self._number = 0
+        self._in_hand: dict[int, tuple[T, float]] = {}  # what is not settled, and since when it is in hand
 
     def on_next(self, item: T) -> None:
         """Hand over the item; it is settled by its `Delivery`."""
         if self._ended:
             return
-        delivery = self._handing = Delivery(item, self._upstream.hold())
+        number = self._number = self._number + 1
+        self._in_hand[number] = item, trio.current_time()
+        delivery = self._handing = Delivery(item, _HoldByHand(self._upstream.hold(), self._in_hand, number))
         try:
             self._downstream.on_next(delivery)
         except BaseException as error:
@@ -45,6 +53,12 @@ class ManualStage(Stage[T, Delivery[T]]):
         """Take a hold on the delivery, which settles it unless all went well."""
         return self._upstream.hold() if self._handing is None else _HoldBeside(self._handing)
 
+    def oldest(self) -> str:
+        """Say which delivery has waited longest for its outcome, as the end of a sentence."""
+        for item, since in self._in_hand.values():
+            return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
+        return ""
+
 
 class ByHandAlone(PassingStage[Delivery[T]]):
     """Lets nothing settle a delivery but the one who gets it."""
@@ -54,6 +68,29 @@ class ByHandAlone(PassingStage[Delivery[T]]):
     def hold(self) -> Hold:
         """Return a hold that settles nothing."""
         return NO_HOLD
+
+
+class _HoldByHand:
+    """The hold of a delivery, which is in hand until it is let go."""
+
+    __slots__ = ("_hold", "_in_hand", "_number")
+
+    def __init__(self, hold: Hold, in_hand: dict[int, Any], number: int) -> None:
+        self._hold = hold
+        self._in_hand = in_hand
+        self._number = number
+
+    def done(self) -> None:
+        del self._in_hand[self._number]
+        self._hold.done()
+
+    def fail(self, error: BaseException) -> None:
+        del self._in_hand[self._number]
+        self._hold.fail(error)
+
+    def release(self) -> None:
+        del self._in_hand[self._number]
+        self._hold.release()
 
 
 class _HoldBeside:

@@ -93,8 +93,9 @@ class LinkPublisher(Watched, Generic[T]):
             return
 
         receiver: Subscriber[Any] = subscriber
+        manual: ManualStage[Any] | None = None
         if options.manual:
-            receiver = ManualStage[Any](receiver)
+            receiver = manual = ManualStage[Any](receiver)
         decode: Callable[[bytes], Any] = options.decode
         once: OnceStage[Any] | None = None
         if options.remembered:
@@ -114,6 +115,8 @@ class LinkPublisher(Watched, Generic[T]):
         )
         if once is not None:
             once.link = end
+        if manual is not None:
+            end.oldest = manual.oldest
         self._begins(end)
         frame = Attach(
             links.new_name(),

@@ -59,6 +59,7 @@ class LinkSubscription(Generic[T]):
         streams: Whether deliveries are to be handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
         place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
+        oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
     """
 
     streams = False
@@ -95,6 +96,7 @@ class LinkSubscription(Generic[T]):
         """
         self.label = label
         self.place: Callable[[], str] = str
+        self.oldest: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._answers_drain = answers_drain
@@ -264,6 +266,14 @@ class LinkSubscription(Generic[T]):
     def in_hand(self) -> int:
         """How many items have come and are not settled."""
         return self.ledger.buffered + self.ledger.unsettled
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for besides its peer, for `explain`: the outcomes of what fills its window."""
+        in_hand, window = self.in_hand, self.ledger.window
+        if in_hand < window:
+            return ""
+        return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
 
     @property
     def through(self) -> bool:

@@ -425,3 +425,44 @@ async def test_a_block_that_raises_detaches_at_once() -> None:
                 _ = dict[str, str]()["a"]
         await until(lambda: queue.statistics().producers == 0)
         assert await connection.stream("work").take(1).to_list() == ["a"]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_explain_says_which_outcomes_a_full_window_waits_for() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        await connection.publish("work", Stream.range(10))
+        deliveries = connection.stream("work", settlement="manual", window=4, dedup_window=9).name("mine")
+        async with deliveries.open() as items:
+            kept = [await anext(items) for _ in range(4)]
+            await trio.sleep(3)
+            kept[0].accept()
+            kept.append(await anext(items))
+            await trio.sleep(10)
+            _, *stages, stall = str(deliveries.explain()).splitlines()
+            names = [line.partition("  requested")[0].strip() for line in stages]
+            assert names == ["mine", "deliveries", "effectively once", "link 'work'"]
+            assert stall.strip() == (
+                "-> link 'work' stalls: it owes 251 items; it waits for the outcomes of 4 items in hand, "
+                "as many as its window allows, longest of 1: for 13 s"
+            )
+            for delivery in kept:
+                delivery.accept()
+            kept.append(await anext(items))
+            assert "waits for the outcomes" not in str(deliveries.explain())
+
+
+async def test_explain_of_a_full_window_of_another_settlement_says_how_many() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        await connection.publish("work", Stream.range(10))
+        probe = ProbeSubscriber[None](9)
+        held = connection.stream("work", window=4)
+        held.map_async(_for_ever, concurrency=9).subscribe(probe)
+        await until(lambda: "waits for the outcomes of 4 items in hand" in str(held.explain()))
+        assert str(held.explain()).endswith("as many as its window allows")
+        probe.cancel()
+
+
+async def _for_ever(_item: object) -> None:
+    await trio.sleep_forever()
