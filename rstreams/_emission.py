@@ -12,7 +12,8 @@ work by `then`, and `_fusion` makes one loop of it all. What they drop of a batc
 Without a scheduler a batch is the whole demand. In a scope, the loop goes on for `SLICE` items or `TURN_S` seconds and
 leaves the rest of the demand to the scope's next turn: a source without end, asked by a `reduce` or by a `filter` that
 lets nothing through, would otherwise keep every other task out, and with them the heartbeats of a connection. Batches
-then double from 1, so that a turn of slow items is noticed soon and one of quick items looks at the clock ten times.
+then double from 1, so that a turn of slow items is noticed soon and one of quick items looks at the clock ten times;
+behind a turn of quick items they begin with as many as that had, up to 64.
 
 The loop never draws an item that was not requested. A list, tuple or range knows without being asked for one more
 that nothing is left, so its completion comes right behind its last item; any other iterator completes with the
@@ -42,6 +43,9 @@ T = TypeVar("T")
 
 # Elsewhere a length hint is only a hint; these tell exactly what is left.
 _EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
+
+_FEW: Final = 8  # items do not say whether the next ones are quick
+_MANY: Final = 64  # are not drawn without a look at the clock, however quick the ones before were
 
 _LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
 
@@ -137,6 +141,7 @@ class IteratorEmission(Generic[T]):
         "_drawn",
         "_exact",
         "_exhausted",
+        "_first_look",
         "_generator",
         "_handed",
         "_items",
@@ -156,6 +161,7 @@ class IteratorEmission(Generic[T]):
 
     def __init__(self, iterator: Iterator[Any], subscriber: Subscriber[T], steps: tuple[Step, ...]) -> None:
         self._subscriber = subscriber
+        self._first_look = 1  # at the clock, behind how many items of a turn
         self.ended = False
         self.refused = False  # the subscriber has raised
         self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
@@ -276,7 +282,7 @@ class IteratorEmission(Generic[T]):
         self._busy = True
         self._next_turn = None
         scheduler = self._scheduler
-        sent, look_at = 0, UNBOUNDED if scheduler is None else 1
+        sent, look_at = 0, UNBOUNDED if scheduler is None else self._first_look
         began = 0.0 if scheduler is None else scheduler.now()
         try:
             while not self.ended:
@@ -284,12 +290,16 @@ class IteratorEmission(Generic[T]):
                     self.ended = True
                     self._subscriber.on_complete()
                 elif not self._demand:
+                    if scheduler is not None:
+                        quick = sent >= _FEW and scheduler.now() - began < TURN_S
+                        self._first_look = min(sent, _MANY) if quick else 1
                     return
                 elif sent < look_at:
                     batch = min(self._demand, look_at - sent)
                     self._emit_batch(batch)
                     sent += batch
                 elif scheduler is not None and (sent >= SLICE or scheduler.now() - began >= TURN_S):
+                    self._first_look = _MANY if sent >= SLICE else 1
                     if self._drawn is None:
                         self._next_turn = scheduler.call_later(0, self._emit)
                     return

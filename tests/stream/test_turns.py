@@ -47,6 +47,26 @@ async def test_a_turn_is_at_most_some_milliseconds() -> None:
         probe.cancel()
 
 
+async def test_behind_quick_items_slow_ones_are_noticed_after_a_few(mock_clock: trio.testing.MockClock) -> None:
+    took_s = 0.0
+
+    def spend(_: int) -> None:
+        mock_clock.jump(took_s)
+
+    probe = ProbeSubscriber[int](on_item=spend)
+    async with Scope():
+        naturals().subscribe(probe)
+        probe.request(500)
+        assert len(probe.items) == 500
+        took_s = TURN_S
+        probe.request(500)
+        assert len(probe.items) == 564
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        assert 564 < len(probe.items) < 570
+        probe.cancel()
+
+
 async def test_requests_between_turns_wait_for_the_next() -> None:
     probe = ProbeSubscriber[int](SLICE + 1)
     async with Scope():
