@@ -431,7 +431,7 @@ async def test_a_block_that_raises_detaches_at_once() -> None:
 async def test_explain_says_which_outcomes_a_full_window_waits_for() -> None:
     async with connected() as (node, connection):
         node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", Stream.range(8))
         deliveries = connection.stream("work", settlement="manual", window=4, dedup_window=9).name("mine")
         async with deliveries.open() as items:
             kept = [await anext(items) for _ in range(4)]
