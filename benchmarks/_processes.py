@@ -8,7 +8,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -99,9 +99,11 @@ class Counter:
             msg = f"{self._received} items came of {self._all}"
             raise AssertionError(msg)
         delays = sorted(self._delays_ns)
+        cpu_us = (cpu_s() - self._cpu_before) / self._all * 1e6
         return Figures(
             items_per_s=(self._all - 1) / ((self._last_ns - self._first_ns) / 1e9),
-            cpu_us=(cpu_s() - self._cpu_before) / self._all * 1e6,
+            cpu_us=cpu_us,
+            consumer_us=cpu_us,
             peak_mib=peak_mib(os.getpid()),
             latency_us=tuple(delays[int(len(delays) * part)] / 1000 for part in PERCENTILES.values()) if delays else (),
         )
@@ -122,12 +124,14 @@ class Figures:
     Attributes:
         items_per_s: Items received a second, of all subscribers.
         cpu_us: Processor time an item, in microseconds, of producer, consumer and server together.
+        consumer_us: The consumer's part of it.
         peak_mib: The most memory that one of the processes had.
         latency_us: Microseconds from making an item to receiving it: the percentiles of `PERCENTILES`.
     """
 
     items_per_s: float
     cpu_us: float
+    consumer_us: float
     peak_mib: float
     latency_us: tuple[float, ...] = ()
 
@@ -137,6 +141,7 @@ class Figures:
         return cls(
             median(run.items_per_s for run in runs),
             median(run.cpu_us for run in runs),
+            median(run.consumer_us for run in runs),
             median(run.peak_mib for run in runs),
             tuple(map(median, zip(*(run.latency_us for run in runs), strict=True))),
         )
@@ -188,12 +193,7 @@ def run_pair(produce: Produce, consume: Consume, load: Load, servers: Sequence[i
         told_result.close()
         figures: Figures = receive(result, "the consumer")
         cpu_us = (sum(map(cpu_s, others)) - before) / (load.items * load.subscribers) * 1e6
-        return Figures(
-            figures.items_per_s,
-            figures.cpu_us + cpu_us,
-            max(figures.peak_mib, *map(peak_mib, others)),
-            figures.latency_us,
-        )
+        return replace(figures, cpu_us=figures.cpu_us + cpu_us, peak_mib=max(figures.peak_mib, *map(peak_mib, others)))
     finally:
         for process in (producer, consumer):
             if process.pid is not None:

@@ -29,6 +29,8 @@ class Row:
         n: Items ours handled in one run.
         ours_cpu_us: Processor time an item of all our processes, in microseconds, where it was measured.
         peer_cpu_us: That of the peer's, its server among them.
+        ours_consumer_us: What of ours is the consumer's.
+        peer_consumer_us: What of the peer's is.
         ours_peak_mib: The most memory one of our processes had, in MiB, where it was measured.
         peer_peak_mib: That of the peer's.
     """
@@ -42,6 +44,8 @@ class Row:
     n: int
     ours_cpu_us: float | None = None
     peer_cpu_us: float | None = None
+    ours_consumer_us: float | None = None
+    peer_consumer_us: float | None = None
     ours_peak_mib: float | None = None
     peer_peak_mib: float | None = None
 
@@ -111,9 +115,10 @@ def table(title: str, rows: Sequence[Row]) -> str:
         for row in rows
     ]
     if any(row.ours_cpu_us is not None for row in rows):
-        head += ["cpu_us ours", "peer", "peak_mib ours", "peer"]
+        head += ["cpu_us ours", "peer", "consumer's ours", "peer", "peak_mib ours", "peer"]
         for line, row in zip(cells, rows, strict=True):
-            line.extend(map(_figure, (row.ours_cpu_us, row.peer_cpu_us, row.ours_peak_mib, row.peer_peak_mib)))
+            cpu = row.ours_cpu_us, row.peer_cpu_us, row.ours_consumer_us, row.peer_consumer_us
+            line.extend(map(_figure, (*cpu, row.ours_peak_mib, row.peer_peak_mib)))
     widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
     text_columns = {0, 4, 5}
     lines = [

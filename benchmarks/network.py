@@ -258,6 +258,8 @@ def _row(case: str, ours: Figures, peer: Figures, peer_name: str, load: Load) ->
         row,
         ours_cpu_us=ours.cpu_us,
         peer_cpu_us=peer.cpu_us,
+        ours_consumer_us=ours.consumer_us,
+        peer_consumer_us=peer.consumer_us,
         ours_peak_mib=ours.peak_mib,
         peer_peak_mib=peer.peak_mib,
     )

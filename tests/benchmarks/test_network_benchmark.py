@@ -112,5 +112,6 @@ def test_the_command_measures_and_writes_rows(tmp_path: Path) -> None:
         assert row["ratio"] == pytest.approx(row["ours"] / row["peer"])
         assert row["unit"] == "items/s"
         assert min(row["n"], row["ours_peak_mib"], row["peer_peak_mib"]) > 0
-        assert min(row["ours_cpu_us"], row["peer_cpu_us"]) >= 0
+        for whose in ("ours", "peer"):
+            assert 0 <= row[f"{whose}_consumer_us"] <= row[f"{whose}_cpu_us"]
     assert re.search(r"cpu_us ours .* peak_mib ours", done.stdout)
