@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rstreams.protocol.delivery import Delivery
+from rstreams.net.connection import Delivery
 from rstreams.runtime.portal import Portal
 
 T = TypeVar("T")

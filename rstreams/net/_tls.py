@@ -163,8 +163,13 @@ def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteP
         return AuthenticationFailed(f"its certificate was refused: {cause.verify_message.rstrip('.')}")
     if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
         return AuthenticationFailed("it has shown no client certificate, and this listener wants one")
-    if "ALERT" in reason:
-        text = f"it refused this side's certificate, or TLS as this side speaks it ({reason.lower().replace('_', ' ')})"
+    if any(each in reason for each in _ALERTS_ON_CERTIFICATES) and "ALERT" in reason:
+        text = (
+            f"it refused this side's certificate ({reason.lower().replace('_', ' ')}): "
+            "it must trust the authority that has signed it, and connect by a name that stands in it"
+        )
+    elif "ALERT" in reason:
+        text = f"it refused TLS as this side speaks it ({reason.lower().replace('_', ' ')})"
     elif any(each in reason for each in _NO_TLS):
         text = "it does not speak TLS, and this listener nothing else: amqps://"
     elif reason:

@@ -205,7 +205,8 @@ class Listener:
         try:
             pump = await client.enter(handshake)
         except (RStreamsError, trio.BrokenResourceError) as error:
-            await self._refuse(client, str(error) or "it hung up before it had said who it is")
+            why = error.description if isinstance(error, RemoteProtocolError) else str(error)
+            await self._refuse(client, why or "it hung up before it had said who it is")
             return
         self._connections.add(pump)
         nursery.start_soon(pump.run)

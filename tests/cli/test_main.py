@@ -18,6 +18,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"rstreams {rstreams.__version__} (network loops in {LOOPS})\n"
 
 
+def test_the_package_can_be_run_as_a_module() -> None:
+    command = [sys.executable, "-m", "rstreams", "brew"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("usage: rstreams [-h]")
+
+
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "node" in capsys.readouterr().out
