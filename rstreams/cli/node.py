@@ -121,7 +121,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 async def _run(arguments: argparse.Namespace) -> None:
     tls = _tls(arguments)
-    place = arguments.listen or f"127.0.0.1:{DEFAULT_PORT if tls is None else DEFAULT_TLS_PORT}"
+    place = arguments.listen
+    if place is None:
+        place = f"127.0.0.1:{DEFAULT_PORT if tls is None else DEFAULT_TLS_PORT}"
     node = Node(
         users=_users(arguments.user),
         certificate_users=_certificate_users(arguments.certificate_user),

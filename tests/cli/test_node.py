@@ -146,6 +146,7 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "told"),
     [
         (["--listen", "nowhere"], "listen='nowhere': give host:port"),
+        (["--listen", ""], "listen='': give host:port"),
         (["--queue", "work:many"], "--queue 'work:many': the capacity must be a number of messages, not 'many'"),
         (["--queue", "work:-1"], "--queue 'work:-1': the capacity must be a number"),
         (["--queue", "work:0"], "queue 'work': capacity=0"),
