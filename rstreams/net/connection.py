@@ -26,7 +26,7 @@ from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamp
 from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
-from rstreams.net.sender import Sender
+from rstreams.net.sender import Sender, SenderPublisher
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
 from rstreams.operators._stage import Lifted, require_at_least, require_callable
 from rstreams.protocol.byte_bound import check_window_bytes
@@ -401,7 +401,7 @@ class Connection(RequestReply):
         _check_address(address)
         mode = _settlement(settlement)
         streams = settlement != EFFECTIVELY_ONCE
-        sender = Sender(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams)
+        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams)
         sending = self._links.send(
             f"sender({address!r})",
             address,

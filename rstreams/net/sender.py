@@ -17,7 +17,7 @@ from rstreams.net.bodies import is_streamed
 
 
 class Receipt:
-    """What becomes of one message: known once the peer has settled it.
+    """What becomes of one message: known once the peer has settled it; made by `Sender.submit`.
 
     Context: Any task of the connection's trio run.
     """
@@ -56,7 +56,11 @@ class Receipt:
         if self.settled:
             tell(self)
 
-    # the link's end lets go of it as of any hold
+
+class MessageHold(Receipt):
+    """The receipt as the hold that the link lets go of."""
+
+    __slots__ = ()
 
     def done(self) -> None:
         """Accepted."""
@@ -111,7 +115,7 @@ class Sender:
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
         self._waiters: deque[_Waiter] = deque()
-        self._current = Receipt()
+        self._current = MessageHold()
         self._closed: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -155,45 +159,12 @@ class Sender:
         else:
             await self._wait_for_credit()
         self._check_open()
-        receipt = self._current = Receipt()
+        receipt = self._current = MessageHold()
         assert self._subscriber is not None, "there was credit"
         self._subscriber.on_next(encoded)
         if self._settled:
             receipt.done()
         return receipt
-
-    def complete(self) -> None:
-        """Take no more messages; the link is detached when all are settled."""
-        if self._closed is None:
-            self._close(RStreamsError(f"the sender to {self.address!r} is closed"))
-            if self._subscriber is not None:
-                self._subscriber.on_complete()
-
-    def on_finished(self, error: BaseException | None) -> None:
-        """The link has ended: nobody waits any more."""
-        self._close(error or RStreamsError(f"the peer ended the link of the sender to {self.address!r}"))
-
-    # as the publisher of its link
-
-    def subscribe(self, subscriber: Subscriber[Any]) -> None:
-        """Send to `subscriber`, the link."""
-        self._subscriber = subscriber
-        subscriber.on_subscribe(self)
-        if self._closed is not None:
-            subscriber.on_complete()
-
-    def request(self, n: int) -> None:
-        """Let `n` more messages go: the link has credit."""
-        self._demand = add_demand(self._demand, n)
-        self._serve()
-
-    def cancel(self) -> None:
-        """The link takes no more; `on_finished` follows."""
-        self._demand = 0
-
-    def hold(self) -> Hold:
-        """Return the receipt of the message being sent."""
-        return self._current
 
     async def _wait_for_credit(self) -> None:
         waiter = _Waiter()
@@ -225,3 +196,38 @@ class Sender:
             waiters, self._waiters = self._waiters, deque()
             for waiter in waiters:
                 waiter.turn.set()
+
+
+class SenderPublisher(Sender):
+    """A sender as the publisher of its link."""
+
+    def complete(self) -> None:
+        """Take no more messages; the link is detached when all are settled."""
+        if self._closed is None:
+            self._close(RStreamsError(f"the sender to {self.address!r} is closed"))
+            if self._subscriber is not None:
+                self._subscriber.on_complete()
+
+    def on_finished(self, error: BaseException | None) -> None:
+        """The link has ended: nobody waits any more."""
+        self._close(error or RStreamsError(f"the peer ended the link of the sender to {self.address!r}"))
+
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
+        """Send to `subscriber`, the link."""
+        self._subscriber = subscriber
+        subscriber.on_subscribe(self)
+        if self._closed is not None:
+            subscriber.on_complete()
+
+    def request(self, n: int) -> None:
+        """Let `n` more messages go: the link has credit."""
+        self._demand = add_demand(self._demand, n)
+        self._serve()
+
+    def cancel(self) -> None:
+        """The link takes no more; `on_finished` follows."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return the receipt of the message being sent."""
+        return self._current

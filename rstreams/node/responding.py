@@ -15,7 +15,7 @@ from rstreams.message import Message
 from rstreams.net._proton import encode_item
 from rstreams.net.request_reply.answering import Answering, Way
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
-from rstreams.net.sender import Sender
+from rstreams.net.sender import SenderPublisher
 from rstreams.node._address import check_name
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
@@ -123,7 +123,7 @@ class LocalReplies:
         if target is None:
             logger.debug("a reply could not be sent: no address %r here", address)
             return
-        sender = Sender(address, settled=True)
+        sender = SenderPublisher(address, settled=True)
         sender.subscribe(target.producer())
         try:
             with trio.fail_after(REPLY_TIMEOUT_S):

@@ -14,7 +14,7 @@ from rstreams import DeadLetters, Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
 from rstreams.net.dialects import Dialect, Place
 from rstreams.net.failures import FailureName
-from rstreams.net.sender import Sender
+from rstreams.net.sender import Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber
@@ -364,7 +364,7 @@ async def test_tasks_wait_for_credit_in_their_order_and_nothing_is_buffered() ->
 
 
 async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alone() -> None:
-    sender = Sender("work")
+    sender = SenderPublisher("work")
     end = LinkSubscriber(
         sender,
         encode=bytes,
@@ -465,3 +465,11 @@ async def test_explain_of_a_full_window_of_another_settlement_says_how_many() ->
 
 async def _for_ever(_item: object) -> None:
     await trio.sleep_forever()
+
+
+def test_what_help_shows_of_senders_and_receipts_is_what_a_user_may_call() -> None:
+    shown = {kind: {name for name in dir(kind) if not name.startswith("_")} for kind in (rstreams.Sender, Receipt)}
+    assert shown == {
+        rstreams.Sender: {"send", "submit"},
+        Receipt: {"error", "settled", "wait", "when_settled"},
+    }

@@ -24,7 +24,7 @@ from rstreams.net.cbs.tokens import Token
 from rstreams.net.dialects.base import NONE
 from rstreams.net.links import Links
 from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink
-from rstreams.net.sender import Receipt, Sender
+from rstreams.net.sender import Receipt, SenderPublisher
 from rstreams.protocol.frames import Attach, Role, Settlement
 
 ADDRESS: Final = "$cbs"
@@ -123,7 +123,7 @@ class _Pair:
         self._asked = 0
         self._waiting: dict[object, _Answer] = {}
         self._subscription: Subscription = ENDED
-        self._sender = Sender(ADDRESS)
+        self._sender = SenderPublisher(ADDRESS)
         answers = ReplyLink(self, self._on_attached, window=WINDOW, links=links)
         requests = RequestLink[bytes](
             self._sender,

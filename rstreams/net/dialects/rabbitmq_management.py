@@ -18,7 +18,7 @@ from rstreams.abc import Subscription
 from rstreams.errors import Condition, LinkDetached, RStreamsError
 from rstreams.message import Message, decode_message
 from rstreams.net.connection import Connection
-from rstreams.net.sender import Sender
+from rstreams.net.sender import SenderPublisher
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -52,7 +52,7 @@ class RabbitMQManagement:
     Context: Any task of the connection's trio run; each call waits for the broker's answer.
     """
 
-    def __init__(self, sender: Sender, replies: _Replies) -> None:
+    def __init__(self, sender: SenderPublisher, replies: _Replies) -> None:
         """Send requests by `sender`."""
         self._sender = sender
         self._replies = replies
@@ -227,7 +227,7 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     if wrong is not None:
         raise wrong
     name, once = links.new_name(), Settlement.AT_MOST_ONCE
-    sender, replies = Sender(_ADDRESS, settled=True), _Replies()
+    sender, replies = SenderPublisher(_ADDRESS, settled=True), _Replies()
 
     def on_finished(error: BaseException | None) -> None:
         sender.on_finished(error)

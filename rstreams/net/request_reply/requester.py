@@ -40,7 +40,7 @@ from rstreams.net.links import Links
 from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.net.request_reply._properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
-from rstreams.net.sender import Receipt, Sender
+from rstreams.net.sender import Receipt, SenderPublisher
 from rstreams.protocol.credit import check_window
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.runtime.scope import open_nursery
@@ -287,7 +287,7 @@ class _Route(Generic[T]):
         self.ended: BaseException | None = None
         self.pending: dict[MessageId, _Pending[T]] = {}
         self.reply_to = ""
-        self.sender = Sender(options.address)
+        self.sender = SenderPublisher(options.address)
         self._requester = requester
         self._decode = options.decode
         self._reply_address = options.reply_address

@@ -14,7 +14,7 @@ from rstreams.errors import RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
 from rstreams.net.links import Links, Sending
-from rstreams.net.sender import Sender
+from rstreams.net.sender import SenderPublisher
 from rstreams.protocol.frames import Settlement
 from rstreams.stream import Stream
 
@@ -33,7 +33,7 @@ REPLY_TIMEOUT_S: Final = 30.0
 class _Open:
     """A sender to one address, and who uses it."""
 
-    def __init__(self, sender: Sender, sending: Sending) -> None:
+    def __init__(self, sender: SenderPublisher, sending: Sending) -> None:
         self.sender = sender
         self.sending = sending
         self.users = 0
@@ -85,7 +85,7 @@ class ReplySenders:
             self._open.popitem()[1].sender.complete()
 
     @asynccontextmanager
-    async def _sender(self, address: str) -> AsyncIterator[Sender]:
+    async def _sender(self, address: str) -> AsyncIterator[SenderPublisher]:
         entry = self._open.get(address) or self._attach(address)
         self._open.move_to_end(address)
         entry.users += 1
@@ -97,7 +97,7 @@ class ReplySenders:
             self._close_idle()
 
     def _attach(self, address: str) -> _Open:
-        sender = Sender(address)
+        sender = SenderPublisher(address)
 
         def on_finished(error: BaseException | None) -> None:
             sender.on_finished(error)
