@@ -252,6 +252,8 @@ class LinkSubscription(Generic[T]):
         """
         self._leaving = True
         self.suspend()
+        if self._link is None:
+            self.work()  # it was never attached, so there is nothing to wait for
 
     def give_up(self, error: BaseException) -> None:
         """End the subscription with `error`; what was not handed over is released."""

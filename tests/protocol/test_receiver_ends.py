@@ -365,3 +365,14 @@ def test_an_unbound_subscription_waits_for_its_link() -> None:
     end = LinkSubscription(ProbeSubscriber[int](), decode=decode, window=8, on_raised=never)
     end.request(3)
     assert end.ledger.demand == 3
+
+
+# leave
+
+
+def test_who_leaves_before_it_was_attached_has_come_to_its_end() -> None:
+    probe = ProbeSubscriber[int](3)
+    end = LinkSubscription(probe, decode=decode, window=4, on_raised=never)
+    end.leave()
+    assert probe.completed
+    assert not end.wants_link
