@@ -293,9 +293,9 @@ class Pump:
                 self._over = self._over or not data
                 if not self._sleeps or self._take_turns() or self._over:
                     self._ring()
-        if silence.cancelled_caught:
-            self._fail(IdleTimeout(self._silence))
-            self._owner.cancel()
+            await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
+        self._fail(IdleTimeout(self._silence) if data else self._end)
+        self._owner.cancel()
 
     async def _keep_time(self) -> None:
         """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""

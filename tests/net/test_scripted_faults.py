@@ -92,6 +92,27 @@ async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
     assert probe.error is pump.error
 
 
+async def test_a_peer_that_hung_up_and_reads_nothing_does_not_keep_the_connection() -> None:
+    ours, theirs = memory_stream_pair()
+    ours.send_stream.send_all_hook = trio.lowlevel.checkpoint
+
+    async def full() -> None:
+        await trio.sleep_forever()
+
+    probe = ProbeSubscriber[bytes](5)
+    async with pumped(ours, idle_timeout_s=4.0) as (pump, _):
+        await theirs.send_all(OPENING)
+        await pump.opened.wait()
+        ours.send_stream.send_all_hook = full
+        Connection(Links(pump, "test")).stream("a").subscribe(probe)
+        await trio.testing.wait_all_tasks_blocked()
+        await theirs.send_eof()
+        with trio.fail_after(10):
+            await pump.ended.wait()
+    assert isinstance(probe.error, ConnectionLost)
+    assert "hung up" in str(probe.error)
+
+
 async def test_what_is_attached_when_the_connection_is_cut_hears_of_it() -> None:
     ours, theirs = memory_stream_pair()
     probe, source, finished = ProbeSubscriber[bytes](5), ManualPublisher[int](), trio.Event()
