@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
@@ -30,7 +31,7 @@ class Wire(Protocol):
         """Return what has come, empty at the end; it is there until the caller next waits for anything."""
         ...
 
-    def send_now(self, data: memoryview) -> int:
+    def send_now(self, data: memoryview, /) -> int:
         """Send what goes without waiting; return how many bytes."""
         ...
 
@@ -99,13 +100,16 @@ class SocketWire:
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             # trio lets little wait in the kernel, so that a late decision is not too late for much. Here credit says
             # how much is under way, and the pump would wait for the kernel again and again.
-            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+            with suppress(OSError):  # no TCP; or, on some systems, the peer has gone already, which shows soon enough
+                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self._room = _shared_room()
         self._view = memoryview(self._room)
 
     async def receive(self) -> memoryview:
         """See `Wire`."""
         while True:
+            if self._socket.fileno() < 0:
+                raise trio.ClosedResourceError
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._view[: os.readv(self._socket.fileno(), (self._room,))]

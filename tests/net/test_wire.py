@@ -11,7 +11,6 @@ from rstreams.net._wire import RECEIVE_BYTES, SocketWire, StreamWire, wire_over
 
 
 def sockets() -> tuple[trio.SocketStream, trio.SocketStream]:
-    # Not a pair of Unix sockets: trio's streams set an option of TCP.
     with socket.create_server(("127.0.0.1", 0)) as server:
         one = socket.create_connection(server.getsockname())
         other, _ = server.accept()
@@ -66,6 +65,15 @@ async def test_a_closed_socket_is_never_another_one() -> None:
     async with theirs:
         with pytest.raises(trio.BrokenResourceError):
             wire.send_now(memoryview(b"x"))
+        with pytest.raises(trio.ClosedResourceError):
+            await wire.receive()
+
+
+async def test_what_is_no_tcp_has_none_of_its_options_and_carries_bytes_all_the_same() -> None:
+    one, other = map(trio.SocketStream, map(trio.socket.from_stdlib_socket, socket.socketpair()))
+    async with one, other:
+        assert wire_over(one).send_now(memoryview(b"bytes")) == 5
+        assert bytes(await wire_over(other).receive()) == b"bytes"
 
 
 async def test_who_waits_for_bytes_hears_that_the_socket_was_closed() -> None:
