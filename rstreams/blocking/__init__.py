@@ -16,7 +16,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -41,6 +41,7 @@ from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
 from rstreams.operators._stage import require_plain
+from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope, refuse_trio
 from rstreams.stream import Explanation, GroupedStream, Stream
@@ -76,7 +77,7 @@ def connect(*url: Any, **options: Any) -> AbstractContextManager[BlockingConnect
     return _connected(network.connect(*url, **options))
 
 
-@contextmanager
+@entered("with rstreams.blocking.connect(...) as connection:")
 def _connected(opening: AbstractAsyncContextManager[Connection]) -> Iterator[BlockingConnection]:
     with start_portal(closed=_CLOSED) as portal, portal.enter(opening) as connection:
         yield BlockingConnection(portal, connection)
@@ -258,13 +259,13 @@ class BlockingConnection:
         return BlockingDelivery(self._portal, delivery)
 
 
-@contextmanager
+@entered("with connection.sender(...) as sender:")
 def _open_sender(portal: Portal, opening: AbstractAsyncContextManager[Sender]) -> Iterator[BlockingSender]:
     with portal.enter(opening) as sender:
         yield BlockingSender(portal, sender)
 
 
-@contextmanager
+@entered("with connection.requester(...) as requester:")
 def _open_requester(
     portal: Portal, opening: AbstractAsyncContextManager[Requester[T]]
 ) -> Iterator[BlockingRequester[T]]:
@@ -364,7 +365,7 @@ class BlockingStream(BlockingMethods[T_co]):
         return BlockingStream(self._portal, stream)
 
 
-@contextmanager
+@entered("with stream.open() as items:")
 def _open(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items[T]]:
     if not isinstance(window, int) or isinstance(window, bool) or window < 1:
         msg = f"open(window={window!r}): window must be 1 or more items"

@@ -15,6 +15,9 @@ class BlockingReceipt:
         self._portal = portal
         self._receipt = receipt
 
+    def __repr__(self) -> str:
+        return f"<blocking {self._receipt!r}>"
+
     @property
     def settled(self) -> bool:
         """Whether the outcome is known."""

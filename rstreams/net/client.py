@@ -6,7 +6,6 @@ import random
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -25,10 +24,11 @@ from rstreams.net.links import Links
 from rstreams.net.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
+from rstreams.runtime.entered import async_entered
 from rstreams.runtime.scope import Scope
 
 
-@asynccontextmanager
+@async_entered("async with rstreams.connect(...) as connection:")
 async def connect(
     url: str | Sequence[str],
     *,

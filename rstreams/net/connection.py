@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
@@ -17,22 +15,23 @@ from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body, encode_item
 from rstreams.net.bodies import encode_once
 from rstreams.net.carrier import ConnectionStatus
+from rstreams.net.consuming import Handling
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
-from rstreams.net.manual import ByHandAlone
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
-from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
+from rstreams.net.publishing import PublishResult, hint_for, naming_the_item, stamper_for
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
-from rstreams.operators._stage import Lifted, require_at_least, require_callable
+from rstreams.operators._stage import require_at_least, require_callable
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
+from rstreams.runtime.entered import async_entered
 from rstreams.stream import Stream
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
@@ -252,32 +251,13 @@ class Connection(RequestReply):
             **options: As for `stream`; `on_failure` says, too, what becomes of an item whose handler raised.
 
         Credit: Never more than `concurrency` items are asked for that have not been handled.
-        Errors: As `stream`; with "fail" what `handler` raised.
+        Errors: As `stream`; with "fail" what `handler` raised. Else the first failure of a call is logged as a warning
+            with its traceback, and all that follow at level DEBUG.
         Cancels: Items in `handler` are given back as failed, items not yet handed over untouched.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
         require_callable("consume", "handler", handler)
         require_at_least("consume", "concurrency", concurrency, 1, "")
-        ends = options.get("on_failure", "fail") == "fail"
-
-        not_begun: dict[int, Delivery[Any]] = {}  # a task that is cancelled before its first step never runs
-
-        async def handle(delivery: Delivery[Any]) -> None:
-            not_begun.pop(id(delivery), None)
-            try:
-                result = handler(delivery.item)
-                if inspect.isawaitable(result):
-                    await result
-            except Exception as error:
-                delivery.fail(error)
-                if ends:
-                    raise
-            except BaseException:  # a cancellation, which is nobody's failure but has begun the work
-                delivery.modify()
-                raise
-            else:
-                delivery.accept()
-
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
@@ -288,12 +268,7 @@ class Connection(RequestReply):
         if settlement == EFFECTIVELY_ONCE:
             options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
-        noted = deliveries.do_on_next(lambda delivery: not_begun.setdefault(id(delivery), delivery))
-        by_hand = Stream(Lifted(noted, ByHandAlone[Any]))
-        try:
-            await by_hand.map_async(handle, concurrency=concurrency, ordered=False).for_each(_nothing)
-        finally:
-            _release(not_begun.values())
+        await Handling(handler, address, options.get("on_failure", "fail")).of(deliveries, concurrency)
 
     async def publish(
         self,
@@ -348,7 +323,7 @@ class Connection(RequestReply):
         _check_address(address)
         require_seconds("publish", "linger_s", linger_s, zero=True)
         if not callable(getattr(items, "subscribe", None)):
-            msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}"
+            msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
         sending = self._links.send(
             call,
@@ -372,7 +347,7 @@ class Connection(RequestReply):
             raise naming_the_item(call, sending.end, sending.error)
         return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
-    @asynccontextmanager
+    @async_entered("async with connection.sender(...) as sender:")
     async def sender(
         self,
         address: str,
@@ -451,16 +426,6 @@ class Connection(RequestReply):
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
         return drained
-
-
-def _nothing(_result: None) -> None:
-    """The outcome has been told already."""
-
-
-def _release(deliveries: Iterable[Delivery[Any]]) -> None:
-    """Give back untouched what no handler has begun with."""
-    for delivery in deliveries:
-        delivery.release()
 
 
 def _remembered(settlement: str, dedup_window: int | None, window: int) -> int:

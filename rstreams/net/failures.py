@@ -136,7 +136,8 @@ class DeadLetterQueue:
         waiting, self._waiting = self._waiting, deque()
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
-            logger.warning("%d dead letters could not be sent: %s", len(waiting), reason)
+            count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
+            logger.warning("%s could not be sent, and what failed is given back: %s", count, reason)
         for _, hold in waiting:
             hold.fail(reason)
 

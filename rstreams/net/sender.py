@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
@@ -28,6 +28,17 @@ class Receipt:
         self._settled = trio.Event()
         self._error: BaseException | None = None
         self._tell: Callable[[Receipt], object] = _nobody
+
+    def __repr__(self) -> str:
+        """Return what is known of the outcome."""
+        outcome = "waits" if not self.settled else "accepted" if self._error is None else f"failed: {self._error}"
+        return f"<rstreams receipt: {outcome}>"
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            msg = "a receipt is waited for by `await receipt.wait()`"
+            raise TypeError(msg)
 
     @property
     def settled(self) -> bool:

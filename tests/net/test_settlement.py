@@ -14,7 +14,7 @@ from rstreams import DeadLetters, Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
 from rstreams.net.dialects import Dialect, Place
 from rstreams.net.failures import FailureName
-from rstreams.net.sender import Receipt, SenderPublisher
+from rstreams.net.sender import MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber
@@ -153,6 +153,21 @@ async def test_a_failure_ends_the_call_unless_it_is_told_otherwise() -> None:
         assert (queue.statistics().accepted, queue.statistics().modified) == (1, 1)
 
 
+async def test_the_first_failure_of_a_handler_is_told_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "rstreams.net")
+    async with connected() as (node, connection):
+        node.serve("numbers", Stream.range(3))
+        await connection.consume("numbers", lambda n: 1 // n, on_failure="reject")
+        node.serve("zeros", Stream.of(0, 0, 0))
+        await connection.consume("zeros", lambda n: 1 // n, on_failure="reject")
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.exc_info is not None]
+    assert told == [
+        ("WARNING", "the handler of 'numbers' failed; on_failure='reject'"),
+        ("WARNING", "the handler of 'zeros' failed; on_failure='reject'"),
+        *[("DEBUG", "the handler of 'zeros' failed; on_failure='reject'")] * 2,
+    ]
+
+
 async def test_never_more_items_are_asked_for_than_can_be_handled() -> None:
     async with connected() as (node, connection), trio.open_nursery() as nursery:
         queue = node.queue("work")
@@ -273,7 +288,7 @@ async def test_a_dead_letter_that_cannot_be_sent_is_given_back_and_the_next_one_
         await until(lambda: dead.statistics().enqueued == 1)
         await until(lambda: queue.statistics().accepted == 1)
         nursery.cancel_scope.cancel()
-    assert "1 dead letters could not be sent" in caplog.text
+    assert "a dead letter could not be sent, and what failed is given back: " in caplog.text
 
 
 class Particular(Dialect):
@@ -303,7 +318,7 @@ async def test_a_dead_letter_to_what_the_peer_cannot_have_is_given_back(caplog: 
             await until(lambda: queue.statistics().exhausted == 1)
             assert connection.status.state == "connected"
             nursery.cancel_scope.cancel()
-    assert "1 dead letters could not be sent: this peer has no 'dead'" in caplog.text
+    assert "a dead letter could not be sent, and what failed is given back: this peer has no 'dead'" in caplog.text
 
 
 async def test_dead_letters_that_would_come_back_at_once_are_refused() -> None:
@@ -473,3 +488,18 @@ def test_what_help_shows_of_senders_and_receipts_is_what_a_user_may_call() -> No
         rstreams.Sender: {"send", "submit"},
         Receipt: {"error", "settled", "wait", "when_settled"},
     }
+
+
+async def test_a_receipt_shows_what_is_known() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        async with connection.sender("work") as sender:
+            receipt = await sender.submit(1)
+            assert repr(receipt) == "<rstreams receipt: waits>"
+            with pytest.raises(TypeError, match=r"`await receipt\.wait\(\)`"):
+                await receipt  # type: ignore[misc] # pyright: ignore[reportGeneralTypeIssues]
+            await receipt.wait()
+            assert repr(receipt) == "<rstreams receipt: accepted>"
+    late = MessageHold()
+    late.release()
+    assert repr(late) == "<rstreams receipt: failed: the receiver released an item>"

@@ -14,7 +14,6 @@ import itertools
 import math
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
@@ -43,6 +42,7 @@ from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.sender import Receipt, SenderPublisher
 from rstreams.protocol.credit import check_window
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.runtime.entered import async_entered
 from rstreams.runtime.scope import open_nursery
 from rstreams.stream import Stream
 
@@ -399,7 +399,7 @@ class _Route(Generic[T]):
             self._subscription.request(more)
 
 
-@asynccontextmanager
+@async_entered("async with connection.requester(...) as requester:")
 async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncIterator[Requester[T]]:
     """Open a requester for an `async with` block; see `Connection.requester`."""
     error = links.elsewhere(f"requester({options.address!r})")

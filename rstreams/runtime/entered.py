@@ -1,0 +1,106 @@
+"""Context managers that say how they are entered: who forgets `with` is told so, and not what a generator lacks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Forgotten:
+    """What is not entered has nothing of what it leads to."""
+
+    __slots__ = ("_manager", "_with")
+
+    _with: str
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            msg = f"there is no {name!r} before it is entered: `{self._with}`"
+            raise AttributeError(msg, name=name, obj=self)
+
+
+class Entered(_Forgotten, AbstractContextManager[T], Generic[T]):
+    """What is entered by `with`."""
+
+    __slots__ = ()
+
+    def __init__(self, manager: AbstractContextManager[T], shown: str) -> None:
+        self._manager = manager
+        self._with = shown
+
+    def __enter__(self) -> T:
+        return self._manager.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._manager.__exit__(kind, error, traceback)
+
+
+class AsyncEntered(_Forgotten, AbstractAsyncContextManager[T], Generic[T]):
+    """What is entered by `async with`."""
+
+    __slots__ = ()
+
+    def __init__(self, manager: AbstractAsyncContextManager[T], shown: str) -> None:
+        self._manager = manager
+        self._with = shown
+
+    async def __aenter__(self) -> T:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, traceback)
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            msg = f"this is entered, not awaited: `{self._with}`"
+            raise TypeError(msg)
+
+        def __enter__(self) -> NoReturn:
+            msg = f"this is entered by `async with`: `{self._with}`"
+            raise TypeError(msg)
+
+        def __exit__(self, *_: object) -> None: ...
+
+
+def entered(shown: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, AbstractContextManager[T]]]:
+    """Do as `contextlib.contextmanager`; `shown` is how it is entered, for who does not."""
+
+    def make(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
+        manager = contextmanager(function)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
+            return Entered(manager(*args, **kwargs), shown)
+
+        return call
+
+    return make
+
+
+def async_entered(
+    shown: str,
+) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
+    """Do as `contextlib.asynccontextmanager`; `shown` is how it is entered, for who does not."""
+
+    def make(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+        manager = asynccontextmanager(function)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+            return AsyncEntered(manager(*args, **kwargs), shown)
+
+        return call
+
+    return make

@@ -1,0 +1,57 @@
+"""What is said to who forgets to enter a connection, a sender, a requester or a loop, or enters it in a wrong way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rstreams
+import rstreams.blocking
+from rstreams import Stream
+from tests.net.over_tcp import connected
+
+
+async def test_async_ones() -> None:
+    async with connected() as (_, connection):
+        ways: list[tuple[Callable[[], Any], str]] = [
+            (lambda: rstreams.connect("amqp://127.0.0.1:1"), "`async with rstreams.connect(...) as connection:`"),
+            (lambda: connection.sender("a"), "`async with connection.sender(...) as sender:`"),
+            (lambda: connection.requester("a"), "`async with connection.requester(...) as requester:`"),
+        ]
+        for make, shown in ways:
+            forgotten = make()
+            with pytest.raises(AttributeError) as told:
+                forgotten.send(1)
+            assert str(told.value) == f"there is no 'send' before it is entered: {shown}"
+            with pytest.raises(TypeError) as awaited:
+                await forgotten
+            assert str(awaited.value) == f"this is entered, not awaited: {shown}"
+            with pytest.raises(TypeError) as entered, forgotten:
+                pass
+            assert str(entered.value) == f"this is entered by `async with`: {shown}"
+
+
+def test_blocking_ones() -> None:
+    forgotten: Any = rstreams.blocking.connect("amqp://127.0.0.1:1")
+    with pytest.raises(AttributeError, match=r"no 'stream' before it is entered: `with rstreams\.blocking\.connect"):
+        forgotten.stream("a")
+
+
+async def test_publish_says_how_what_is_no_stream_becomes_one() -> None:
+    async def numbers() -> Any:  # noqa: ANN401 - an async generator
+        yield 1
+
+    async with connected() as (_, connection):
+        publish: Any = connection.publish
+        for items, hint in (
+            ([1, 2], "not list; Stream.from_iterable(...) makes one of it"),
+            (iter([1]), "not list_iterator; Stream.from_iterable(...) makes one of it"),
+            (numbers(), "not async_generator; Stream.from_async_iterable(...) makes one of it"),
+            ("text", "not str"),
+            (Stream.of, "not method"),
+        ):
+            with pytest.raises(ValueError, match="must be a Stream or another Publisher") as told:
+                await publish("a", items)
+            assert str(told.value).endswith(hint)
