@@ -79,7 +79,10 @@ async def connect(
     Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """
-    urls: Sequence[Any] = url if isinstance(url, list | tuple) else [url]
+    if not isinstance(url, str | list | tuple):
+        msg = f"url must be a string such as 'amqp://127.0.0.1:5672', or a list of them, not {type(url).__name__}"
+        raise ConfigError(msg)
+    urls: Sequence[Any] = [url] if isinstance(url, str) else url
     if not urls:
         msg = f"connect({url!r}): there must be one url or more, such as 'amqp://127.0.0.1:5672'"
         raise ConfigError(msg)

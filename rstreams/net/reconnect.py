@@ -35,6 +35,7 @@ from rstreams.net._proton import LinkDriver
 from rstreams.net._pump import Pump
 from rstreams.net.address import PeerAddress
 from rstreams.net.carrier import ConnectionStatus, LinkEnd
+from rstreams.operators._stage import is_async
 from rstreams.protocol.frames import Attach, Lost
 
 logger = logging.getLogger("rstreams.net")
@@ -81,7 +82,8 @@ class Reconnect:
         """Check each option."""
         _check("first_delay_s", self.first_delay_s, 0.0, math.inf, "0 or more seconds")
         _check("factor", self.factor, 1.0, math.inf, "1 or more")
-        _check("max_delay_s", self.max_delay_s, self.first_delay_s, math.inf, "seconds, not less than first_delay_s")
+        least = f"seconds, not less than first_delay_s={self.first_delay_s!r}"
+        _check("max_delay_s", self.max_delay_s, self.first_delay_s, math.inf, least)
         _check("jitter", self.jitter, 0.0, 1.0, "0 to 1")
         _check("start_jitter_s", self.start_jitter_s, 0.0, math.inf, "0 or more seconds")
         attempts = self.max_attempts
@@ -90,6 +92,11 @@ class Reconnect:
             raise ConfigError(msg)
         if self.on_status is not None and not callable(self.on_status):
             msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be None or a function"
+            raise ConfigError(msg)
+        if is_async(self.on_status):
+            msg = (
+                f"Reconnect(on_status={self.on_status!r:.80}): it must be a plain function; nobody awaits an async one"
+            )
             raise ConfigError(msg)
 
     def delay_s(self, attempt: int, random: float) -> float:

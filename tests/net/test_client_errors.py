@@ -234,6 +234,7 @@ async def test_bad_options_of_a_stream_are_named_at_the_call() -> None:
         ([], "one url or more"),
         ((), "one url or more"),
         ([None], "url must be a string"),
+        ({"amqp://127.0.0.1"}, "or a list of them, not set"),
         (None, "url must be a string"),
         (b"amqp://127.0.0.1", "url must be a string"),
     ],
