@@ -42,6 +42,17 @@ def test_it_is_a_queue_whose_runs_stay_whole(steps: list[tuple[str, int, int]]) 
         assert list(buffer) == model
 
 
+def test_what_goes_back_stands_before_the_rest_of_its_run() -> None:
+    buffer = ItemBuffer()
+    buffer.put(([1, 2, 3], [b"a", b"b", b"c"]))
+    buffer.put_back(buffer.take(2))
+    buffer.take(1)
+    deliveries, items = buffer.take(1)
+    buffer.put_back((deliveries, items))
+    assert list(buffer) == [(2, b"b"), (3, b"c")]
+    assert buffer.take(5) == ([2], [b"b"])
+
+
 def test_items_that_follow_each_other_in_a_pack() -> None:
     pack = Pack("handle", 5)
     items = PackItems(pack, range(5))

@@ -114,6 +114,12 @@ def test_what_is_under_way_when_the_connection_is_cut_does_not_arrive() -> None:
     assert pair.sender.outcome_unknown == 1
 
 
+def test_what_is_to_be_called_later_is_called_soon_for_there_is_no_clock() -> None:
+    called = list[str]()
+    LocalDriver.pair()[0].call_after(5.0, lambda: called.append("called"))
+    assert called == ["called"]
+
+
 def test_a_driver_without_a_link_lets_everything_pass() -> None:
     one, other = LocalDriver.pair()
     one.wake()

@@ -18,6 +18,7 @@ from rstreams.protocol.packing import (
     agreed_items,
     decode_pack,
     encode_pack,
+    settled_whole,
     told_outcomes,
     unpack,
 )
@@ -384,6 +385,17 @@ def test_packs_and_ordinary_messages_are_runs_of_their_own() -> None:
     assert isinstance(pack[0], PackItems)
     assert (pack[0].pack.handle, list(pack[0].places), pack[1]) == (3, [0, 1], [b"e", b"f"])
     assert last == ([4], [b"g"])
+
+
+def test_a_pack_is_settled_when_all_its_items_are_whether_known_by_runs_or_one_by_one() -> None:
+    runs = unpack([1, 2, 3, 4], [b"a", encode_pack([b"b", b"c", b"d"]), encode_pack([b"e", b"f"]), b"g"], 4)
+    (ordinary, _), (first, _), (second, _), _ = runs
+    assert settled_whole([first[0]], [(FAILED, second[0])], [ordinary, first[1:2]]) == ([1], [])
+    whole, others = settled_whole([second[1], 4], [], [first[2:]])
+    assert sorted(whole) == [2, 4]
+    ((outcome, handle),) = others
+    assert handle == 3
+    assert told_outcomes(outcome, 2) == [FAILED, ACCEPTED]
 
 
 def test_what_a_pack_carries_is_kept_once() -> None:

@@ -236,11 +236,18 @@ def test_an_outcome_that_nobody_waits_for_is_counted_and_changes_nothing() -> No
     played.grant(1)
     played.source.next(7)
     played.driver.turn()
-    played.settle(ACCEPTED, 0)
+    played.settle(ACCEPTED, 9, 0)
     played.settle(ACCEPTED, 0, 5)
-    assert played.end.late == 2
+    played.settle(RELEASED, 0)
+    assert played.end.late == 4
     assert played.end.accepted == 1
     assert played.source.outcomes == ["done"]
+    assert not played.source.cancelled
+
+
+def test_nothing_has_room_where_nothing_comes() -> None:
+    end = PlayedSender().end
+    assert (end.window_bytes, end.room_bytes()) == (0, 0)
 
 
 def test_at_most_once_sends_settled_and_takes_no_hold() -> None:

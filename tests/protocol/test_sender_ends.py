@@ -306,6 +306,15 @@ def test_abort_before_the_peer_has_attached_subscribes_nothing() -> None:
     assert played.detach == ABORTED
 
 
+def test_who_leaves_when_the_publisher_has_said_its_last_changes_nothing() -> None:
+    played = PlayedSender()
+    played.source.complete()
+    played.end.leave(Detach(condition="x:left"))
+    played.driver.turn()
+    assert not played.end.left
+    assert played.detach == Detach()
+
+
 def test_abort_before_the_publisher_has_answered_cancels_it_then() -> None:
     taken: list[Subscriber[int]] = []
 
