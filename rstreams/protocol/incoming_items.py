@@ -239,6 +239,11 @@ class IncomingItems(Generic[T]):
                     self._on_run(items)
                 except BaseException as error:
                     last = size - length_hint(waiting) - 1
+                    if last < 0:  # an interrupt, or a subscriber that is broken: it has taken none
+                        self._on_raised(error)
+                        if isinstance(error, Exception):
+                            break
+                        raise
                     self._let_go_before(last)
                     self._run_from, self._current = last + 1, deliveries[last]
                     if not isinstance(error, Exception):

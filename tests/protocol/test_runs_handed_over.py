@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
@@ -162,4 +163,22 @@ def test_an_interrupt_is_raised_and_the_item_in_hand_has_failed() -> None:
         played.transfer(4)
     played.driver.turn()
     assert played.outcomes == {0: ACCEPTED, 1: FAILED, 2: RELEASED, 3: RELEASED}
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError()])
+def test_who_raises_before_an_item_is_taken_has_failed_none_of_them(error: BaseException) -> None:
+    class Raising(ListSink[int]):
+        def on_run(self, items: Iterator[int]) -> None:  # noqa: ARG002
+            raise error
+
+    sink = Raising(Changes())
+    played = played_to(sink)
+    sink.request(8)
+    played.driver.turn()
+    with nullcontext() if isinstance(error, Exception) else pytest.raises(KeyboardInterrupt):
+        played.transfer(4)
+    played.driver.turn()
+    assert played.raised == [error]
+    assert played.outcomes == dict.fromkeys(range(4), RELEASED)
     assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
