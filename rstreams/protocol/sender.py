@@ -210,6 +210,8 @@ class LinkSubscriber(Generic[T]):
     def on_flow(self, frame: Flow) -> None:
         """Credit has changed: `work` asks the driver for it."""
         self._drain = frame.drain
+        if frame.credit <= 0:
+            self._items.follow_credit(self._driver)  # now: what the receiver gives back with it is for others
 
     def on_transfer(self, frame: Transfer) -> None:
         """Never comes to a sender: the link refuses it."""

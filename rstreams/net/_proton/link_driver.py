@@ -203,6 +203,7 @@ class LinkDriver:
         """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
         more = False
         if self.sends:
+            self._hand_over_flow()  # first: what the peer gives back with its credit must not come to it again
             self._hand_over_outcomes()
         elif (self.is_windowed or self.streams) and not self._has_room():
             self._left = True
@@ -222,11 +223,15 @@ class LinkDriver:
             if current and self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
                 self._parts.drop()
                 more = self._refuse_message(current)
-        if self.flow_noted and not more:
+        if not more:
+            self._hand_over_flow()
+        return more
+
+    def _hand_over_flow(self) -> None:
+        if self.flow_noted:
             self.flow_noted = False
             drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
             self.receive(Flow(self.credit(), drain))
-        return more
 
     def hand_over_all(self) -> None:
         """Hand over everything that was noted: the link's end comes next."""
