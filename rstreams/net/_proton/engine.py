@@ -283,14 +283,14 @@ class Engine:
 
         Args:
             most: The most deliveries handed to one link before the next has its turn.
-            slice_s: How long links may signal before this returns, in seconds.
+            slice_s: How long links may be handed what came, and how long they may work, in seconds.
 
         Returns:
             Whether there is more to do at once.
         """
         self._note_events()
-        until = perf_counter() + slice_s
         for queue, turn in ((self._noted, LinkDriver.hand_over), (self._dirty, LinkDriver.work)):
+            until = perf_counter() + slice_s  # of each: who works must not wait for all the others to have got theirs
             for driver in list(queue):
                 if driver not in queue:
                     continue  # its link ended meanwhile
@@ -298,7 +298,7 @@ class Engine:
                 if turn(driver, most):
                     queue[driver] = None  # behind the others
                 if perf_counter() > until:
-                    return True
+                    break
         return bool(self._noted or self._dirty)
 
     def _note_events(self) -> None:

@@ -1,0 +1,47 @@
+"""The turns of an engine's links: nobody waits for all others to have been through with what came for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rstreams.net._proton import LinkDriver, engine
+from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.testing import ProbeSubscriber
+from tests.net.engines import Side
+from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, open_frame, transfer_frame
+from tests.protocol.played import never
+
+
+def test_a_link_that_wants_to_work_does_though_the_time_is_up_before_all_have_got_what_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handled: list[int] = []
+    monkeypatch.setattr(engine, "perf_counter", lambda: float(len(handled)))  # each item takes its handler a second
+    ends: list[LinkSubscription[int]] = []
+
+    def take(driver: LinkDriver, attach: Attach) -> None:
+        probe = ProbeSubscriber[int](8, on_item=handled.append)
+        end = LinkSubscription(probe, decode=len, window=8, on_raised=never)
+        ends.append(end)
+        link = end.bind(attach.name, driver)
+        driver.bind(link)
+        link.receive(attach)
+        link.send(Attach(attach.name, Role.RECEIVER, attach.source, attach.target))
+        end.start()
+
+    side = Side("node", server=True, max_frame_bytes=65536)
+    side.answer = take
+    attached = [attach_frame(f"{n}", "sender", target="a", initial_delivery_count=0, handle=n) for n in range(3)]
+    side.engine.feed(AMQP_HEADER + open_frame() + begin_frame(None) + b"".join(attached))
+    while side.output():
+        pass
+    came = [transfer_frame(n, b"x", handle=n) for n in range(3)]
+    side.engine.feed(b"".join(came))
+
+    done = []
+    while side.engine.dispatch(8, 0.5):
+        done.append((len(handled), sum(not end.ledger.unsettled for end in ends[: len(handled)])))
+    assert done[:2] == [(1, 1), (2, 2)], "each is told of while the next ones wait"
+    assert len(handled) == 3
+    side.engine.free()
