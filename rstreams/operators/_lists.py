@@ -30,8 +30,9 @@ class Lists(KeepingStage[T, list[T]]):
             super().on_subscribe(subscription)
             return
         msg = (
-            f"buffer_count(count={self._count}) needs {self._count} items at once, but the window of the link it "
-            f"reads is {window}: count must be {window} or less, or the window {self._count} or more"
+            f"buffer_count(count={self._count}) needs {self._count} items at once, but the link it reads lets {window} "
+            f"be held: its window, less pack_items - 1 if its items come packed; count must be {window} or less, or "
+            f"the window larger"
         )
         self._ended = True
         subscription.cancel()

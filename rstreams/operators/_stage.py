@@ -167,8 +167,8 @@ class Stage(Generic[T, R]):
         if window >= need or self._ended or self._upstream is not ENDED:
             return True
         msg = (
-            f"{what} needs {need} items at once, but the window of the link it reads is {window}: "
-            f"open the link with a window of {need} or more"
+            f"{what} needs {need} items at once, but the link it reads lets {window} be held: its window, less "
+            f"pack_items - 1 if its items come packed; open the link with a larger window"
         )
         self._ended = True
         subscription.cancel()

@@ -175,8 +175,11 @@ class LinkSubscription(Generic[T]):
 
     @property
     def window(self) -> int:
-        """Return how many items can be held at once before no further one comes: what comes settled has no limit."""
-        return UNBOUNDED if self._settled else self.ledger.window
+        """Return how many items can be held at once before no further one comes: what comes settled has no limit.
+
+        A pack comes only where there is room for all of it.
+        """
+        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1
 
     @property
     def ended(self) -> bool:

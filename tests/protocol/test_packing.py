@@ -406,3 +406,9 @@ def test_what_a_pack_carries_is_kept_once() -> None:
     for hold in pair.probe.holds:
         hold.done()
     assert pair.sender._deliveries._kept == {}
+
+
+@pytest.mark.parametrize(("window", "pack", "held"), [(1024, 64, 961), (16, 4, 13), (16, 1, 16)])
+def test_what_can_be_held_leaves_room_for_a_whole_pack(window: int, pack: int, held: int) -> None:
+    pair = Pair(window=window, pack_items=pack)
+    assert pair.receiver.window == held
