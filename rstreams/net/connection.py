@@ -13,6 +13,7 @@ from rstreams.errors import ConfigError
 from rstreams.message import Message
 from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body, encode_item
+from rstreams.net._wishes import check_capabilities, check_filters
 from rstreams.net.bodies import encode_once
 from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.consuming import Handling
@@ -164,8 +165,8 @@ class Connection(RequestReply):
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
-            filters=dict(filters or {}),
-            capabilities=tuple(capabilities),
+            filters=check_filters(filters),
+            capabilities=check_capabilities(capabilities),
             pack_items=check_pack(pack_items, window),
             window_bytes=check_window_bytes(window_bytes),
         )
@@ -221,8 +222,8 @@ class Connection(RequestReply):
         options = StreamedOptions(
             address=address,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
-            filters=dict(filters or {}),
-            capabilities=tuple(capabilities),
+            filters=check_filters(filters),
+            capabilities=check_capabilities(capabilities),
         )
         return Stream(StreamedPublisher(self._links, options))
 
@@ -333,7 +334,7 @@ class Connection(RequestReply):
             settlement=_settlement(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,
-            capabilities=tuple(capabilities),
+            capabilities=check_capabilities(capabilities),
             pack_items=check_pack(pack_items),
             linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
@@ -385,7 +386,7 @@ class Connection(RequestReply):
             settlement=mode,
             fail_on_refusal=False,
             expose_errors=False,
-            capabilities=tuple(capabilities),
+            capabilities=check_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
         )

@@ -11,6 +11,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError
 from rstreams.net.address import parse_place, parse_url
+from tests.net.over_tcp import connected
 
 
 @pytest.mark.parametrize("host", ["a" * 300, "a..b", "."])
@@ -116,3 +117,61 @@ async def test_credentials_of_any_characters_are_let_in(user: str, password: str
         place = f"{quote(user, safe='')}:{quote(password, safe='')}@127.0.0.1:{listener.port}"
         async with rstreams.connect(f"amqp://{place}") as connection:
             assert password not in repr(connection) or not password
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"größe": 1}, r"filters: 'größe' is no filter's name"),
+        ({"": 1}, r"filters: '' is no filter's name"),
+        ({5: 1}, r"filters: 5 is no filter's name"),
+        ({"a": object()}, r"filters: the value of 'a' cannot be sent"),
+        ("x > 1", r"filters='x > 1': it must be a mapping"),
+        ([1], r"filters=\[1\]: it must be a mapping"),
+    ],
+)
+async def test_filters_that_cannot_be_sent_are_named_at_the_call(
+    filters: Any,  # noqa: ANN401 - wrong ones
+    said: str,
+) -> None:
+    async with connected() as (node, connection):
+        node.queue("a")
+        with pytest.raises(ConfigError, match=said):
+            connection.stream("a", filters=filters)
+        with pytest.raises(ConfigError, match=said):
+            connection.streamed_messages("a", filters=filters)
+        assert (await connection.publish("a", Stream.of(1))).accepted == 1, "the connection has not heard of it"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "said"),
+    [
+        ([1], r"capabilities=\[1\]: 1 is no capability"),
+        (["é"], r"'é' is no capability"),
+        ([""], r"'' is no capability"),
+        ("queue", r"capabilities='queue': it must be a list of names, such as \['queue'\]"),
+        (None, r"capabilities=None: it must be a list of names"),
+        (["x" * 300, "y"], r"at most 255 characters"),
+    ],
+)
+async def test_capabilities_that_cannot_be_sent_are_named_at_the_call(
+    capabilities: Any,  # noqa: ANN401 - wrong ones
+    said: str,
+) -> None:
+    async with connected() as (node, connection):
+        node.queue("a")
+        with pytest.raises(ConfigError, match=said):
+            connection.stream("a", capabilities=capabilities)
+        with pytest.raises(ConfigError, match=said):
+            connection.streamed_messages("a", capabilities=capabilities)
+        with pytest.raises(ConfigError, match=said):
+            await connection.publish("a", Stream.of(1), capabilities=capabilities)
+        with pytest.raises(ConfigError, match=said):
+            await connection.consume("a", print, capabilities=capabilities)
+        with pytest.raises(ConfigError, match=said):
+            async with connection.sender("a", capabilities=capabilities):
+                pass
+        with pytest.raises(ConfigError, match=said):
+            async with connection.requester("a", capabilities=capabilities):
+                pass
+        assert (await connection.publish("a", Stream.of(1))).accepted == 1, "the connection has not heard of it"

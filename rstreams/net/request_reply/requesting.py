@@ -10,6 +10,7 @@ from rstreams._times import require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body
+from rstreams.net._wishes import check_capabilities
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.request_reply.answering import Answering, Handler
@@ -88,7 +89,12 @@ class RequestReply:
         if reply_address is not None:
             check_name("reply_address", reply_address, "an address")
         options = RequestOptions(
-            address, decode, timeout_s, check_max_in_flight(max_in_flight), reply_address, tuple(capabilities)
+            address,
+            decode,
+            timeout_s,
+            check_max_in_flight(max_in_flight),
+            reply_address,
+            check_capabilities(capabilities),
         )
         return open_requester(self._links, options)
 
