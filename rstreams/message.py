@@ -173,7 +173,7 @@ def encode_item(item: object) -> bytes:
         return (_pack_data8(_DATA8, size) if size < 256 else _pack_data32(_DATA32, size)) + item
     if isinstance(item, Message):
         return _encode_message(item)
-    return _encode_body(item)
+    return _encode_body(item, streamed="a ByteStream is the body of a message: send Message(ByteStream(...))")
 
 
 def _encode_message(message: Message) -> bytes:
@@ -183,18 +183,20 @@ def _encode_message(message: Message) -> bytes:
             encode_annotations(message.annotations) if message.annotations else b"",
             PROPERTIES_FIELDS.encode(message),
             encode_application_properties(message.properties) if message.properties else b"",
-            _encode_body(message.body),
+            _encode_body(message.body, streamed=_STREAMED_BODY),
         )
     )
 
 
-def _encode_body(body: object) -> bytes:
+_STREAMED_BODY: Final = (
+    "Message.body is a ByteStream: it goes with publish and Sender.send, not effectively_once, and with the "
+    "streams that a Node serves; everywhere else the body must be in memory"
+)
+
+
+def _encode_body(body: object, *, streamed: str) -> bytes:
     if isinstance(body, ByteStream):
-        msg = (
-            "Message.body is a ByteStream: it goes with publish and Sender.send, not effectively_once, and with the "
-            "streams that a Node serves; everywhere else the body must be in memory"
-        )
-        raise ConfigError(msg)
+        raise ConfigError(streamed)
     if isinstance(body, memoryview):
         body = body.tobytes()
     if isinstance(body, (bytes, bytearray)):

@@ -371,7 +371,8 @@ class Pump:
 
     @property
     def _silence(self) -> str:
-        return f"{self.peer} was silent for longer than idle_timeout_s={self._idle_timeout_s:g}"
+        text = f"{self.peer} was silent for longer than idle_timeout_s={self._idle_timeout_s:g}"
+        return f"{text}; or this program's event loop stood still, as it does while a function in it blocks"
 
     def _fail(self, error: RStreamsError) -> None:
         """The connection is no more: its links hear of it; `run` ends when what is to be said has been said."""

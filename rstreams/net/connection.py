@@ -244,7 +244,8 @@ class Connection(RequestReply):
 
         Args:
             address: The peer's name for the source.
-            handler: A function, which must not block, or an async function.
+            handler: An async function, or a function. It must not block: nothing else of this trio run goes on then,
+                heartbeats included. What blocks goes into a thread: `await trio.to_thread.run_sync(function, item)`.
             concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
                 It is also the least `window`: the default one is as large, and one that is given must be.
             settlement: As for `stream`: whether an item that was handled is handled again if it comes again.

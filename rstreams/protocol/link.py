@@ -6,6 +6,7 @@ driver are checked and go to the endpoint.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rstreams.errors import Condition, LocalProtocolError, RemoteProtocolError
@@ -25,6 +26,11 @@ from rstreams.protocol.states import TRANSITIONS, Event, State
 
 class Endpoint(Protocol):
     """Who acts on a link's frames: the receiving or the sending end in `signals`."""
+
+    @property
+    def place(self) -> Callable[[], str]:
+        """Says which peer and which link of it, for messages; nothing if the end was not told."""
+        ...
 
     def on_attach(self, frame: Attach) -> None:
         """The peer attached, or answered our attach; `frame.refuses` if its detach is on the way."""
@@ -88,6 +94,11 @@ class Link:
     def driver(self) -> Driver:
         """What carries the link, and knows its numbers."""
         return self._driver
+
+    @property
+    def place(self) -> str:
+        """Which peer and which link of it, for messages; empty if that is not known."""
+        return self._endpoint.place()
 
     def send(self, frame: Frame) -> None:
         """Send `frame`, if the state allows it.

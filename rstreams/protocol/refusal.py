@@ -10,6 +10,8 @@ from rstreams.protocol.link import Link
 class Refusal:
     """The endpoint of a link that is refused: whatever the peer sends before it knows falls to the floor."""
 
+    place = str
+
     def on_attach(self, frame: Attach) -> None:
         """Nothing to do: the refusal has been sent."""
 

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 
 from rstreams.errors import ConfigError
-from rstreams.message import Described, Message, Symbol, decode_body, decode_message, encode_item, with_delivery_count
+from rstreams.message import (
+    ByteStream,
+    Described,
+    Message,
+    Symbol,
+    decode_body,
+    decode_message,
+    encode_item,
+    with_delivery_count,
+)
 from tests.message.strategies import messages, uints, values
 
 
@@ -169,6 +178,13 @@ def test_what_a_message_cannot_carry_is_named(fields: dict[str, Any], told: str)
 def test_what_is_no_item_is_named() -> None:
     with pytest.raises(ConfigError, match="a value of type object cannot be sent: AMQP carries None, bool"):
         encode_item(object())
+
+
+def test_a_body_in_parts_is_no_item_by_itself() -> None:
+    with pytest.raises(ConfigError, match=re.escape("send Message(ByteStream(...))")):
+        encode_item(ByteStream([b"part"]))
+    with pytest.raises(ConfigError, match=re.escape("Message.body is a ByteStream")):
+        encode_item(Message(ByteStream([b"part"])))
 
 
 @pytest.mark.parametrize("fields", [{"ttl_s": 1}, {"user_id": bytearray(b"u")}, {"id": Symbol("s")}, {"priority": 0}])

@@ -20,6 +20,7 @@ from tests.net.engines import Engines
 class End:
     """An end of a link that does nothing by itself."""
 
+    place = str
     driver: LinkDriver
 
     def __init__(self, role: Role) -> None:

@@ -18,6 +18,8 @@ from tests.protocol.played import PlayedDriver
 class Heard:
     """An endpoint that records what its link lets through."""
 
+    place = str
+
     def __init__(self) -> None:
         self.frames: list[Frame | Lost] = []
         self.worked = 0

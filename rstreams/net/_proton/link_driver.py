@@ -392,7 +392,10 @@ class LinkDriver:
             lib.pn_delivery_update(delivery, lib.PN_REJECTED)
         lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
         if link is not None and not ended:
-            self._break(link, RemoteProtocolError(condition, f"link {link.name!r}: {text}"))
+            self._send_detach(Detach(condition=condition, description=text))
+            advice = "connect() may allow more, and streamed_messages() takes messages of any size"
+            told = f"{link.place}: {text}; {advice}" if link.place else f"link {link.name!r}: {text}"
+            link.lose(Lost(RemoteProtocolError(condition, told)))
             self._engine.wake(self)
             self._engine.end(self)
         return bool(lib.pn_link_current(self.pointer))
