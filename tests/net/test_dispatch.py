@@ -8,7 +8,7 @@ from rstreams.net._proton import LinkDriver, engine
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
-from tests.net.engines import Side
+from tests.net.engines import Engines, Side
 from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, open_frame, transfer_frame
 from tests.protocol.played import never
 
@@ -45,3 +45,19 @@ def test_a_link_that_wants_to_work_does_though_the_time_is_up_before_all_have_go
     assert done[:2] == [(1, 1), (2, 2)], "each is told of while the next ones wait"
     assert len(handled) == 3
     side.engine.free()
+
+
+def test_who_sends_hears_what_came_before_a_run_of_items_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[bool] = []
+
+    def hand_over(driver: LinkDriver, _most: int) -> bool:
+        order.append(driver.sends)
+        return False
+
+    monkeypatch.setattr(LinkDriver, "hand_over", hand_over)
+    engines = Engines()
+    for name, role in (("receives", Role.RECEIVER), ("sends", Role.SENDER), ("receives, too", Role.RECEIVER)):
+        engines.one.engine.read_on(engines.one.engine.new_link(name, role))
+    engines.one.engine.dispatch(1, 1.0)
+    assert order == [True, False, False]
+    engines.free()

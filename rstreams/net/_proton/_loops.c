@@ -359,7 +359,7 @@ static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
     while ((event = pn.collector_peek(collector)) != NULL) {
         int kind = pn.event_type(event);
         if (kind != delivery_event && kind != flow_event) {
-            if (kind < 0 || kind >= KINDS || is_told[kind])
+            if (kind >= 0 && kind < KINDS && is_told[kind])
                 break;
             pn.collector_pop(collector);
             continue;

@@ -289,17 +289,29 @@ class Engine:
             Whether there is more to do at once.
         """
         self._note_events()
-        for queue, turn in ((self._noted, LinkDriver.hand_over), (self._dirty, LinkDriver.work)):
-            until = perf_counter() + slice_s  # of each: who works must not wait for all the others to have got theirs
-            for driver in list(queue):
-                if driver not in queue:
-                    continue  # its link ended meanwhile
-                del queue[driver]
-                if turn(driver, most):
-                    queue[driver] = None  # behind the others
-                if perf_counter() > until:
-                    break
+        # Senders first: what they have heard is soon done with, where a receiver's run of items may take long.
+        self._give_turns(self._noted, sorted(self._noted, key=_receives), LinkDriver.hand_over, most, slice_s)
+        # In a slice of its own: who works must not wait for all the others to have got theirs.
+        self._give_turns(self._dirty, list(self._dirty), LinkDriver.work, most, slice_s)
         return bool(self._noted or self._dirty)
+
+    def _give_turns(
+        self,
+        queue: dict[LinkDriver, None],
+        drivers: Sequence[LinkDriver],
+        turn: Callable[[LinkDriver, int], bool],
+        most: int,
+        slice_s: float,
+    ) -> None:
+        until = perf_counter() + slice_s
+        for driver in drivers:
+            if driver not in queue:
+                continue  # its link ended meanwhile
+            del queue[driver]
+            if turn(driver, most):
+                queue[driver] = None  # behind the others
+            if perf_counter() > until:
+                return
 
     def _note_events(self) -> None:
         collector, drivers, noted = self._collector, self._drivers, self._noted
@@ -448,6 +460,10 @@ class Engine:
         if self._trace_wanted:
             self._trace_wanted = False
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
+
+
+def _receives(driver: LinkDriver) -> bool:
+    return not driver.sends
 
 
 def _is_alive_there(pointer: Pointer) -> bool:
