@@ -12,8 +12,11 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "delivery.md").read_tex
 
 PRINTED = [
     ["wash", "dry", "PublishResult(accepted=2)"],
+    ["resized one", "resized two"],
     ["poison - exhausted: 3 attempts to deliver it have failed", "stale - expired", "1 1 1 2"],
+    ["4"],
     ["2"],
+    ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
     ["3 3", "a", "b", "c"],
     ["the stream has ended", "True True"],
 ]
