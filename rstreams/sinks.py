@@ -11,7 +11,6 @@ is under way, a sink that takes all there is requests it at once.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from rstreams._emission import SignalsLater
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
+from rstreams.operators._stage import refuse_unrun
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class ForEachSink(Sink[T]):
         try:
             result = self._function(item)
             if result is not None:
-                _refuse_coroutine(result)
+                refuse_unrun("for_each", "function", result)
         except Exception as error:
             self._fail_item(error)
         else:
@@ -203,7 +203,7 @@ class ForEachSink(Sink[T]):
                 try:
                     result = function(item)
                     if result is not None:
-                        _refuse_coroutine(result)
+                        refuse_unrun("for_each", "function", result)
                 except Exception as error:
                     self._fail_item(error)
                     break
@@ -212,13 +212,6 @@ class ForEachSink(Sink[T]):
                     break
         finally:
             self._received_run(received)
-
-
-def _refuse_coroutine(result: object) -> None:
-    if inspect.iscoroutine(result):
-        result.close()
-        msg = "for_each(function): function returned a coroutine that nobody would await; define it with `async def`"
-        raise TypeError(msg)
 
 
 class BufferSink(Sink[T]):

@@ -34,13 +34,14 @@ from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
+from rstreams.net.consuming import check_handler
 from rstreams.net.draining import Drained
 from rstreams.net.once import decode_unstamped
 from rstreams.net.receiving import StreamOptions
 from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
-from rstreams.operators._stage import require_plain
+from rstreams.operators._stage import refuse_unrun, require_effect, require_plain
 from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import Scope, refuse_trio
@@ -194,10 +195,11 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.consume`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
-        require_plain("consume", "handler", handler, _AWAITED)
+        check_handler("consume", handler)
+        require_effect("consume", "handler", handler, _AWAITED)
 
-        async def handle(item: Any) -> None:
-            await trio.to_thread.run_sync(handler, item, limiter=limiter)
+        async def handle(item: Any) -> object:
+            return await trio.to_thread.run_sync(handler, item, limiter=limiter)
 
         async def consume() -> None:
             await self._connection.consume(address, handle, **options)
@@ -233,6 +235,7 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.respond`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
+        check_handler("respond", handler)
         require_plain("respond", "handler", handler, _AWAITED)
 
         async def answer(item: Any) -> object:
@@ -347,9 +350,9 @@ class BlockingStream(BlockingMethods[T_co]):
 
     def for_each(self, function: Callable[[T_co], object]) -> None:
         """Call `function` with each item, in the calling thread; an item is done when it has returned."""
-        require_plain("for_each", "function", function, _AWAITED)
+        require_effect("for_each", "function", function, _AWAITED)
         for item in self:
-            function(item)
+            refuse_unrun("for_each", "function", function(item))
 
     def through(
         self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs

@@ -16,7 +16,7 @@ from rstreams.net._proton import decode_body, encode_item
 from rstreams.net._wishes import check_capabilities, check_filters
 from rstreams.net.bodies import encode_once
 from rstreams.net.carrier import ConnectionStatus
-from rstreams.net.consuming import Handling
+from rstreams.net.consuming import Handling, check_handler
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
@@ -27,7 +27,7 @@ from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOption
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
-from rstreams.operators._stage import require_at_least, require_callable
+from rstreams.operators._stage import refuse_generator, require_at_least
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
@@ -258,7 +258,8 @@ class Connection(RequestReply):
         Cancels: Items in `handler` are given back as failed, items not yet handed over untouched.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        require_callable("consume", "handler", handler)
+        check_handler("consume", handler)
+        refuse_generator("consume", "handler", handler)
         require_at_least("consume", "concurrency", concurrency, 1, "")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"

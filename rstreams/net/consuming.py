@@ -7,13 +7,24 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from rstreams.errors import ConfigError
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.manual import ByHandAlone
-from rstreams.operators._stage import Lifted
+from rstreams.operators._stage import Lifted, refuse_unrun
 from rstreams.protocol.delivery import Delivery
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
+
+
+def check_handler(call: str, handler: object) -> None:
+    """Check what is to be called with each item.
+
+    Errors: `ConfigError` unless it is a function.
+    """
+    if not callable(handler):
+        msg = f"{call}(handler={handler!r:.80}): it must be a function"
+        raise ConfigError(msg)
 
 
 class Handling:
@@ -50,7 +61,9 @@ class Handling:
         try:
             result = self._handler(delivery.item)
             if inspect.isawaitable(result):
-                await result
+                result = await result
+            if result is not None:
+                refuse_unrun("consume", "handler", result)
         except Exception as error:
             delivery.fail(error)
             if self._on_failure == "fail":

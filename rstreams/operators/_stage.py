@@ -26,7 +26,18 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import CO_COROUTINE, iscoroutinefunction
+from inspect import (
+    CO_ASYNC_GENERATOR,
+    CO_COROUTINE,
+    CO_GENERATOR,
+    CO_ITERABLE_COROUTINE,
+    isasyncgen,
+    isasyncgenfunction,
+    iscoroutine,
+    iscoroutinefunction,
+    isgenerator,
+    isgeneratorfunction,
+)
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
@@ -332,6 +343,42 @@ def require_plain(operator: str, option: str, function: object, instead: str = _
     require_callable(operator, option, function)
     if is_async(function):
         msg = f"{operator}({option}): nobody would await {option}, but {function!r} is async: {instead}"
+        raise TypeError(msg)
+
+
+def require_effect(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
+    """Raise `TypeError` as `require_plain` does, and for a generator function, which is called for nothing."""
+    require_plain(operator, option, function, instead)
+    refuse_generator(operator, option, function)
+
+
+def refuse_generator(call: str, option: str, function: object) -> None:
+    """Raise `TypeError` for a generator function: nobody would iterate over what it returns, and so run it."""
+    if is_generator(function):
+        msg = f"{call}({option}): nobody would run {option}, but {function!r} is a generator: give one without `yield`"
+        raise TypeError(msg)
+
+
+_GENERATOR: Final = CO_GENERATOR | CO_ASYNC_GENERATOR
+
+
+def is_generator(function: object) -> bool:
+    """Tell whether calling `function` returns a generator, async or not, and runs nothing of it."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return bool(code.co_flags & _GENERATOR) and not code.co_flags & CO_ITERABLE_COROUTINE  # which can be awaited
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
+    return any(isgeneratorfunction(each) or isasyncgenfunction(each) for each in (function, call))
+
+
+def refuse_unrun(call: str, option: str, result: object) -> None:
+    """Raise `TypeError` if `result`, which `option` has returned, is a body that nobody would run."""
+    if iscoroutine(result):
+        result.close()
+        msg = f"{call}({option}): {option} returned a coroutine that nobody would await; define it with `async def`"
+        raise TypeError(msg)
+    if isgenerator(result) or isasyncgen(result):
+        msg = f"{call}({option}): {option} returned a generator that nobody would iterate over, and so run"
         raise TypeError(msg)
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._settled import settled
-from rstreams.operators._stage import require_plain
+from rstreams.operators._stage import require_effect
 
 T = TypeVar("T")
 
@@ -32,5 +32,5 @@ def all(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[boo
         >>> await Stream.of(1, 2, 9, 4).all(lambda x: x < 5).to_list()
         [False]
     """
-    require_plain("all", "predicate", predicate)
+    require_effect("all", "predicate", predicate)
     return settled(source, "all", lambda item: not predicate(item), by=False)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._settled import settled
-from rstreams.operators._stage import require_plain
+from rstreams.operators._stage import require_effect
 
 T = TypeVar("T")
 
@@ -35,5 +35,5 @@ def any(source: Publisher[T], predicate: Callable[[T], object] | None = None) ->
         [False]
     """
     if predicate is not None:
-        require_plain("any", "predicate", predicate)
+        require_effect("any", "predicate", predicate)
     return settled(source, "any", (lambda _: True) if predicate is None else predicate, by=True)

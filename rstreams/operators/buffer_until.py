@@ -10,7 +10,7 @@ from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, require_plain, window_of
+from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, require_effect, window_of
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def buffer_until(
         >>> await Stream.of("a", "b.", "c.", "d").buffer_until(lambda text: text.endswith(".")).to_list()
         [['a', 'b.'], ['c.'], ['d']]
     """
-    require_plain("buffer_until", "predicate", predicate)
+    require_effect("buffer_until", "predicate", predicate)
     require_at_least("buffer_until", "max_items", max_items, 1)
     return Lifted(source, lambda downstream: _BufferUntil(downstream, predicate, max_items))
 

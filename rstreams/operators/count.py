@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding
-from rstreams.operators._stage import Lifted, require_plain
+from rstreams.operators._stage import Lifted, require_effect
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def count(source: Publisher[T], predicate: Callable[[T], object] | None = None) 
         [3]
     """
     if predicate is not None:
-        require_plain("count", "predicate", predicate)
+        require_effect("count", "predicate", predicate)
     return Lifted(source, lambda downstream: _Count(downstream, predicate))
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from rstreams._emission import log_dropped
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def do_finally(
         complete
         [1, 2]
     """
-    require_plain("do_finally", "function", function)
+    require_effect("do_finally", "function", function)
     return Lifted(source, lambda downstream: _DoFinally(downstream, function))
 
 

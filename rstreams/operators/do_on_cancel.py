@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._emission import log_dropped
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def do_on_cancel(source: Publisher[T], function: Callable[[], object]) -> Publis
         enough
         [0, 1]
     """
-    require_plain("do_on_cancel", "function", function)
+    require_effect("do_on_cancel", "function", function)
     return Lifted(source, lambda downstream: _DoOnCancel(downstream, function))
 
 

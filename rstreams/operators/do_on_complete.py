@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publ
         that was all
         [1, 2]
     """
-    require_plain("do_on_complete", "function", function)
+    require_effect("do_on_complete", "function", function)
     return Lifted(source, lambda downstream: _DoOnComplete(downstream, function))
 
 

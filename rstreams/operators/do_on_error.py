@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_effect
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def do_on_error(source: Publisher[T], function: Callable[[BaseException], object
         seen: no such thing
         [0]
     """
-    require_plain("do_on_error", "function", function)
+    require_effect("do_on_error", "function", function)
     return Lifted(source, lambda downstream: _DoOnError(downstream, function))
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted, require_plain
+from rstreams.operators._stage import Stage, lifted, require_effect
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
         2
         [1, 2]
     """
-    require_plain("do_on_next", "function", function, "use map_async, and return the item from it")
+    require_effect("do_on_next", "function", function, "use map_async, and return the item from it")
     return lifted(source, lambda downstream: _DoOnNext(downstream, function), Step("do_on_next", function))
 
 

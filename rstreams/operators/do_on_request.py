@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Pu
         4
         [0, 1]
     """
-    require_plain("do_on_request", "function", function)
+    require_effect("do_on_request", "function", function)
     return Lifted(source, lambda downstream: _DoOnRequest(downstream, function))
 
 

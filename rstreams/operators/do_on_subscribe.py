@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._subscription import ENDED, require_subscription, subscribe_failed
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, PassingStage, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def do_on_subscribe(source: Publisher[T], function: Callable[[], object]) -> Pub
         begins
         [1, 2]
     """
-    require_plain("do_on_subscribe", "function", function)
+    require_effect("do_on_subscribe", "function", function)
     return Lifted(source, lambda downstream: _DoOnSubscribe(downstream, function))
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import lifted, require_plain
+from rstreams.operators._stage import lifted, require_effect
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
         >>> await Stream.range(10).filter(lambda x: x % 3 == 0).to_list()
         [0, 3, 6, 9]
     """
-    require_plain("filter", "predicate", predicate)
+    require_effect("filter", "predicate", predicate)
     return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._required import required
-from rstreams.operators._stage import require_plain
+from rstreams.operators._stage import require_effect
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.take import take
 
@@ -38,5 +38,5 @@ def first(source: Publisher[T], predicate: Callable[[T], object] | None = None) 
         [2]
     """
     if predicate is not None:
-        require_plain("first", "predicate", predicate)
+        require_effect("first", "predicate", predicate)
     return required(take(source if predicate is None else filter_(source, predicate), 1), "first()")

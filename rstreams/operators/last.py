@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._required import required
-from rstreams.operators._stage import require_plain
+from rstreams.operators._stage import require_effect
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.take_last import take_last
 
@@ -40,5 +40,5 @@ def last(source: Publisher[T], predicate: Callable[[T], object] | None = None) -
         [3]
     """
     if predicate is not None:
-        require_plain("last", "predicate", predicate)
+        require_effect("last", "predicate", predicate)
     return required(take_last(source if predicate is None else filter_(source, predicate), 1), "last()")

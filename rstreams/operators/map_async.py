@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._scheduler import bound_scheduler
 from rstreams.abc import Publisher
 from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted, require_at_least, require_callable
+from rstreams.operators._stage import Lifted, refuse_generator, require_at_least, require_callable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,6 +49,7 @@ def map_async(
         ['page 1', 'page 2', 'page 3']
     """
     require_callable("map_async", "function", function)
+    refuse_generator("map_async", "function", function)
     require_at_least("map_async", "concurrency", concurrency, 1, "")
     return Lifted(
         source,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_plain
+from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_effect
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def on_error_complete(source: Publisher[T], predicate: Callable[[Exception], obj
         [0, 1]
     """
     if predicate is not None:
-        require_plain("on_error_complete", "predicate", predicate)
+        require_effect("on_error_complete", "predicate", predicate)
     return Lifted(source, lambda downstream: _OnErrorComplete(downstream, predicate))
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
+from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def on_overflow_buffer(
         [0, 4, 5]
     """
     if on_drop is not None:
-        require_plain("on_overflow_buffer", "on_drop", on_drop)
+        require_effect("on_overflow_buffer", "on_drop", on_drop)
     require_at_least("on_overflow_buffer", "size", size, 1)
     if strategy not in {"error", "drop_oldest", "drop_newest"}:
         allowed = "'error', 'drop_oldest' or 'drop_newest'"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted, require_plain
+from rstreams.operators._stage import Lifted, require_effect
 
 T = TypeVar("T")
 
@@ -36,5 +36,5 @@ def on_overflow_drop(source: Publisher[T], on_drop: Callable[[T], object] | None
         [0, 1] [2, 3, 4, 5]
     """
     if on_drop is not None:
-        require_plain("on_overflow_drop", "on_drop", on_drop)
+        require_effect("on_overflow_drop", "on_drop", on_drop)
     return Lifted(source, lambda downstream: Overflowing(downstream, 0, "drop_newest", on_drop=on_drop))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher
 from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted, require_plain
+from rstreams.operators._stage import Lifted, require_effect
 
 T = TypeVar("T")
 
@@ -37,5 +37,5 @@ def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | No
         [0, 5]
     """
     if on_drop is not None:
-        require_plain("on_overflow_latest", "on_drop", on_drop)
+        require_effect("on_overflow_latest", "on_drop", on_drop)
     return Lifted(source, lambda downstream: Overflowing(downstream, 1, "drop_oldest", on_drop=on_drop))

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from rstreams._demand import SLICE
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._resubscribing import Resubscribing, worth_it
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
+from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def retry(
         ['hello']
     """
     if predicate is not None:
-        require_plain("retry", "predicate", predicate)
+        require_effect("retry", "predicate", predicate)
     if count is not None:
         require_at_least("retry", "count", count, 0, "")
     return Lifted(source, lambda downstream: _Retry(downstream, source, count, predicate))

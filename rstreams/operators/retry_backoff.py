@@ -10,7 +10,7 @@ from rstreams._times import require_from, require_seconds
 from rstreams.abc import Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.operators._resubscribing import Resubscribing, worth_it
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
+from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def retry_backoff(
         (['gone'], 7.0)
     """
     if predicate is not None:
-        require_plain("retry_backoff", "predicate", predicate)
+        require_effect("retry_backoff", "predicate", predicate)
     require_at_least("retry_backoff", "count", count, 0, "")
     require_seconds("retry_backoff", "first_s", first_s, zero=True)
     require_seconds("retry_backoff", "max_s", max_s, zero=True)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import Lifted, require_plain
+from rstreams.operators._stage import Lifted, require_effect
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def skip_while(source: Publisher[T], predicate: Callable[[T], object]) -> Publis
         >>> await Stream.of(1, 2, 3, 1).skip_while(lambda x: x < 3).to_list()
         [3, 1]
     """
-    require_plain("skip_while", "predicate", predicate)
+    require_effect("skip_while", "predicate", predicate)
     return Lifted(source, lambda downstream: _SkipWhile(downstream, predicate))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage, require_plain
+from rstreams.operators._stage import Lifted, Stage, require_effect
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclus
         >>> await Stream.of(1, 2, 3, 1).take_while(lambda x: x < 3, inclusive=True).to_list()
         [1, 2, 3]
     """
-    require_plain("take_while", "predicate", predicate)
+    require_effect("take_while", "predicate", predicate)
     return Lifted(source, lambda downstream: _TakeWhile(downstream, predicate, inclusive=inclusive))
 
 

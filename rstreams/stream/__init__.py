@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from rstreams import operators
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
+from rstreams.operators._stage import refuse_unrun, require_effect
 from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain
@@ -255,15 +256,16 @@ class Stream(StreamMethods[T_co], NotIterable):
                 meanwhile. An async function has the items one after the other, as in a loop over `open()`.
 
         Errors: Raises what the stream failed with. What `function` raises fails the item, cancels the subscription
-            and leaves this call. A plain function that returns a coroutine is a `TypeError`.
+            and leaves this call. What returns a coroutine nobody awaits, or a generator, is a `TypeError`.
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
             awaited = cast("Callable[[T_co], Awaitable[object]]", function)
             async with self.open() as items:
                 async for item in items:
-                    await awaited(item)
+                    refuse_unrun("for_each", "function", await awaited(item))
         else:
+            require_effect("for_each", "function", function)
             await terminals.for_each(self._source, function)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
@@ -13,6 +13,7 @@ import rstreams.blocking
 from rstreams import Connection, Delivery, Message, PublishResult, Stream
 from rstreams.blocking import BlockingConnection, BlockingStream
 from rstreams.blocking._requester import BlockingRequester
+from rstreams.errors import ConfigError
 from rstreams.net.request_reply.requester import Requester
 from tests.blocking.conftest import Fixture
 
@@ -93,3 +94,20 @@ def test_async_functions_are_refused_at_the_call(here: Fixture) -> None:
         with pytest.raises(TypeError, match=r"nobody would await \w+, but .* is async: give a plain function"):
             call()
     assert here.jobs().delivered == 0
+
+
+def test_generators_that_nobody_would_run_are_refused(here: Fixture) -> None:
+    def handle(item: object) -> Iterator[object]:
+        yield item
+
+    here.publish("job")
+    for call in (here.connection.consume, lambda name, given: here.connection.stream(name).for_each(given)):
+        with pytest.raises(TypeError, match=r"nobody would run \w+, but .* is a generator"):
+            call("jobs", handle)
+    assert here.jobs().delivered == 0
+    with pytest.raises(TypeError, match="handler returned a generator that nobody would iterate over"):
+        here.connection.consume("jobs", lambda item: handle(item))  # noqa: PLW0108 - not seen through
+    assert (here.jobs().accepted, here.jobs().delivered) == (0, 1)
+    for listening in (here.connection.consume, here.connection.respond):
+        with pytest.raises(ConfigError, match=r"\(handler=None\): it must be a function"):
+            listening("jobs", None)  # type: ignore[arg-type]

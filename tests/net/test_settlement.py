@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Literal
 
 import pytest
@@ -221,6 +221,30 @@ async def test_a_handler_of_a_stream_that_ends_returns() -> None:
         assert got == [0, 1, 2, 3, 4]
         with pytest.raises(ConfigError, match="concurrency=0"):
             await connection.consume("numbers", print, concurrency=0)
+
+
+async def test_a_generator_as_a_handler_accepts_nothing() -> None:
+    def handle(item: int) -> Iterator[int]:
+        yield item
+
+    async def handle_later(item: int) -> AsyncIterator[int]:
+        yield item
+
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.of(1))
+        for generator in (handle, handle_later):
+            with pytest.raises(
+                TypeError, match=r"^consume\(handler\): nobody would run handler, but .* is a generator"
+            ):
+                await connection.consume("work", generator)
+            assert queue.statistics().delivered == 0
+        for handler in (lambda item: handle(item), lambda item: handle_later(item)):  # noqa: PLW0108 - not seen through
+            with pytest.raises(TypeError, match=r"^consume\(handler\): handler returned a generator that nobody would"):
+                await connection.consume("work", handler)
+        await until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
+        with pytest.raises(ConfigError, match=r"^consume\(handler=None\): it must be a function$"):
+            await connection.consume("work", None)  # type: ignore[arg-type]
 
 
 # what cannot be decoded, and dead letters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -92,6 +92,47 @@ def test_an_async_function_that_nobody_would_await(name: str, option: str, call:
     for function in (asynchronous, partial(asynchronous, 1), Asynchronous(), Asynchronous().method):
         with pytest.raises(TypeError, match=rf"^{name}\({option}\): nobody would await {option}, but .* is async: "):
             call(function)
+
+
+def generates(*_: object) -> Iterator[int]:
+    yield 1
+
+
+async def generates_later(*_: object) -> AsyncIterator[int]:
+    yield 1
+
+
+class Generates:
+    def __call__(self, *_: object) -> Iterator[int]:
+        yield 1
+
+    async def method(self, *_: object) -> AsyncIterator[int]:
+        yield 1
+
+
+DROPS = {"filter", "take_while", "skip_while", "do_on_next", "do_on_error", "do_on_complete", "do_finally", "retry"}
+
+
+@pytest.mark.parametrize(("name", "option", "call"), [given for given in GIVEN if given[0] in DROPS])
+def test_a_generator_where_its_result_is_dropped(name: str, option: str, call: Callable[[Any], object]) -> None:
+    for function in (generates, generates_later, partial(generates, 1), Generates(), Generates().method):
+        text = rf"^{name}\({option}\): nobody would run {option}, but .* is a generator: give one without `yield`$"
+        with pytest.raises(TypeError, match=text):
+            call(function)
+
+
+async def test_generators_that_a_stage_emits_are_items() -> None:
+    assert await Stream.of(1, 2).map(generates).map(list).to_list() == [[1], [1]]
+
+
+async def test_a_generator_is_no_function_for_each_or_to_be_awaited() -> None:
+    for function in (generates, generates_later):
+        with pytest.raises(TypeError, match=r"^for_each\(function\): nobody would run function, but "):
+            await Stream.of(1).for_each(function)
+        with pytest.raises(TypeError, match=r"^map_async\(function\): nobody would run function, but "):
+            Stream.of(1).map_async(function)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"^for_each\(function\): function returned a generator that nobody would "):
+            await Stream.of(1).for_each(lambda item, function=function: function(item))
 
 
 @pytest.mark.parametrize(("name", "option"), [("map_async", "function")])

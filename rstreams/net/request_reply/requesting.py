@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rstreams._times import require_seconds
-from rstreams.errors import ConfigError
 from rstreams.net._names import check_name
 from rstreams.net._proton import decode_body
 from rstreams.net._wishes import check_capabilities
+from rstreams.net.consuming import check_handler
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.request_reply.answering import Answering, Handler
@@ -134,9 +134,7 @@ class RequestReply:
         Cancels: Requests in `handler` are given back as failed.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        if not callable(handler):
-            msg = f"respond(handler={handler!r:.80}): it must be a function"
-            raise ConfigError(msg)
+        check_handler("respond", handler)
         answering = Answering(address, handler, decode, expose_errors)
         async with reply_senders(self._links) as senders:
 
