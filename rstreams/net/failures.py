@@ -11,11 +11,11 @@ from typing import Final, Literal, TypeAlias, get_args
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import ConfigError, RemoteProtocolError, RStreamsError, text_of
+from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded, text_of
 from rstreams.message import encode_item
 from rstreams.net._names import check_name
 from rstreams.net.once import decode_unstamped
-from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, outcome_of, reject
+from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, ForwardedHold, outcome_of, reject
 
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
 
@@ -37,7 +37,8 @@ class DeadLetters:
 
     The dead letter is the message with two more annotations: "x-opt-rstreams-failure", the error's type and text, and
     "x-opt-rstreams-failed-at", the address it came from. If it cannot be sent there, the message is given back as
-    failed.
+    failed. If the peer takes none at all there, because there is no such address or it is not allowed, the stream ends
+    with that, too.
 
     Attributes:
         address: The peer's name for where dead letters go.
@@ -73,7 +74,7 @@ def strategy_for(
             msg = f"on_failure={on_failure!r:.80}: what fails would come back at once; it must be another address"
             raise ConfigError(msg)
 
-        def forward(payload: bytes, error: BaseException, hold: Hold) -> None:
+        def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
             dead_letters(place).put(dead_letter(payload, error, address), hold)
 
         return FailureStrategy(outcome_of, forward=forward)
@@ -104,20 +105,22 @@ class DeadLetterQueue:
     has arrived here.
 
     Args:
+        address: Where they go, for messages.
         attach: Attaches a link for this publisher; it is called when there is a message and no link.
 
     Context: Any task of the connection's trio run; no call blocks.
     """
 
-    def __init__(self, attach: Callable[[DeadLetterQueue], object]) -> None:
+    def __init__(self, address: str, attach: Callable[[DeadLetterQueue], object]) -> None:
+        self._address = address
         self._attach = attach
         self._subscriber: Subscriber[bytes] | None = None
         self._attached = False
         self._demand = 0
-        self._waiting: deque[tuple[bytes, Hold]] = deque()
+        self._waiting: deque[tuple[bytes, ForwardedHold]] = deque()
         self._current: Hold = NO_HOLD
 
-    def put(self, encoded: bytes, hold: Hold) -> None:
+    def put(self, encoded: bytes, hold: ForwardedHold) -> None:
         """Send a message; `hold` is let go with its outcome."""
         self._waiting.append((encoded, hold))
         if self._attached:
@@ -130,7 +133,10 @@ class DeadLetterQueue:
                 self.on_finished(error)
 
     def on_finished(self, error: BaseException | None) -> None:
-        """The link has ended: what waits fails, and the next message attaches another."""
+        """The link has ended: what waits is given back, and the next message attaches another.
+
+        If the peer has refused the link, whatever waits for it ends its stream: the next one would be refused as well.
+        """
         self._attached = False
         self._subscriber = None
         waiting, self._waiting = self._waiting, deque()
@@ -138,8 +144,22 @@ class DeadLetterQueue:
         if waiting:
             count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
             logger.warning("%s could not be sent, and what failed is given back: %s", count, reason)
+        refusal = self._refusal(reason)
         for _, hold in waiting:
-            hold.fail(reason)
+            if refusal is None:
+                hold.fail(reason)
+            else:
+                hold.end(refusal)
+
+    def _refusal(self, reason: BaseException) -> BaseException | None:
+        """Return what a stream ends with whose dead letters are refused for `reason`; None if the next one may go."""
+        what = f"on_failure=DeadLetters({self._address!r})"
+        if isinstance(reason, LinkDetached | SessionEnded):
+            text = f"{what}: {reason.description or 'the peer takes none'}"
+            refusal = LinkDetached(reason.condition, text, reason.info)
+            refusal.place = reason.place
+            return refusal
+        return ConfigError(f"{what}: {reason}") if isinstance(reason, ConfigError) else None
 
     # as the publisher of its link
 

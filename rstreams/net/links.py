@@ -248,7 +248,7 @@ class Links:
         """Return the one queue of dead letters to `address`."""
         queue = self._dead_letters.get(address)
         if queue is None:
-            queue = self._dead_letters[address] = DeadLetterQueue(self._attach_dead_letters(address))
+            queue = self._dead_letters[address] = DeadLetterQueue(address, self._attach_dead_letters(address))
         return queue
 
     def _attach_dead_letters(self, address: str) -> Callable[[DeadLetterQueue], object]:

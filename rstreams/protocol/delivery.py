@@ -106,12 +106,12 @@ class FailureStrategy:
         ends: Whether an item that could not be decoded ends the subscription with the error; otherwise it goes on with
             the next one. Whether a failure in the pipeline ends it is the pipeline's to say.
         forward: Takes the encoded message and the error instead, and lets go of the hold when it knows the outcome:
-            done is accepted, everything else is given back as failed.
+            done is accepted, everything else is given back as failed, and `end` ends the subscription, too.
     """
 
     outcome: Callable[[BaseException], Outcome]
     ends: bool = False
-    forward: Callable[[bytes, BaseException, Hold], None] | None = None
+    forward: Callable[[bytes, BaseException, ForwardedHold], None] | None = None
 
 
 def reject(error: BaseException) -> Outcome:
@@ -162,12 +162,18 @@ class DeliveryHold:
 class ForwardedHold:
     """The hold on a delivery whose message has been handed to somebody else: accepted once that has been done."""
 
-    __slots__ = ("_delivery", "_link")
+    __slots__ = ("_delivery", "_give_up", "_link")
 
-    def __init__(self, link: Settles, delivery: object) -> None:
-        """Hold `delivery` of `link`."""
+    def __init__(self, link: Settles, delivery: object, give_up: Callable[[BaseException], None]) -> None:
+        """Hold `delivery` of `link`; `give_up` ends the subscription it came with."""
         self._link = link
         self._delivery = delivery
+        self._give_up = give_up
+
+    def end(self, error: BaseException) -> None:
+        """Give it back as failed, and end the subscription: nobody will ever take what it hands over."""
+        self.release()
+        self._give_up(error)
 
     def done(self) -> None:
         """Accept it."""

@@ -360,7 +360,7 @@ class IncomingItems(Generic[T]):
         if isinstance(error, DeliveryFailed):
             self.settles.settle(delivery, outcome_of(error))
         elif strategy.forward is not None:
-            strategy.forward(payload, error, ForwardedHold(self.settles, delivery))
+            strategy.forward(payload, error, ForwardedHold(self.settles, delivery, self._give_up))
         else:
             self.settles.settle(delivery, strategy.outcome(error))
 

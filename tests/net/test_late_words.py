@@ -141,10 +141,14 @@ def test_what_is_told_of_an_item_is_no_larger_than_is_counted_on(index: int) -> 
 
 
 async def test_a_description_that_is_no_text_is_named() -> None:
-    delivery = Delivery("item", ForwardedHold(Settled(), 0))
+    delivery = Delivery("item", ForwardedHold(Settled(), 0, raises))
     with pytest.raises(ConfigError, match=r"reject\(description=5\)"):
         delivery.reject("app:bad", 5)  # type: ignore[arg-type]
     assert not delivery.settled
+
+
+def raises(error: BaseException) -> None:
+    raise error
 
 
 class Settled:
@@ -166,9 +170,9 @@ async def test_a_dead_letter_after_the_drain_is_given_back() -> None:
         raise ConnectionLost(msg)
 
     settled = Settled()
-    letters = DeadLetterQueue(refuse)
-    letters.put(b"", ForwardedHold(settled, 1))
-    letters.put(b"", ForwardedHold(settled, 2))
+    letters = DeadLetterQueue("dead", refuse)
+    letters.put(b"", ForwardedHold(settled, 1, raises))
+    letters.put(b"", ForwardedHold(settled, 2, raises))
     assert settled.outcomes == [FAILED, FAILED]
 
 

@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rstreams
-from rstreams import Connection, Node, Reconnect, Stream
+from rstreams import Connection, DeadLetters, Node, Reconnect, Stream
 from rstreams.errors import (
     AuthenticationFailed,
     ConfigError,
     ConnectFailed,
     ConnectionLost,
     LinkDetached,
+    RStreamsError,
     SessionEnded,
     TransportError,
 )
@@ -100,6 +101,28 @@ async def test_a_sender_and_its_receipts_outlive_a_loss() -> None:
             await sender.send(3)
         assert queue.statistics().enqueued >= 3
         assert set(await connection.stream("work").take(3).to_list()) == {1, 2, 3}
+
+
+async def test_dead_letters_that_are_refused_after_a_return_end_the_stream() -> None:
+    async with returning() as (node, connection):
+        queue = node.queue("work")
+        outcomes: list[RStreamsError] = []
+
+        async def consume() -> None:
+            try:
+                await connection.consume("work", lambda item: 1 // item, on_failure=DeadLetters("ded"))
+            except LinkDetached as error:
+                outcomes.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consume)
+            await connection.publish("work", Stream.of(1))
+            await until(lambda: queue.statistics().accepted == 1)
+            await cut(connection)
+            await connection.publish("work", Stream.of(0))
+            await until(lambda: outcomes != [])
+        assert "on_failure=DeadLetters('ded')" in str(outcomes[0])
+        await until(lambda: (queue.statistics().ready, queue.statistics().modified) == (1, 1))
 
 
 async def test_each_change_is_told() -> None:

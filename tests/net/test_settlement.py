@@ -297,23 +297,32 @@ async def test_a_dead_letter_is_the_message_with_the_reason() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_dead_letter_that_cannot_be_sent_is_given_back_and_the_next_one_tries_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+async def test_dead_letters_that_the_peer_refuses_end_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of(1))
+        await connection.publish("work", Stream.of(1, 3, 5))
+        with trio.fail_after(5), pytest.raises(LinkDetached, match=r"on_failure=DeadLetters\('ded'\): ") as raised:
+            await connection.consume("work", refuse_odd, on_failure=DeadLetters("ded"))
+        assert raised.value.condition == "amqp:not-found"
+        await until(lambda: queue.statistics().ready == 3)
+        assert (queue.statistics().modified, queue.statistics().accepted) == (1, 0), "the one in hand is given back"
 
-        async def consume() -> None:
-            await connection.consume("work", refuse_odd, on_failure=DeadLetters("dead"))
+        undecodable = connection.stream("work", decode=decode_none, on_failure=DeadLetters("ded"))
+        with trio.fail_after(5), pytest.raises(LinkDetached, match=r"on_failure=DeadLetters\('ded'\): "):
+            await undecodable.to_list()
+        await until(lambda: queue.statistics().ready == 3)
 
-        nursery.start_soon(consume)
-        await until(lambda: queue.statistics().modified > 0)
-        dead = node.queue("dead")
-        await until(lambda: dead.statistics().enqueued == 1)
-        await until(lambda: queue.statistics().accepted == 1)
-        nursery.cancel_scope.cancel()
-    assert "a dead letter could not be sent, and what failed is given back: " in caplog.text
+        dead = node.queue("ded")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: connection.consume("work", refuse_odd, on_failure=DeadLetters("ded")))
+            await until(lambda: (dead.statistics().enqueued, queue.statistics().accepted) == (3, 3))
+            nursery.cancel_scope.cancel()
+    told = [each.getMessage() for each in caplog.records if "dead letter" in each.getMessage()]
+    assert len(told) == 2, "one line for each that ended"
+
+
+def decode_none(encoded: bytes) -> int:
+    raise ValueError(encoded)
 
 
 class Particular(Dialect):
@@ -328,21 +337,17 @@ class Particular(Dialect):
         return Place(address)
 
 
-async def test_a_dead_letter_to_what_the_peer_cannot_have_is_given_back(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dead_letters_to_what_the_peer_cannot_have_end_the_stream(caplog: pytest.LogCaptureFixture) -> None:
     async with Node() as node:
         queue = node.queue("work", max_deliveries=3)
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
+        async with rstreams.connect(listener.url) as connection:
             connection._links._dialect = Particular()
             await connection.publish("work", Stream.of(1))
-
-            async def consume() -> None:
+            with pytest.raises(ConfigError, match=r"^on_failure=DeadLetters\('dead'\): this peer has no 'dead'$"):
                 await connection.consume("work", refuse_odd, on_failure=DeadLetters("dead"))
-
-            nursery.start_soon(consume)
-            await until(lambda: queue.statistics().exhausted == 1)
+            await until(lambda: queue.statistics().modified == 1)
             assert connection.status.state == "connected"
-            nursery.cancel_scope.cancel()
     assert "a dead letter could not be sent, and what failed is given back: this peer has no 'dead'" in caplog.text
 
 
