@@ -74,10 +74,19 @@ class ByteStream:
         chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
             each chunk is bytes of up to 2^32-1. It is gone through once, when the message's turn has come.
 
+    Errors: `ConfigError` for what nobody can iterate over, and for bytes, whose items are no chunks.
     Spec: AMQP 1.0 sections 2.6.14 (transfer of large messages) and 3.2.6.
     """
 
     chunks: Any
+
+    def __post_init__(self) -> None:
+        chunks = self.chunks
+        is_many = any(hasattr(chunks, name) for name in ("subscribe", "__aiter__", "__iter__"))
+        if not is_many or isinstance(chunks, str | bytes | bytearray | memoryview):
+            kind = type(chunks).__name__
+            msg = f"ByteStream(chunks): chunks must be an iterable or async iterable of bytes, not {kind}"
+            raise ConfigError(msg)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Read a body that comes, or iterate over one that is async iterable."""

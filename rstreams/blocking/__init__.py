@@ -33,8 +33,8 @@ from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
+from rstreams.net._options import check_function
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
-from rstreams.net.consuming import check_handler
 from rstreams.net.draining import Drained
 from rstreams.net.once import decode_unstamped
 from rstreams.net.receiving import StreamOptions
@@ -195,7 +195,7 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.consume`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
-        check_handler("consume", handler)
+        check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, _AWAITED)
 
         async def handle(item: Any) -> object:
@@ -235,7 +235,7 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.respond`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
-        check_handler("respond", handler)
+        check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, _AWAITED)
 
         async def answer(item: Any) -> object:

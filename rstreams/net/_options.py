@@ -20,6 +20,16 @@ MIN_FRAME_BYTES: Final = 512
 """What every peer must take (2.7.1)."""
 
 
+def check_function(call: str, option: str, function: object) -> None:
+    """Check what is to be called.
+
+    Errors: `ConfigError` unless it is a function.
+    """
+    if not callable(function):
+        msg = f"{call}({option}={function!r:.80}): it must be a function"
+        raise ConfigError(msg)
+
+
 def check_idle_timeout(idle_timeout_s: float) -> None:
     """Check an idle time-out.
 

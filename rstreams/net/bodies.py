@@ -5,26 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
 from rstreams.message import ByteStream, Message
 from rstreams.net._proton import encode_item
 from rstreams.stream import Stream
 
 
 def open_body(body: ByteStream) -> Publisher[Any]:
-    """Return the publisher of a body's chunks.
-
-    Errors: `ConfigError` for what nobody can iterate over, and for bytes, whose items are no chunks.
-    """
+    """Return the publisher of a body's chunks."""
     chunks = body.chunks
     if callable(getattr(chunks, "subscribe", None)):
         return chunks  # type: ignore[no-any-return] # Any has what was looked for
     if hasattr(chunks, "__aiter__"):
         return Stream.from_async_iterable(chunks)
-    if hasattr(chunks, "__iter__") and not isinstance(chunks, str | bytes | bytearray | memoryview):
-        return Stream.from_iterable(chunks)
-    msg = f"ByteStream(chunks): chunks must be an iterable or async iterable of bytes, not {type(chunks).__name__}"
-    raise ConfigError(msg)
+    return Stream.from_iterable(chunks)
 
 
 def is_streamed(item: object) -> bool:

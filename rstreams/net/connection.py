@@ -12,18 +12,19 @@ from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message
 from rstreams.net._names import check_name
+from rstreams.net._options import check_function
 from rstreams.net._proton import decode_body, encode_item
 from rstreams.net._wishes import check_capabilities, check_filters
 from rstreams.net.bodies import encode_once
 from rstreams.net.carrier import ConnectionStatus
-from rstreams.net.consuming import Handling, check_handler
+from rstreams.net.consuming import Handling
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
 from rstreams.net.publishing import PublishResult, hint_for, naming_the_item, stamper_for
-from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
+from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions, check_names
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
@@ -156,6 +157,7 @@ class Connection(RequestReply):
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 sections 2.6 and 3.4.
         """
         _check_address(address)
+        check_function("stream", "decode", decode)
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
@@ -184,6 +186,7 @@ class Connection(RequestReply):
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
+        check_names("messages", options)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     def streamed_messages(
@@ -258,8 +261,10 @@ class Connection(RequestReply):
         Cancels: Items in `handler` are given back as failed, items not yet handed over untouched.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        check_handler("consume", handler)
+        check_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
+        check_function("consume", "decode", decode)
+        check_names("consume", options)
         require_at_least("consume", "concurrency", concurrency, 1, "")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rstreams.errors import ConfigError
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.manual import ByHandAlone
 from rstreams.operators._stage import Lifted, refuse_unrun
@@ -15,16 +14,6 @@ from rstreams.protocol.delivery import Delivery
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
-
-
-def check_handler(call: str, handler: object) -> None:
-    """Check what is to be called with each item.
-
-    Errors: `ConfigError` unless it is a function.
-    """
-    if not callable(handler):
-        msg = f"{call}(handler={handler!r:.80}): it must be a function"
-        raise ConfigError(msg)
 
 
 class Handling:

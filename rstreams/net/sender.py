@@ -10,7 +10,7 @@ import trio
 
 from rstreams._demand import add_demand
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import DeliveryFailed, RStreamsError
+from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.net._home import Home
 from rstreams.net._proton import encode_item
 from rstreams.net.bodies import is_streamed
@@ -161,7 +161,7 @@ class Sender:
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
             raise error
-        encoded = item if self._streams and is_streamed(item) else encode_item(item)
+        encoded = item if self._streams and is_streamed(item) else self._encoded(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
         if self._demand and not self._waiters:
@@ -176,6 +176,13 @@ class Sender:
         if self._settled:
             receipt.done()
         return receipt
+
+    def _encoded(self, item: object) -> bytes:
+        try:
+            return encode_item(item)
+        except ConfigError as error:
+            msg = f"a message to {self.address!r}: {error}"
+            raise ConfigError(msg) from error
 
     async def _wait_for_credit(self) -> None:
         waiter = _Waiter()

@@ -11,7 +11,7 @@ import trio
 from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import ByteStream, Message, decode_message
 from rstreams.net.links import Links
 from rstreams.net.receiving import label_of, log_raised
@@ -26,7 +26,8 @@ _EMPTY_BODY = b"\x00\x53\x75\xa0\x00"
 class BodyReader:
     """Reads a body while it comes: an async iterator of its bytes, for one task at a time.
 
-    Errors: What ended the link, or `RStreamsError` if the sender aborted the message or it has been let go of.
+    Errors: What ended the link, or `RStreamsError` if the sender aborted the message or it has been let go of, or if
+        it is begun again after its end: a body comes once.
     Cancels: While it waits: nothing is lost.
     Context: Any task of the connection's trio run.
     """
@@ -35,9 +36,13 @@ class BodyReader:
         """Read `body`."""
         self._body = body
         self._news = trio.Event()
+        self._is_read = False
         body.on_news = self._ring
 
     def __aiter__(self) -> BodyReader:
+        if self._is_read:
+            msg = "the body of this message has been read to its end: it comes once, and is not kept"
+            raise RStreamsError(msg)
         return self
 
     async def __anext__(self) -> bytes:
@@ -49,6 +54,7 @@ class BodyReader:
             if chunk is not None:
                 return chunk
             if self._body.through:
+                self._is_read = True
                 raise StopAsyncIteration
             await self._news.wait()
 

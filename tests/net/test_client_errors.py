@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import rstreams
-from rstreams import DeadLetters, Node, Stream
+from rstreams import DeadLetters, Message, Node, Stream
 from rstreams.abc import Subscriber
 from rstreams.errors import (
     AuthenticationFailed,
@@ -22,6 +22,7 @@ from rstreams.errors import (
     DemandError,
     LinkDetached,
     PublisherFailed,
+    RequestFailed,
 )
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until
@@ -364,3 +365,50 @@ async def test_a_node_that_lets_everyone_in_takes_an_anonymous_client_only() -> 
         with pytest.raises(AuthenticationFailed):
             async with rstreams.connect(f"amqp://alice:sesame@127.0.0.1:{listener.port}"):
                 pass
+
+
+@pytest.mark.parametrize("decode", [None, "utf8"])
+async def test_what_decodes_must_be_a_function(decode: Any) -> None:  # noqa: ANN401 - a wrong one
+    async with connected() as (_, connection):
+        text = rf"\(decode={decode!r}\): it must be a function$"
+        with pytest.raises(ConfigError, match=f"^stream{text}"):
+            connection.stream("work", decode=decode)
+        with pytest.raises(ConfigError, match=f"^requester{text}"):
+            connection.requester("work", decode=decode)
+        with pytest.raises(ConfigError, match=f"^consume{text}"):
+            await connection.consume("work", print, decode=decode)
+        with pytest.raises(ConfigError, match=f"^respond{text}"):
+            await connection.respond("work", print, decode=decode)
+
+
+async def test_an_option_that_there_is_not_is_told_by_the_method_that_was_called() -> None:
+    async with connected() as (_, connection):
+        text = r"^Connection\.{}\(\) got an unexpected keyword argument 'windw'"
+        with pytest.raises(TypeError, match=text.format("messages")):
+            connection.messages("work", windw=5)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+        with pytest.raises(TypeError, match=text.format("consume")):
+            await connection.consume("work", print, windw=5)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+async def test_what_cannot_be_encoded_names_where_it_was_to_go() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        node.respond("service", len)
+        async with connection.sender("work") as sender:
+            with pytest.raises(ConfigError, match=r"^a message to 'work': a value of type object cannot be sent"):
+                await sender.send(object())
+        async with connection.requester("service") as requester:
+            with pytest.raises(ConfigError, match=r"^a request to 'service': a value of type object cannot be sent"):
+                await requester.request(object())
+
+
+async def test_a_reply_that_cannot_be_encoded_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as (node, connection):
+        node.respond("service", lambda _: object())
+        async with connection.requester("service") as requester:
+            with pytest.raises(RequestFailed):
+                await requester.request(Message(1, id="seven"))
+    (told,) = [each for each in caplog.records if each.exc_info]
+    assert told.getMessage() == "the handler of requests to 'service' failed"
+    error = told.exc_info and told.exc_info[1]
+    assert str(error).startswith("what the handler replied to request 'seven': a value of type object cannot be sent")

@@ -263,3 +263,13 @@ def resident() -> int:
     """Return the memory of this process, in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_body_is_read_once() -> None:
+    async with connected() as (node, connection):
+        node.serve("files", Stream.of(Message(b"bytes"), Message(b"")))
+        async with connection.streamed_messages("files").open() as messages:
+            async for message in messages:
+                await message.body.read()
+                with pytest.raises(RStreamsError, match="has been read to its end: it comes once"):
+                    await message.body.read()

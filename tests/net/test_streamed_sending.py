@@ -306,3 +306,11 @@ def test_a_receiver_that_settles_before_it_has_all_gets_no_more(state: str) -> N
     assert finished == [None]
     assert sender.accepted == (2 if state == "PN_ACCEPTED" else 1)
     engines.free()
+
+
+@pytest.mark.parametrize("chunks", [5, b"bytes", "text", bytearray(b"bytes"), None])
+def test_what_has_no_chunks_is_no_streamed_body(chunks: object) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^ByteStream\(chunks\): chunks must be an iterable or async iterable of bytes"
+    ):
+        ByteStream(chunks)

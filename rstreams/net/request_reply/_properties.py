@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from rstreams.errors import Condition, RequestFailed, condition_of
+from rstreams.errors import Condition, ConfigError, RequestFailed, condition_of
 from rstreams.message import Message, encode_item
 
 REPLIES: Final = "rstreams-replies"
@@ -55,7 +55,11 @@ def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
     reply = _about(request, item if isinstance(item, Message) else Message(item))
     if last:
         reply = replace(reply, properties={**reply.properties, REPLY: LAST})
-    encode_item(reply)
+    try:
+        encode_item(reply)
+    except ConfigError as error:
+        msg = f"what the handler replied to request {request.id!r:.80}: {error}"
+        raise ConfigError(msg) from error
     return reply
 
 

@@ -209,7 +209,11 @@ class Requester(Generic[T]):
         message = item if isinstance(item, Message) else Message(item)
         key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
         message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
-        encode_item(message)
+        try:
+            encode_item(message)
+        except ConfigError as error:
+            msg = f"a request to {self.address!r}: {error}"
+            raise ConfigError(msg) from error
         return message, key
 
     async def _open_route(self) -> _Route[T]:

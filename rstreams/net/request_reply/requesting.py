@@ -8,9 +8,9 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rstreams._times import require_seconds
 from rstreams.net._names import check_name
+from rstreams.net._options import check_function
 from rstreams.net._proton import decode_body
 from rstreams.net._wishes import check_capabilities
-from rstreams.net.consuming import check_handler
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.request_reply.answering import Answering, Handler
@@ -85,6 +85,7 @@ class RequestReply:
         Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).
         """
         check_name("address", address, "an address")
+        check_function("requester", "decode", decode)
         require_seconds("requester", "timeout_s", timeout_s)
         if reply_address is not None:
             check_name("reply_address", reply_address, "an address")
@@ -134,7 +135,8 @@ class RequestReply:
         Cancels: Requests in `handler` are given back as failed.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        check_handler("respond", handler)
+        check_function("respond", "handler", handler)
+        check_function("respond", "decode", decode)
         answering = Answering(address, handler, decode, expose_errors)
         async with reply_senders(self._links) as senders:
 
