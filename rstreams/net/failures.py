@@ -77,13 +77,27 @@ def strategy_for(
         def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
             dead_letters(place).put(dead_letter(payload, error, address), hold)
 
-        return FailureStrategy(outcome_of, forward=forward)
+        return FailureStrategy(outcome_of, forward=forward, on_undecodable=_Log(address, on_failure).tell)
     strategy = _STRATEGIES.get(on_failure) if isinstance(on_failure, str) else None
     if strategy is None:
         allowed = ", ".join(repr(name) for name in get_args(FailureName))
         msg = f"on_failure={on_failure!r:.80}: it must be {allowed} or DeadLetters(address)"
         raise ConfigError(msg)
-    return strategy
+    return strategy if strategy.ends else replace(strategy, on_undecodable=_Log(address, on_failure).tell)
+
+
+class _Log:
+    """Tells what a stream that goes on could not decode: the first one aloud, the others for who wants to know."""
+
+    def __init__(self, address: str, on_failure: FailureName | DeadLetters) -> None:
+        self._address = address
+        self._on_failure = on_failure
+        self._level = logging.WARNING
+
+    def tell(self, error: BaseException) -> None:
+        text = "an item from %r cannot be decoded; on_failure=%r"
+        logger.log(self._level, text, self._address, self._on_failure, exc_info=error)
+        self._level = logging.DEBUG
 
 
 def dead_letter(payload: bytes, error: BaseException, address: str) -> bytes:

@@ -107,11 +107,13 @@ class FailureStrategy:
             the next one. Whether a failure in the pipeline ends it is the pipeline's to say.
         forward: Takes the encoded message and the error instead, and lets go of the hold when it knows the outcome:
             done is accepted, everything else is given back as failed, and `end` ends the subscription, too.
+        on_undecodable: Told why an item could not be decoded, if that does not end the subscription.
     """
 
     outcome: Callable[[BaseException], Outcome]
     ends: bool = False
     forward: Callable[[bytes, BaseException, ForwardedHold], None] | None = None
+    on_undecodable: Callable[[BaseException], None] | None = None
 
 
 def reject(error: BaseException) -> Outcome:

@@ -316,8 +316,11 @@ class IncomingItems(Generic[T]):
     def _refuse_current(self, error: Exception) -> None:
         """Let go of an item that could not be decoded; the subscriber, if it goes on, is owed another one."""
         self._settle_current(error)
-        if self._on_failure.ends:
+        strategy = self._on_failure
+        if strategy.ends:
             self._give_up(error)
+        elif strategy.on_undecodable is not None:
+            strategy.on_undecodable(error)
         if not self.stopped:
             self._skipped += 1
 

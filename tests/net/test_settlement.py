@@ -276,6 +276,16 @@ async def test_what_cannot_be_decoded_ends_the_stream_only_if_that_is_wanted(
             await connection.stream("work", decode=decode_odd).to_list()
 
 
+async def test_the_first_item_that_cannot_be_decoded_is_told_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "rstreams.net")
+    async with connected() as (node, connection):
+        node.serve("numbers", Stream.of(b"\x02", b"\x01", b"\x04"))
+        assert await connection.stream("numbers", decode=decode_odd, on_failure="reject").to_list() == [1]
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.exc_info is not None]
+    text = "an item from 'numbers' cannot be decoded; on_failure='reject'"
+    assert told == [("WARNING", text), ("DEBUG", text)]
+
+
 async def test_a_dead_letter_is_the_message_with_the_reason() -> None:
     async with connected() as (node, connection), trio.open_nursery() as nursery:
         queue = node.queue("work")

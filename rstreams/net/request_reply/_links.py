@@ -35,7 +35,7 @@ class ReplyLink(LinkSubscription[Reply]):
             decode=_decode,
             window=window,
             on_raised=subscriber.on_error,
-            on_failure=strategy_for("reject", "", links.dead_letters_to),
+            on_failure=strategy_for("reject", "the address for replies", links.dead_letters_to),
             renews_at_zero=links.dialect.renews_at_zero,
             answers_drain=links.dialect.answers_drain,
             label="link for replies",
