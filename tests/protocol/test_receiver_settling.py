@@ -153,7 +153,12 @@ def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None
         def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
             raise AssertionError((delivery, payload, error))
 
-    ForwardedHold(Log(), 1).done()
-    ForwardedHold(Log(), 2).release()
-    ForwardedHold(Log(), 3).fail(ValueError("no"))
-    assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED)]
+    ended: list[BaseException] = []
+    ForwardedHold(Log(), 1, ended.append).done()
+    ForwardedHold(Log(), 2, ended.append).release()
+    ForwardedHold(Log(), 3, ended.append).fail(ValueError("no"))
+    assert ended == []
+    refusal = ValueError("for good")
+    ForwardedHold(Log(), 4, ended.append).end(refusal)
+    assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED), (4, FAILED)]
+    assert ended == [refusal]
