@@ -186,10 +186,8 @@ def failure_of(frame: DataFrame, checkpoint: Path, **trigger: bool) -> str:
 
 def test_an_unknown_address_is_named(node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path) -> None:
     text = failure_of(source(address="nowhere"), tmp_path / "checkpoint")
-    assert (
-        f"rstreams_spark.errors.SourceFailed: rstreams source, address 'nowhere' at 127.0.0.1:{node.port}: "
-        "LinkDetached: no address 'nowhere' here (amqp:not-found)"
-    ) in text
+    assert f"rstreams_spark.errors.SourceFailed: rstreams source, address 'nowhere' at 127.0.0.1:{node.port}: " in text
+    assert "no address 'nowhere' here (amqp:not-found)" in text
 
 
 def test_wrong_credentials_are_refused_and_not_shown(
