@@ -136,8 +136,9 @@ def test_an_unknown_address_is_named(rows: DataFrame, node: NodeProcess, tmp_pat
     text = failure_of(to(frame, node.url, tmp_path / "checkpoint", "nowhere"))
     assert (
         f"rstreams_spark.errors.SinkFailed: rstreams sink, address 'nowhere' at 127.0.0.1:{node.port}, batch 0, "
-        "partition 0: LinkDetached: no address 'nowhere' here (amqp:not-found)"
+        "partition 0: LinkDetached: "
     ) in text
+    assert "no address 'nowhere' here (amqp:not-found)" in text
 
 
 def test_an_address_that_is_null_is_named_with_its_row(rows: DataFrame, node: NodeProcess, tmp_path: Path) -> None:
