@@ -375,8 +375,8 @@ def _open(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items[T]]:
         raise ConfigError(msg)
     items = Items[T](portal, window)
     with portal.enter(Scope()):
-        portal.run(items.subscribe_to, stream)
         try:
+            portal.run(items.subscribe_to, stream)
             yield items
         except BaseException as error:
             portal.run(items.end, error)
@@ -475,8 +475,8 @@ class Items(Generic[T]):
         self._subscription.request(len(done))
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Ask for a window of items; a second subscription is cancelled (2.5)."""
-        if self._subscription is not ENDED:
+        """Ask for a window of items; a second subscription is cancelled (2.5), and one that comes after the block."""
+        if self._subscription is not ENDED or self._closed:
             subscription.cancel()
             return
         self._subscription = subscription

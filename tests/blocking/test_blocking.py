@@ -189,6 +189,15 @@ def test_a_stream_that_fails_with_stop_iteration_does_not_look_complete(here: Fi
             pass
 
 
+def test_a_block_that_is_left_before_its_stream_is_attached_leaves_nobody_behind(here: Fixture) -> None:
+    for _ in range(20):
+        with here.connection.stream("jobs").open():
+            pass
+    here.publish(1)
+    assert here.connection.stream("jobs").take(1).to_list() == [1], "no other consumer has it"
+    here.jobs_once(lambda now: now.consumers == 0)
+
+
 @pytest.mark.parametrize("wait", ["to_list", "publish", "for_each", "open"])
 def test_an_interrupt_ends_what_the_thread_waits_for(here: Fixture, wait: str) -> None:
     def never_ends() -> None:
