@@ -181,6 +181,7 @@ def test_the_chart_fits_and_its_columns_are_as_high_as_the_days_are_warm() -> No
     assert lines[10].split() == ["Jan"]
 
 
+@pytest.mark.slow
 def test_the_png_is_written_into_a_folder_that_was_not_there(tmp_path: Path) -> None:
     path = tmp_path / "new" / "chart.png"
     chart.write_png(path, MAXIMA, ROWS)

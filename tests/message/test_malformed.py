@@ -57,6 +57,7 @@ def test_any_bytes_in_a_section(code: int, content: bytes) -> None:
     check_all(bytes((0, 0x53, code)) + content)
 
 
+@pytest.mark.slow
 @given(messages, st.data())
 def test_messages_with_a_byte_changed_cut_out_or_put_in(message: Message, data: st.DataObject) -> None:
     encoded = encode_item(message)
@@ -174,6 +175,7 @@ LIARS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoded", LIARS.values(), ids=LIARS.keys())
 def test_a_lie_about_sizes_does_not_cost_memory(encoded: bytes) -> None:
     tracemalloc.start()

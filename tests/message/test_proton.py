@@ -240,6 +240,7 @@ def test_every_kind_of_body_the_engine_writes(body: object, *, inferred: bool) -
     assert decode_message(encoded) == Message(body)
 
 
+@pytest.mark.slow
 @given(messages.filter(lambda message: not is_twice_described([message.body, message.annotations])))
 def test_the_engine_reads_every_message_of_ours(message: Message) -> None:
     theirs = proton.Message()

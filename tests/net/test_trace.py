@@ -88,6 +88,7 @@ async def test_the_trace_of_a_subscription_reads_like_the_mapping_table() -> Non
     assert "link-credit=0x3" in flow, "three items were asked for, and no more"
 
 
+@pytest.mark.slow
 async def test_a_trace_with_credentials_shows_the_same_and_no_password() -> None:
     async with Node(users={"alice": "sesame"}) as node:
         node.serve("numbers", Stream.generate(0, lambda n: (n, n + 1)))
@@ -100,6 +101,7 @@ async def test_a_trace_with_credentials_shows_the_same_and_no_password() -> None
     assert "sasl" not in trace.lower()
 
 
+@pytest.mark.slow
 async def test_the_engines_own_trace_shows_no_password_either() -> None:
     async with Node(users={"alice": "sesame"}) as node:
         node.serve("numbers", Stream.generate(0, lambda n: (n, n + 1)))
@@ -124,6 +126,7 @@ async def test_no_trace_shows_a_token_and_it_goes_on_behind_it() -> None:
     assert 'address="work"' in trace, "what comes behind it is traced"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{}, {"RSTREAMS_TRACE": "0"}])
 async def test_nothing_is_traced_unless_it_is_asked_for(environment: dict[str, str]) -> None:
     async with Node() as node:

@@ -205,4 +205,4 @@ class MulticastLaws(RuleBasedStateMachine):
 
 
 TestMulticastLaws: Any = MulticastLaws.TestCase
-TestMulticastLaws.settings = settings(max_examples=200, stateful_step_count=40)
+TestMulticastLaws.settings = settings(max_examples=100, stateful_step_count=40)

@@ -211,6 +211,7 @@ def test_bad_options() -> None:
         from_observable(7)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_items_from_another_thread_come_in_order_and_in_the_streams_own() -> None:
     here = threading.get_ident()
     threads: set[int] = set()

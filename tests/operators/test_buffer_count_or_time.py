@@ -42,6 +42,7 @@ def test_count_or_time_whichever_is_first() -> None:
         assert scheduler.timers == 0
 
 
+@pytest.mark.slow
 def test_many_items_at_once_take_turns_with_the_scope() -> None:
     with VirtualScheduler() as scheduler:
         probe = ProbeSubscriber[list[int]](UNBOUNDED)

@@ -155,6 +155,7 @@ def test_ten_thousand_empty_sources_need_no_stack() -> None:
     assert probe.completed
 
 
+@pytest.mark.slow
 def test_ten_thousand_sources_of_one_item_need_no_stack() -> None:
     probe = ProbeSubscriber[int](1, on_item=lambda _: probe.request(1))
 

@@ -63,6 +63,7 @@ def test_what_one_that_left_has_not_got_is_not_kept_for_it() -> None:
     assert late.items == [4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subscribers", [0, 1])
 def test_old_items_are_not_kept_alive(subscribers: int) -> None:
     class Thing:
