@@ -8,7 +8,7 @@ from itertools import accumulate, cycle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rstreams._demand import UNBOUNDED
@@ -183,6 +183,7 @@ def test_every_item_has_an_outcome_in_the_end(
     outcomes: list[str],
 ) -> None:
     """Whatever happens, nothing stays unsettled once the subscriber has let go; and nothing follows the end."""
+    assume(all(step.name != "cache()" for step in pipeline))  # nobody ends its run: what waits is for the next one
     run = Run(scheduler, items, pipeline)
     for action, n in actions:
         run.send(n) if action == "send" else run.request(n)
