@@ -36,3 +36,8 @@ async def until(happened: Callable[[], object]) -> None:
     with trio.fail_after(10):
         while not happened():
             await trio.lowlevel.checkpoint()
+
+
+def refuse_odd(item: int) -> None:
+    if item % 2:
+        raise ValueError(item)

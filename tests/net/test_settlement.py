@@ -1,26 +1,21 @@
-"""Settlement over TCP: deliveries decided by hand, handlers that raise, dead letters, messages sent one by one."""
+"""Settlement over TCP: deliveries decided by hand, what cannot be decoded, and dead letters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 
 import rstreams
 from rstreams import DeadLetters, Delivery, Message, Node, Stream
-from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
+from rstreams.errors import ConfigError, LinkDetached
 from rstreams.net.dialects import Dialect, Place
 from rstreams.net.failures import FailureName
-from rstreams.net.sender import MessageHold, Receipt, SenderPublisher
-from rstreams.protocol.delivery import ACCEPTED, RELEASED
-from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
-from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ProbeSubscriber
-from tests.net.over_tcp import connected, until
-from tests.protocol.played import LOST, REJECTED, PlayedDriver
+from tests.net.over_tcp import connected, refuse_odd, until
 
 Word = Callable[[Delivery[Any]], None]
 
@@ -115,136 +110,6 @@ async def test_what_comes_settled_cannot_be_decided() -> None:
 
         await connection.stream("numbers", settlement="manual").for_each(take)
         assert got == [1, 2]
-
-
-# handlers
-
-
-def refuse_odd(item: int) -> None:
-    if item % 2:
-        raise ValueError(item)
-
-
-@pytest.mark.parametrize("asynchronous", [True, False])
-async def test_a_handlers_return_accepts_and_its_failure_is_as_told(asynchronous: bool) -> None:  # noqa: FBT001
-    async def refuse_odd_later(item: int) -> None:
-        await trio.lowlevel.checkpoint()
-        refuse_odd(item)
-
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
-        queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
-        handler = refuse_odd_later if asynchronous else refuse_odd
-
-        async def consume() -> None:
-            await connection.consume("work", handler, concurrency=3, on_failure="reject")
-
-        nursery.start_soon(consume)
-        await until(lambda: queue.statistics().rejected == 5 and queue.statistics().accepted == 5)
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_failure_ends_the_call_unless_it_is_told_otherwise() -> None:
-    async with connected() as (node, connection):
-        queue = node.queue("work")
-        await connection.publish("work", Stream.range(4))
-        with pytest.raises(ValueError, match="1"):
-            await connection.consume("work", refuse_odd)
-        await until(lambda: queue.statistics().ready == 3)
-        assert (queue.statistics().accepted, queue.statistics().modified) == (1, 1)
-
-
-async def test_the_first_failure_of_a_handler_is_told_aloud(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", "rstreams.net")
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.range(3))
-        await connection.consume("numbers", lambda n: 1 // n, on_failure="reject")
-        node.serve("zeros", Stream.of(0, 0, 0))
-        await connection.consume("zeros", lambda n: 1 // n, on_failure="reject")
-    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.exc_info is not None]
-    assert told == [
-        ("WARNING", "the handler of 'numbers' failed; on_failure='reject'"),
-        ("WARNING", "the handler of 'zeros' failed; on_failure='reject'"),
-        *[("DEBUG", "the handler of 'zeros' failed; on_failure='reject'")] * 2,
-    ]
-
-
-async def test_never_more_items_are_asked_for_than_can_be_handled() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
-        queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
-        inside = 0
-
-        async def handle(_item: int) -> None:
-            nonlocal inside
-            inside += 1
-            await trio.sleep_forever()
-
-        async def consume() -> None:
-            await connection.consume("work", handle, concurrency=2)
-
-        nursery.start_soon(consume)
-        await until(lambda: inside == 2)
-        assert queue.statistics().unsettled == 2
-        nursery.cancel_scope.cancel()
-    assert (queue.statistics().ready, queue.statistics().modified) == (10, 2), "given back as failed by the cancel"
-
-
-async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
-        queue = node.queue("work")
-        await connection.publish("work", Stream.range(400))
-        with pytest.raises(ConfigError) as raised:
-            await connection.consume("work", print, concurrency=9, window=8)
-        assert str(raised.value) == "consume(concurrency=9): window=8 lets no more than 8 items be in hand"
-        inside = 0
-
-        async def handle(_item: int) -> None:
-            nonlocal inside
-            inside += 1
-            await trio.sleep_forever()
-
-        async def consume() -> None:
-            await connection.consume("work", handle, concurrency=300)
-
-        nursery.start_soon(consume)
-        await until(lambda: inside == 300)
-        assert queue.statistics().unsettled == 300
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_handler_of_a_stream_that_ends_returns() -> None:
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.range(5))
-        got: list[int] = []
-        await connection.consume("numbers", got.append)
-        assert got == [0, 1, 2, 3, 4]
-        with pytest.raises(ConfigError, match="concurrency=0"):
-            await connection.consume("numbers", print, concurrency=0)
-
-
-async def test_a_generator_as_a_handler_accepts_nothing() -> None:
-    def handle(item: int) -> Iterator[int]:
-        yield item
-
-    async def handle_later(item: int) -> AsyncIterator[int]:
-        yield item
-
-    async with connected() as (node, connection):
-        queue = node.queue("work")
-        await connection.publish("work", Stream.of(1))
-        for generator in (handle, handle_later):
-            with pytest.raises(
-                TypeError, match=r"^consume\(handler\): nobody would run handler, but .* is a generator"
-            ):
-                await connection.consume("work", generator)
-            assert queue.statistics().delivered == 0
-        for handler in (lambda item: handle(item), lambda item: handle_later(item)):  # noqa: PLW0108 - not seen through
-            with pytest.raises(TypeError, match=r"^consume\(handler\): handler returned a generator that nobody would"):
-                await connection.consume("work", handler)
-        await until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
-        with pytest.raises(ConfigError, match=r"^consume\(handler=None\): it must be a function$"):
-            await connection.consume("work", None)  # type: ignore[arg-type]
 
 
 # what cannot be decoded, and dead letters
@@ -367,122 +232,6 @@ async def test_dead_letters_that_would_come_back_at_once_are_refused() -> None:
             connection.stream("work", on_failure=DeadLetters("work"))
 
 
-# one by one
-
-
-async def test_each_message_has_its_receipt() -> None:
-    async with connected() as (node, connection):
-        queue = node.queue("work")
-        async with connection.sender("work") as sender:
-            await sender.send("a")
-            assert queue.statistics().enqueued == 1
-            receipt = await sender.submit(Message("b", id="1"))
-            await receipt.wait()
-            assert receipt.settled
-            assert receipt.error is None
-            with pytest.raises(ConfigError, match="object"):
-                await sender.send(object())
-            assert repr(sender) == "<rstreams sender to 'work'>"
-        assert await connection.stream("work").take(2).to_list() == ["a", "b"]
-        with pytest.raises(RStreamsError, match="closed"):
-            await sender.send("c")
-
-
-async def test_tasks_wait_for_credit_in_their_order_and_nothing_is_buffered() -> None:
-    async with connected() as (node, connection):
-        queue = node.queue("work", capacity=4)
-        sent: list[int] = []
-
-        async with connection.sender("work") as sender, trio.open_nursery() as nursery:
-
-            async def send(number: int) -> None:
-                await sender.send(number)
-                sent.append(number)
-
-            for number in range(8):
-                nursery.start_soon(send, number)
-            await until(lambda: len(sent) == 4)
-            cancelled = trio.CancelScope()
-
-            async def give_up() -> None:
-                with cancelled:
-                    await sender.send("never")
-
-            nursery.start_soon(give_up)
-            await until(lambda: len(sender._waiters) == 5)
-            cancelled.cancel()
-            await until(lambda: len(sender._waiters) == 4)
-            got = await connection.stream("work").take(8).to_list()
-            assert sorted(got) == list(range(8))
-            await until(lambda: len(sent) == 8)
-        assert queue.statistics().enqueued == 8
-
-
-async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alone() -> None:
-    sender = SenderPublisher("work")
-    end = LinkSubscriber(
-        sender,
-        encode=bytes,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=sender.on_finished,
-    )
-    driver = PlayedDriver()
-    driver.link = end.bind("test", driver)
-    driver.link.send(Attach("test", Role.SENDER, "", "work"))
-    driver.receive(Attach("test", Role.RECEIVER, "", "work"))
-    driver.wire = 3
-    driver.receive(Flow(3))
-    receipts = [await sender.submit(number) for number in range(3)]
-    driver.turn()
-    driver.receive(Disposition([1], REJECTED), Disposition([0], ACCEPTED), Disposition([2], RELEASED))
-    await receipts[0].wait()
-    with pytest.raises(DeliveryFailed, match="x:bad: unreadable") as raised:
-        await receipts[1].wait()
-    assert receipts[1].error is raised.value
-    with pytest.raises(DeliveryFailed, match="released"):
-        await receipts[2].wait()
-    driver.wire = 1
-    driver.receive(Flow(1))
-    untold = await sender.submit(3)
-    driver.turn()
-    driver.link.lose(Lost(LOST))
-    with pytest.raises(ConnectionLost):
-        await untold.wait()
-    with pytest.raises(ConnectionLost):
-        await sender.submit(4)
-
-
-@pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
-async def test_the_block_waits_until_all_is_settled(settlement: Literal["at_least_once", "at_most_once"]) -> None:
-    async with connected() as (node, connection):
-        queue = node.queue("work")
-        async with connection.sender("work", settlement=settlement) as sender:
-            receipts = [await sender.submit(number) for number in range(100)]
-        assert all(receipt.settled for receipt in receipts)
-        await until(lambda: queue.statistics().enqueued == 100)
-
-
-async def test_a_sender_that_is_refused_says_why() -> None:
-    async with connected() as (_, connection):
-        with pytest.raises(LinkDetached, match="nowhere"):
-            async with connection.sender("nowhere") as sender:
-                await sender.send("a")
-
-
-async def test_a_block_that_raises_detaches_at_once() -> None:
-    async with connected() as (node, connection):
-        queue = node.queue("work", capacity=1)
-        with pytest.raises(KeyError):
-            async with connection.sender("work") as sender:
-                await sender.send("a")
-                _ = dict[str, str]()["a"]
-        await until(lambda: queue.statistics().producers == 0)
-        assert await connection.stream("work").take(1).to_list() == ["a"]
-
-
 async def test_explain_says_which_outcomes_a_full_window_waits_for() -> None:
     async with connected() as (node, connection):
         node.queue("work")
@@ -520,26 +269,3 @@ async def test_explain_of_a_full_window_of_another_settlement_says_how_many() ->
 
 async def _for_ever(_item: object) -> None:
     await trio.sleep_forever()
-
-
-def test_what_help_shows_of_senders_and_receipts_is_what_a_user_may_call() -> None:
-    shown = {kind: {name for name in dir(kind) if not name.startswith("_")} for kind in (rstreams.Sender, Receipt)}
-    assert shown == {
-        rstreams.Sender: {"send", "submit"},
-        Receipt: {"error", "settled", "wait", "when_settled"},
-    }
-
-
-async def test_a_receipt_shows_what_is_known() -> None:
-    async with connected() as (node, connection):
-        node.queue("work")
-        async with connection.sender("work") as sender:
-            receipt = await sender.submit(1)
-            assert repr(receipt) == "<rstreams receipt: waits>"
-            with pytest.raises(TypeError, match=r"`await receipt\.wait\(\)`"):
-                await receipt  # type: ignore[misc] # pyright: ignore[reportGeneralTypeIssues]
-            await receipt.wait()
-            assert repr(receipt) == "<rstreams receipt: accepted>"
-    late = MessageHold()
-    late.release()
-    assert repr(late) == "<rstreams receipt: failed: the receiver released an item>"

@@ -1,0 +1,154 @@
+"""Messages sent one by one over TCP: each has its receipt."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+import trio
+
+import rstreams
+from rstreams import Message
+from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
+from rstreams.net.sender import MessageHold, Receipt, SenderPublisher
+from rstreams.protocol.delivery import ACCEPTED, RELEASED
+from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
+from rstreams.protocol.sender import LinkSubscriber
+from tests.net.over_tcp import connected, until
+from tests.protocol.played import LOST, REJECTED, PlayedDriver
+
+
+async def test_each_message_has_its_receipt() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        async with connection.sender("work") as sender:
+            await sender.send("a")
+            assert queue.statistics().enqueued == 1
+            receipt = await sender.submit(Message("b", id="1"))
+            await receipt.wait()
+            assert receipt.settled
+            assert receipt.error is None
+            with pytest.raises(ConfigError, match="object"):
+                await sender.send(object())
+            assert repr(sender) == "<rstreams sender to 'work'>"
+        assert await connection.stream("work").take(2).to_list() == ["a", "b"]
+        with pytest.raises(RStreamsError, match="closed"):
+            await sender.send("c")
+
+
+async def test_tasks_wait_for_credit_in_their_order_and_nothing_is_buffered() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=4)
+        sent: list[int] = []
+
+        async with connection.sender("work") as sender, trio.open_nursery() as nursery:
+
+            async def send(number: int) -> None:
+                await sender.send(number)
+                sent.append(number)
+
+            for number in range(8):
+                nursery.start_soon(send, number)
+            await until(lambda: len(sent) == 4)
+            cancelled = trio.CancelScope()
+
+            async def give_up() -> None:
+                with cancelled:
+                    await sender.send("never")
+
+            nursery.start_soon(give_up)
+            await until(lambda: len(sender._waiters) == 5)
+            cancelled.cancel()
+            await until(lambda: len(sender._waiters) == 4)
+            got = await connection.stream("work").take(8).to_list()
+            assert sorted(got) == list(range(8))
+            await until(lambda: len(sent) == 8)
+        assert queue.statistics().enqueued == 8
+
+
+async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alone() -> None:
+    sender = SenderPublisher("work")
+    end = LinkSubscriber(
+        sender,
+        encode=bytes,
+        settlement=Settlement.AT_LEAST_ONCE,
+        settle_before_detach=True,
+        fail_on_refusal=False,
+        expose_errors=False,
+        on_finished=sender.on_finished,
+    )
+    driver = PlayedDriver()
+    driver.link = end.bind("test", driver)
+    driver.link.send(Attach("test", Role.SENDER, "", "work"))
+    driver.receive(Attach("test", Role.RECEIVER, "", "work"))
+    driver.wire = 3
+    driver.receive(Flow(3))
+    receipts = [await sender.submit(number) for number in range(3)]
+    driver.turn()
+    driver.receive(Disposition([1], REJECTED), Disposition([0], ACCEPTED), Disposition([2], RELEASED))
+    await receipts[0].wait()
+    with pytest.raises(DeliveryFailed, match="x:bad: unreadable") as raised:
+        await receipts[1].wait()
+    assert receipts[1].error is raised.value
+    with pytest.raises(DeliveryFailed, match="released"):
+        await receipts[2].wait()
+    driver.wire = 1
+    driver.receive(Flow(1))
+    untold = await sender.submit(3)
+    driver.turn()
+    driver.link.lose(Lost(LOST))
+    with pytest.raises(ConnectionLost):
+        await untold.wait()
+    with pytest.raises(ConnectionLost):
+        await sender.submit(4)
+
+
+@pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
+async def test_the_block_waits_until_all_is_settled(settlement: Literal["at_least_once", "at_most_once"]) -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        async with connection.sender("work", settlement=settlement) as sender:
+            receipts = [await sender.submit(number) for number in range(100)]
+        assert all(receipt.settled for receipt in receipts)
+        await until(lambda: queue.statistics().enqueued == 100)
+
+
+async def test_a_sender_that_is_refused_says_why() -> None:
+    async with connected() as (_, connection):
+        with pytest.raises(LinkDetached, match="nowhere"):
+            async with connection.sender("nowhere") as sender:
+                await sender.send("a")
+
+
+async def test_a_block_that_raises_detaches_at_once() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=1)
+        with pytest.raises(KeyError):
+            async with connection.sender("work") as sender:
+                await sender.send("a")
+                _ = dict[str, str]()["a"]
+        await until(lambda: queue.statistics().producers == 0)
+        assert await connection.stream("work").take(1).to_list() == ["a"]
+
+
+def test_what_help_shows_of_senders_and_receipts_is_what_a_user_may_call() -> None:
+    shown = {kind: {name for name in dir(kind) if not name.startswith("_")} for kind in (rstreams.Sender, Receipt)}
+    assert shown == {
+        rstreams.Sender: {"send", "submit"},
+        Receipt: {"error", "settled", "wait", "when_settled"},
+    }
+
+
+async def test_a_receipt_shows_what_is_known() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        async with connection.sender("work") as sender:
+            receipt = await sender.submit(1)
+            assert repr(receipt) == "<rstreams receipt: waits>"
+            with pytest.raises(TypeError, match=r"`await receipt\.wait\(\)`"):
+                await receipt  # type: ignore[misc] # pyright: ignore[reportGeneralTypeIssues]
+            await receipt.wait()
+            assert repr(receipt) == "<rstreams receipt: accepted>"
+    late = MessageHold()
+    late.release()
+    assert repr(late) == "<rstreams receipt: failed: the receiver released an item>"
