@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -71,20 +73,23 @@ async def test_a_silent_peer_is_given_up() -> None:
         assert 3.9 <= trio.current_time() - started <= 8.1
 
 
-async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
-    """The engine's clock stands while the pump waits to send; the receiving task goes on looking at its own."""
+@asynccontextmanager
+async def unread(probe: ProbeSubscriber[bytes]) -> AsyncIterator[tuple[Pump, trio.StapledStream[Any, Any]]]:
+    """Connect to a peer that reads nothing more, and have an attach waiting to go; give the peer's side, too."""
     ours, theirs = memory_stream_pair()
     ours.send_stream.send_all_hook = trio.lowlevel.checkpoint
-
-    async def full() -> None:
-        await trio.sleep_forever()
-
-    probe = ProbeSubscriber[bytes](5)
     async with pumped(ours, idle_timeout_s=4.0) as (pump, _):
         await theirs.send_all(OPENING)
         await pump.opened.wait()
-        ours.send_stream.send_all_hook = full
+        ours.send_stream.send_all_hook = trio.sleep_forever
         Connection(Links(pump, "test")).stream("a").subscribe(probe)
+        yield pump, theirs
+
+
+async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
+    """The engine's clock stands while the pump waits to send; the receiving task goes on looking at its own."""
+    probe = ProbeSubscriber[bytes](5)
+    async with unread(probe) as (pump, _):
         started = trio.current_time()
         await pump.ended.wait()
         assert trio.current_time() - started == pytest.approx(8.0)
@@ -93,18 +98,8 @@ async def test_a_peer_that_neither_reads_nor_speaks_is_given_up() -> None:
 
 
 async def test_a_peer_that_hung_up_and_reads_nothing_does_not_keep_the_connection() -> None:
-    ours, theirs = memory_stream_pair()
-    ours.send_stream.send_all_hook = trio.lowlevel.checkpoint
-
-    async def full() -> None:
-        await trio.sleep_forever()
-
     probe = ProbeSubscriber[bytes](5)
-    async with pumped(ours, idle_timeout_s=4.0) as (pump, _):
-        await theirs.send_all(OPENING)
-        await pump.opened.wait()
-        ours.send_stream.send_all_hook = full
-        Connection(Links(pump, "test")).stream("a").subscribe(probe)
+    async with unread(probe) as (pump, theirs):
         await trio.testing.wait_all_tasks_blocked()
         await theirs.send_eof()
         with trio.fail_after(10):
