@@ -9,7 +9,8 @@ from weakref import WeakSet
 
 import trio
 
-from rstreams.abc import Publisher
+from rstreams._subscription import subscribe_failed
+from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.net._home import Home
 from rstreams.net.bodies import open_body
@@ -95,6 +96,17 @@ class Links:
     def elsewhere(self, call: str) -> ConfigError | None:
         """Return the error for a call from another thread or trio run than the connection's, if this is one."""
         return self._home.elsewhere(call, f"the connection to {self.peer}")
+
+    def source_for(self, subscriber: Subscriber[Any], call: str, address: str) -> Place | None:
+        """Return where `address` is at this peer, which may be known only now; if nowhere, the subscriber hears why."""
+        error = self.elsewhere(f"{call}({address!r})")
+        if error is None:
+            try:
+                return self.dialect.source(address)
+            except ConfigError as unknown:
+                error = unknown
+        subscribe_failed(subscriber, error)
+        return None
 
     def receive(self, end: LinkSubscription[Any], frame: Attach) -> None:
         """Attach a link for a subscription; while the connection is being drained it fails at once."""

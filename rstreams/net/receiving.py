@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypedDict, TypeVar
 
 from rstreams._runs import Watched
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
-from rstreams.errors import ConfigError
 from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
@@ -89,16 +88,10 @@ class LinkPublisher(Watched, Generic[T]):
         """Attach a link for `subscriber`; see `Connection.stream`."""
         require_subscriber(subscriber)
         links, options = self._links, self._options
-        error = links.elsewhere(f"stream({options.address!r})")
-        if error is not None:
-            subscribe_failed(subscriber, error)
+        place = links.source_for(subscriber, "stream", options.address)
+        if place is None:
             return
         dialect = links.dialect
-        try:
-            place = dialect.source(options.address)
-        except ConfigError as unknown:  # known only now: a connection may come to another peer
-            subscribe_failed(subscriber, unknown)
-            return
 
         receiver: Subscriber[Any] = subscriber
         manual: ManualStage[Any] | None = None

@@ -9,9 +9,9 @@ from typing import Any
 import trio
 
 from rstreams._runs import Watched
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
-from rstreams.errors import ConfigError, RStreamsError
+from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message, decode_message
 from rstreams.net.links import Links
 from rstreams.net.receiving import label_of, log_raised
@@ -92,16 +92,10 @@ class StreamedPublisher(Watched):
         """Attach a link for `subscriber`; see `Connection.streamed_messages`."""
         require_subscriber(subscriber)
         links, options = self._links, self._options
-        error = links.elsewhere(f"streamed_messages({options.address!r})")
-        if error is not None:
-            subscribe_failed(subscriber, error)
+        place = links.source_for(subscriber, "streamed_messages", options.address)
+        if place is None:
             return
         dialect = links.dialect
-        try:
-            place = dialect.source(options.address)
-        except ConfigError as unknown:
-            subscribe_failed(subscriber, unknown)
-            return
 
         def decode(head: bytes) -> Message:
             if end.body is None:
