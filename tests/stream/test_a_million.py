@@ -70,4 +70,5 @@ def test_the_stack_stays_flat_and_the_memory_level(make: Callable[[], Stream[int
     assert subscriber.completed
     assert subscriber.received == ITEMS
     assert len(set(subscriber.depths)) == 1
-    assert max(subscriber.blocks) - min(subscriber.blocks) < 100
+    grown = subscriber.blocks[-1] - subscriber.blocks[0]
+    assert grown < ITEMS // 1000  # a block kept for one item in a hundred would be 9,000; the process wavers by 100
