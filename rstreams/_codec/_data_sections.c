@@ -9,12 +9,36 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { HEAD = 8 }; /* 0x00 described, 0x53 0x75 by the small ulong 0x75, 0xb0 binary, and its length in 4 bytes (3.2.6) */
-static const char DATA[4] = "\0Su\xb0";
+/* 0x00 described, 0x53 0x75 by the small ulong 0x75, 0xb0 or 0xa0 binary, and its length in 4 bytes or in one (3.2.6) */
+enum { HEAD = 8, SHORT_HEAD = 5, SHORT = 256 };
+static const char DATA[4] = "\0Su\xb0", SHORT_DATA[4] = "\0Su\xa0";
 
-PyDoc_STRVAR(join_doc, "join(start, items): return `start` with a Data section for each item of a list behind it.");
+/* ---------------------------------------------------------------------------------------------------------- joining */
 
-static PyObject *join(PyObject *Py_UNUSED(module), PyObject *args)
+static char *write_head(char *to, Py_ssize_t length)
+{
+    const char told[4] = {(char)(length >> 24), (char)(length >> 16), (char)(length >> 8), (char)length};
+    memcpy(to, DATA, 4);
+    memcpy(to + 4, told, 4);
+    return to + HEAD;
+}
+
+static Py_ssize_t body_head(Py_ssize_t length)
+{
+    return length < SHORT ? SHORT_HEAD : HEAD;
+}
+
+static char *write_body_head(char *to, Py_ssize_t length)
+{
+    if (length >= SHORT)
+        return write_head(to, length);
+    memcpy(to, SHORT_DATA, 4);
+    to[4] = (char)length;
+    return to + SHORT_HEAD;
+}
+
+/* Return `start` with a Data section for each item behind it; for its message, if the items are `bodies`. */
+static PyObject *join_any(PyObject *args, int bodies)
 {
     const char *start;
     Py_ssize_t size;
@@ -27,9 +51,9 @@ static PyObject *join(PyObject *Py_UNUSED(module), PyObject *args)
         if (!PyBytes_Check(item))
             return PyErr_Format(PyExc_TypeError, "an item must be bytes");
         Py_ssize_t length = PyBytes_Size(item);
-        if ((uint64_t)length > UINT32_MAX || length > PY_SSIZE_T_MAX - HEAD - total)
+        if ((uint64_t)length > UINT32_MAX - HEAD || length > PY_SSIZE_T_MAX - 2 * HEAD - total)
             return PyErr_Format(PyExc_OverflowError, "an item of %zd bytes is too large", length);
-        total += HEAD + length;
+        total += HEAD + length + (bodies ? body_head(length) : 0);
     }
     PyObject *joined = PyBytes_FromStringAndSize(NULL, total);
     if (joined == NULL)
@@ -40,19 +64,79 @@ static PyObject *join(PyObject *Py_UNUSED(module), PyObject *args)
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PyList_GetItem(items, i);
         Py_ssize_t length = PyBytes_Size(item);
-        const char told[4] = {(char)(length >> 24), (char)(length >> 16), (char)(length >> 8), (char)length};
-        memcpy(to, DATA, 4);
-        memcpy(to + 4, told, 4);
-        memcpy(to + HEAD, PyBytes_AsString(item), (size_t)length);
-        to += HEAD + length;
+        to = write_head(to, length + (bodies ? body_head(length) : 0));
+        if (bodies)
+            to = write_body_head(to, length);
+        memcpy(to, PyBytes_AsString(item), (size_t)length);
+        to += length;
     }
     return joined;
 }
 
-PyDoc_STRVAR(split_doc, "split(message, at): return what is in the Data sections from `at` to the end, as a list; None if "
-                        "that is anything but whole sections of this form.");
+PyDoc_STRVAR(join_doc, "join(start, items): return `start` with a Data section for each item of a list behind it.");
 
-static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *join(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return join_any(args, 0);
+}
+
+PyDoc_STRVAR(join_bodies_doc, "join_bodies(start, bodies): return `start` with a Data section behind it for each message "
+                              "that has one of a list of bytes as its body.");
+
+static PyObject *join_bodies(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return join_any(args, 1);
+}
+
+/* -------------------------------------------------------------------------------------------------------- splitting */
+
+static uint32_t read_length(const char *at)
+{
+    const unsigned char *told = (const unsigned char *)at;
+    return (uint32_t)told[0] << 24 | (uint32_t)told[1] << 16 | (uint32_t)told[2] << 8 | told[3];
+}
+
+/* Return the length of what is in the section at `*at`, which moves behind its head; -1 if there is no whole one. */
+static Py_ssize_t enter(const char *message, Py_ssize_t size, Py_ssize_t *at)
+{
+    if (*at < 0 || size - *at < HEAD || memcmp(message + *at, DATA, 4) != 0)
+        return -1;
+    uint32_t length = read_length(message + *at + 4);
+    *at += HEAD;
+    return length > (uint64_t)(size - *at) ? -1 : (Py_ssize_t)length;
+}
+
+/* Return where the body begins in a message that has nothing else, as it is encoded here; -1 for any other message. */
+static Py_ssize_t body_of(const char *message, Py_ssize_t size)
+{
+    if (size >= HEAD && memcmp(message, DATA, 4) == 0 && read_length(message + 4) == (uint64_t)(size - HEAD))
+        return HEAD;
+    if (size >= SHORT_HEAD && memcmp(message, SHORT_DATA, 4) == 0 && (unsigned char)message[4] == size - SHORT_HEAD)
+        return SHORT_HEAD;
+    return -1;
+}
+
+PyDoc_STRVAR(count_doc, "count(message, at): return how many Data sections there are from `at` to the end; -1 if that is "
+                        "anything but whole sections of this form.");
+
+static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *message;
+    Py_ssize_t size, at, sections = 0;
+    if (!PyArg_ParseTuple(args, "y#n:count", &message, &size, &at))
+        return NULL;
+    while (at < size) {
+        Py_ssize_t length = enter(message, size, &at);
+        if (length < 0)
+            return PyLong_FromLong(-1);
+        at += length;
+        sections++;
+    }
+    return PyLong_FromSsize_t(sections);
+}
+
+/* Return what is in the sections from `at` on, or in its messages if those are all `bodies`; None for anything else. */
+static PyObject *split_any(PyObject *args, int bodies)
 {
     const char *message;
     Py_ssize_t size, at;
@@ -62,14 +146,12 @@ static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
     if (items == NULL)
         return NULL;
     while (at < size) {
-        if (at < 0 || size - at < HEAD || memcmp(message + at, DATA, 4) != 0)
-            goto other;
-        const unsigned char *told = (const unsigned char *)message + at + 4;
-        uint32_t length = (uint32_t)told[0] << 24 | (uint32_t)told[1] << 16 | (uint32_t)told[2] << 8 | told[3];
-        at += HEAD;
-        if (length > (uint64_t)(size - at))
-            goto other;
-        PyObject *item = PyBytes_FromStringAndSize(message + at, (Py_ssize_t)length);
+        Py_ssize_t length = enter(message, size, &at), head = 0;
+        if (length < 0 || (bodies && (head = body_of(message + at, length)) < 0)) {
+            Py_DECREF(items);
+            Py_RETURN_NONE;
+        }
+        PyObject *item = PyBytes_FromStringAndSize(message + at + head, length - head);
         if (item == NULL || PyList_Append(items, item) < 0) {
             Py_XDECREF(item);
             Py_DECREF(items);
@@ -79,18 +161,47 @@ static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
         at += length;
     }
     return items;
-other:
-    Py_DECREF(items);
-    Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(split_doc, "split(message, at): return what is in the Data sections from `at` to the end, as a list; None if "
+                        "that is anything but whole sections of this form.");
+
+static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return split_any(args, 0);
+}
+
+PyDoc_STRVAR(split_bodies_doc, "split_bodies(message, at): return the bodies of the messages in the Data sections from `at` "
+                               "to the end; None if there is anything else than messages of bytes.");
+
+static PyObject *split_bodies(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return split_any(args, 1);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- module */
+
 static PyMethodDef methods[] = {
+    {"count", count, METH_VARARGS, count_doc},
     {"join", join, METH_VARARGS, join_doc},
+    {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
     {"split", split, METH_VARARGS, split_doc},
+    {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+/* What data_sections.py asks for: another number when there is another function, or one does something else. */
+enum { INTERFACE = 2 };
+
+static int add_constants(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_constants},
+    {0, NULL},
+};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,

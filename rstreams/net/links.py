@@ -13,6 +13,7 @@ from rstreams._subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.net._home import Home
+from rstreams.net._proton import encode_item
 from rstreams.net.bodies import open_body
 from rstreams.net.carrier import Carrier
 from rstreams.net.dialects import Dialect, Place, dialect_of
@@ -173,6 +174,7 @@ class Links:
         sending.end = LinkSubscriber(
             items,
             encode=encode,
+            encodes_body=encode is encode_item,
             settlement=settlement,
             settle_before_detach=True,
             fail_on_refusal=fail_on_refusal,

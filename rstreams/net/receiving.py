@@ -10,6 +10,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
+from rstreams.net._proton import decode_body
 from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
@@ -105,6 +106,7 @@ class LinkPublisher(Watched, Generic[T]):
         end = LinkSubscription(
             receiver,
             decode=decode,
+            decodes_body=decode is decode_body,
             window=options.window,
             on_raised=self._raised,
             on_failure=options.on_failure,

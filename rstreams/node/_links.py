@@ -124,6 +124,7 @@ class Links:
         end = LinkSubscriber(
             publisher,
             encode=_as_is if stored else encode_item,
+            encodes_body=not stored,
             settlement=frame.settlement,
             settle_before_detach=False,
             fail_on_refusal=False,

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter, length_hint
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams._emission import TakesRuns
 from rstreams._holds import NO_HOLD, SharedHold
@@ -40,7 +40,7 @@ from rstreams.protocol.delivery import (
 )
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.packing import settled_whole, unpack
+from rstreams.protocol.packing import PackedMessages, settled_whole, unpack
 
 T = TypeVar("T")
 
@@ -65,6 +65,7 @@ class IncomingItems(Generic[T]):
         "_accepted_runs",
         "_current",
         "_decode",
+        "_decodes_body",
         "_give_up",
         "_given_back",
         "_ledger",
@@ -94,6 +95,7 @@ class IncomingItems(Generic[T]):
         ledger: CreditLedger,
         *,
         decode: Callable[[bytes], T],
+        decodes_body: bool,
         on_failure: FailureStrategy,
         give_up: Callable[[BaseException], None],
         on_raised: Callable[[BaseException], None],
@@ -105,6 +107,7 @@ class IncomingItems(Generic[T]):
             subscriber: Who gets them.
             ledger: Knows the demand, and counts what is on hand.
             decode: Makes an item of an encoded message.
+            decodes_body: Whether that is its body and nothing else.
             on_failure: What becomes of an item whose processing failed.
             give_up: Ends the subscription with an error.
             on_raised: Told what the subscriber raised.
@@ -122,6 +125,7 @@ class IncomingItems(Generic[T]):
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
         if ledger.bound is not None:
             self._decode = self._decode_counted(self._decode)
+        self._decodes_body = decodes_body and self._decode is decode
         self._on_failure = on_failure
         self._give_up = give_up
         self._on_raised = on_raised
@@ -131,7 +135,7 @@ class IncomingItems(Generic[T]):
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
         self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and ledger.bound is None else None
-        self._run: tuple[Sequence[Hashable], Iterator[bytes]] | None = None  # in the hands of `_on_run`
+        self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # in the hands of `_on_run`
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
         self._skipped = 0  # items that could not be decoded, where it goes on
         self._accepted: list[Hashable] = []
@@ -230,8 +234,7 @@ class IncomingItems(Generic[T]):
         """Hand over to a subscriber that takes many items in one call."""
         assert self._on_run is not None, "asked for before"
         deliveries, size = run[0], len(run[1])
-        waiting = iter(run[1])
-        items = map(self._decode, waiting)
+        waiting, items = self._decoded(run[1])
         self._run, self._run_from = (deliveries, waiting), 0
         try:
             while not self.stopped:
@@ -258,6 +261,16 @@ class IncomingItems(Generic[T]):
             self._let_go_before(handed)
             self._run = self._current = None
             self._count_handed(run, handed)
+
+    def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
+        """Return an iterator that knows how many items are left, and the items, which it moves on with."""
+        if self._decodes_body and isinstance(payloads, PackedMessages):
+            bodies = payloads.bodies()
+            if bodies is not None:
+                items: Iterator[Any] = iter(bodies)
+                return items, items
+        waiting = iter(payloads)
+        return waiting, map(self._decode, waiting)
 
     def _count_handed(self, run: Run, handed: int) -> None:
         """Count the first items of the run as handed over; the others go back where they were."""

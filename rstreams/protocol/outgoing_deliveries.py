@@ -26,8 +26,8 @@ from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packer import MAX_PACK_BYTES, Packer, PackHold
-from rstreams.protocol.packing import told_outcomes
+from rstreams.protocol.packer import Packer, PackHold
+from rstreams.protocol.packing import MAX_PACK_BYTES, told_outcomes
 
 
 class OutgoingDeliveries:
@@ -144,9 +144,10 @@ class OutgoingDeliveries:
                 count -= len(packs.pop())
             if count == 0:
                 return 0
+        are_bodies = items.are_bodies
         payloads, holds = items.take(count)
         if packs:
-            payloads, holds = packer.pack(packs, holds)
+            payloads, holds = packer.pack(packs, holds, are_bodies=are_bodies)
         tags = range(self._next_tag, self._next_tag + len(payloads))
         self._next_tag += len(payloads)
         if self._settled:

@@ -2,7 +2,8 @@
 
 Theory of operation. Items gather here while the publisher is asked, and leave as one run: `request` asks for as many as
 there are credit and room for, and what comes of it is encoded at once and held until the link takes it. The ledger is
-told of what has gathered once a run, and not once an item.
+told of what has gathered once a run, and not once an item. Bytes that are drawn from the publisher and go out in packs
+are held as they are, and encoded as a pack is put together.
 
 An end can come from either side. The publisher says its last (`completed`) by completion or an error, and what it sent
 before goes out first. This side ends (`closed`, which is also `completed`) when it wants no more; what the publisher
@@ -13,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from rstreams._emission import draws_of
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
-from rstreams.message import ByteStream, Message
+from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.outgoing_body import StreamedHead
+from rstreams.protocol.packing import MAX_PACK_BYTES
 
 T = TypeVar("T")
 
@@ -37,7 +39,8 @@ class OutgoingItems(Generic[T]):
     Spec: Reactive Streams chapter 2.
 
     Attributes:
-        payloads: The encoded items held, in their order.
+        payloads: The items held, in their order, encoded.
+        are_bodies: Whether they are not encoded yet: each is the body of its message.
         holds: The hold of each.
         doubtful: How many of them, the first ones, were sent over a link that was lost.
         completed: Whether nothing more is expected of the publisher.
@@ -50,9 +53,10 @@ class OutgoingItems(Generic[T]):
     """
 
     __slots__ = (
-        "_bodies",
         "_draw",
         "_encode",
+        "_encodes_body",
+        "_heads",
         "_item_bytes",
         "_ledger",
         "_open_body",
@@ -62,6 +66,7 @@ class OutgoingItems(Generic[T]):
         "_subscription",
         "_suspended",
         "_wake",
+        "are_bodies",
         "attended",
         "closed",
         "completed",
@@ -80,6 +85,7 @@ class OutgoingItems(Generic[T]):
         ledger: SenderLedger,
         *,
         encode: Callable[[T], bytes],
+        encodes_body: bool,
         settled: bool,
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
         wake: Callable[[], None],
@@ -90,11 +96,13 @@ class OutgoingItems(Generic[T]):
             publisher: Whose items they are.
             ledger: Counts what is owed and held.
             encode: Makes an encoded message of an item.
+            encodes_body: Whether it makes of bytes the message that has them as its body, and nothing else.
             settled: Whether they are sent settled: no hold is taken then.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
             wake: Has the link work soon.
         """
         self.payloads: list[bytes] = []
+        self.are_bodies = False
         self.holds: list[Hold] = []
         self.doubtful = 0
         self.completed = False
@@ -107,6 +115,7 @@ class OutgoingItems(Generic[T]):
         self._publisher = publisher
         self._ledger = ledger
         self._encode = encode
+        self._encodes_body = encodes_body
         self._settled = settled
         self._open_body = open_body
         self._wake = wake
@@ -114,7 +123,7 @@ class OutgoingItems(Generic[T]):
         self._subscription: Subscription = ENDED
         self._suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
-        self._bodies = 0  # how many of `payloads` are the heads of streamed messages
+        self._heads = 0  # how many of `payloads` are the heads of streamed messages
         self._item_bytes = _FIRST_GUESS_BYTES
 
     def start(self) -> None:
@@ -164,7 +173,7 @@ class OutgoingItems(Generic[T]):
             return encode(item)
         head = encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
         streamed = StreamedHead.of(head, self._open_body(item.body))
-        self._bodies += 1
+        self._heads += 1
         return streamed
 
     def on_error(self, error: BaseException) -> None:
@@ -204,19 +213,37 @@ class OutgoingItems(Generic[T]):
         """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
         if self.closed:
             return  # by the publisher's own code: it has them back
-        payloads: list[bytes] = []
-        may_stream = self._open_body is not None and Message in set(map(type, items))
-        try:
-            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
-        except Exception as error:  # the caller's own encoder may raise anything
-            self.cancel()
-            self.completed = self.unencodable = True
-            self.error = error  # it came before what the publisher has said behind it
+        kinds = set(map(type, items))
+        if self._may_stay_bodies(items, kinds):
+            self.are_bodies = True
+            payloads = cast("list[bytes]", items)
+        else:
+            self._encode_held()
+            payloads = []
+            try:
+                payloads.extend(map(self._encode_any if Message in kinds else self._encode, items))
+            except Exception as error:  # the caller's own encoder may raise anything
+                self.cancel()
+                self.completed = self.unencodable = True
+                self.error = error  # it came before what the publisher has said behind it
         self.payloads += payloads
         self.holds += [NO_HOLD] * len(payloads)
         if not self.completed and len(items) < requested:
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
+
+    def _may_stay_bodies(self, items: Sequence[T], kinds: set[type]) -> bool:
+        """Tell whether these items may be held as they are; what is large may be too large to encode."""
+        if not self._encodes_body or self._ledger.pack == 1 or kinds != {bytes}:
+            return False
+        sizes = map(len, cast("list[bytes]", items))
+        return (self.are_bodies or not self.payloads) and max(sizes) <= MAX_PACK_BYTES
+
+    def _encode_held(self) -> None:
+        """Encode what is held as it is."""
+        if self.are_bodies:
+            self.are_bodies = False
+            self.payloads = [encode_item(body) for body in self.payloads]
 
     def follow_credit(self, driver: Driver) -> None:
         """Suspend the publisher while it owes items for credit that has been taken back, if it lets itself be."""
@@ -244,7 +271,7 @@ class OutgoingItems(Generic[T]):
 
     def before_body(self, count: int) -> int:
         """Return how many of the first `count` items held are before a streamed one, which goes by itself."""
-        if not self._bodies:
+        if not self._heads:
             return count
         is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
         return next((at for at, found in enumerate(is_head) if found), count)
@@ -262,12 +289,13 @@ class OutgoingItems(Generic[T]):
         """Take the first item held, which is the head of a streamed one, and its hold."""
         head, hold = self.payloads.pop(0), self.holds.pop(0)
         assert isinstance(head, StreamedHead)
-        self._bodies -= 1
+        self._heads -= 1
         self._ledger.send(1)
         return head, hold
 
     def put_back(self, payloads: list[bytes], holds: list[Hold]) -> None:
         """Hold again what was sent on a link that is lost, before what was never sent."""
+        self._encode_held()  # the next link may take no packs
         self.payloads = payloads + self.payloads
         self.holds = holds + self.holds
         self.doubtful += len(holds)
@@ -288,7 +316,7 @@ class OutgoingItems(Generic[T]):
         self.holds = []
         self.doubtful = 0
         self.payloads.clear()
-        self._bodies = 0
+        self._heads = 0
         self._ledger.send(len(doubtful) + len(holds))
         return doubtful, holds
 

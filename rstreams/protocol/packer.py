@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold
-from rstreams.protocol.packing import encode_pack
-
-MAX_PACK_BYTES: Final = 256 * 1024
-"""Items are packed as long as they are not larger than this together."""
+from rstreams.message import encode_item
+from rstreams.protocol.packing import MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
 
 
 class PackHold:
@@ -50,7 +47,7 @@ class Packer:
 
     Attributes:
         most_items: The most items in a pack.
-        most_bytes: The most bytes of its items together; a larger item goes by itself.
+        most_bytes: The most bytes of a pack; a larger item goes by itself.
     """
 
     __slots__ = ("_call_after", "_expired", "_keeps", "_linger_s", "_lingering", "most_bytes", "most_items")
@@ -84,7 +81,7 @@ class Packer:
         start = 0
         while start < count and len(packs) < credit:
             items = held[start : min(start + self.most_items, count)]
-            while len(items) > 1 and sum(map(len, items)) > self.most_bytes:
+            while len(items) > 1 and most_pack_bytes(items) > self.most_bytes:
                 items = items[: len(items) // 2]
             packs.append(items)
             start += len(items)
@@ -115,23 +112,27 @@ class Packer:
             call_after(self._linger_s, expire)
         return True
 
-    def pack(self, packs: Sequence[Sequence[bytes]], holds: Sequence[Hold]) -> tuple[list[bytes], list[Hold]]:
+    def pack(
+        self, packs: Sequence[Sequence[bytes]], holds: Sequence[Hold], *, are_bodies: bool
+    ) -> tuple[list[bytes], list[Hold]]:
         """Return the message and the hold of each pack; one item by itself is an ordinary message.
 
         Args:
             packs: The items of each.
             holds: The holds of all their items.
+            are_bodies: Whether the items are not encoded yet: each is the body of its message.
         """
+        encode = encode_bodies if are_bodies else encode_pack
         messages: list[bytes] = []
         shared: list[Hold] = []
         at = 0
         for items in packs:
             size = len(items)
             if size == 1:
-                messages.append(items[0])
+                messages.append(encode_item(items[0]) if are_bodies else items[0])
                 shared.append(holds[at])
             else:
-                messages.append(encode_pack(items))
+                messages.append(encode(items))
                 shared.append(PackHold(holds[at : at + size], items if self._keeps else ()))
             at += size
         return messages, shared

@@ -18,7 +18,8 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias, cast, overload
 
 from rstreams._codec import Symbol
-from rstreams._codec.data_sections import join, split
+from rstreams._codec.data_sections import count as count_sections
+from rstreams._codec.data_sections import join, join_bodies, split, split_bodies
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
 from rstreams.protocol.item_buffer import Run
@@ -33,7 +34,7 @@ OUTCOMES: Final = "x-opt-rstreams-outcomes"
 """The annotation of a modified outcome that tells of single items: lists of index, outcome, and what else it says."""
 
 MAX_PACK_BYTES: Final = 256 * 1024
-"""Items are packed as long as they are not larger than this together."""
+"""A pack is not larger than this, unless one item is."""
 
 MAX_DESCRIPTION: Final = 80
 """The most characters of a description that are told of a single item."""
@@ -43,6 +44,9 @@ _TOLD_BYTES: Final = 24
 
 _BESIDE_TOLD_BYTES: Final = 192
 """The most bytes of a disposition's frame besides those."""
+
+_HEADS_BYTES: Final = 16
+"""The bytes of an item's own section and of the one that it is in."""
 
 _COUNT: Final = "x-opt-rstreams-pack"
 _START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, behind its key
@@ -54,21 +58,70 @@ _pack_of: Final[Callable[[Any], Pack]] = itemgetter(0)
 
 def encode_pack(items: Sequence[bytes]) -> bytes:
     """Return the message that carries these encoded items."""
-    return join(_START + _pack_count(len(items)), items if type(items) is list else list(items))
+    return join(_START + _pack_count(len(items)), _as_list(items))
 
 
-def decode_pack(message: bytes) -> list[bytes] | None:
+def encode_bodies(bodies: Sequence[bytes]) -> bytes:
+    """Return the message that carries the items with these bodies, and nothing else in them."""
+    return join_bodies(_START + _pack_count(len(bodies)), _as_list(bodies))
+
+
+def most_pack_bytes(items: Sequence[bytes]) -> int:
+    """Return how large a pack of these items may be, encoded or bodies."""
+    return _BODY + sum(map(len, items)) + _HEADS_BYTES * len(items)
+
+
+def _as_list(items: Sequence[bytes]) -> list[bytes]:
+    return items if type(items) is list else list(items)
+
+
+class PackedMessages(Sequence[bytes]):
+    """The encoded items of a pack, in its message, and taken from there only when they are asked for."""
+
+    __slots__ = ("_items", "_message", "_size")
+
+    def __init__(self, message: bytes) -> None:
+        """Have the items of `message`, which is a pack.
+
+        Errors: `RemoteProtocolError` with `amqp:decode-error` if it is not the pack that it says it is.
+        """
+        self._message = message
+        self._items: list[bytes] | None = None
+        self._size = count_sections(message, _BODY) if len(message) >= _BODY else -1
+        if self._size < 0 or self._size != _read_count(message, len(_START))[0]:
+            msg = f"a packed delivery of {len(message)} bytes is not what it says it is"
+            raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
+
+    def bodies(self) -> list[bytes] | None:
+        """Return the bodies of the items, as `decode_body` would; None if there are others than bytes."""
+        return split_bodies(self._message, _BODY)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._encoded)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        return self._encoded[index]
+
+    @property
+    def _encoded(self) -> list[bytes]:
+        if self._items is None:
+            self._items = split(self._message, _BODY) or []
+        return self._items
+
+
+def decode_pack(message: bytes) -> PackedMessages | None:
     """Return the encoded items in a message, or None if it is an ordinary one.
 
     Errors: `RemoteProtocolError` with `amqp:decode-error` if it says that it is a pack, and is none.
     """
-    if not message.startswith(_START):
-        return None
-    items = split(message, _BODY) if len(message) >= _BODY else None
-    if items is None or len(items) != _read_count(message, len(_START))[0]:
-        msg = f"a packed delivery of {len(message)} bytes is not what it says it is"
-        raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
-    return items
+    return PackedMessages(message) if message.startswith(_START) else None
 
 
 def agreed_items(ours: int, properties: Mapping[str, Any]) -> int:

@@ -70,6 +70,7 @@ class LinkSubscription(Generic[T]):
         subscriber: Subscriber[T],
         *,
         decode: Callable[[bytes], T],
+        decodes_body: bool = False,
         window: int,
         on_raised: Callable[[BaseException], None],
         on_failure: FailureStrategy = END,
@@ -84,6 +85,8 @@ class LinkSubscription(Generic[T]):
         Args:
             subscriber: Who gets the signals.
             decode: Makes an item of an encoded message.
+            decodes_body: Whether that is its body and nothing else, as `rstreams.message.decode_body` gives it: the
+                items of a pack are then taken from it all at once.
             window: The most items granted, buffered and unsettled together.
             on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
             on_failure: What becomes of an item whose processing failed.
@@ -106,6 +109,7 @@ class LinkSubscription(Generic[T]):
             subscriber,
             self.ledger,
             decode=decode,
+            decodes_body=decodes_body,
             on_failure=on_failure,
             give_up=self._fail,
             on_raised=self._raised,

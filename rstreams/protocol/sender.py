@@ -67,6 +67,7 @@ class LinkSubscriber(Generic[T]):
         publisher: Publisher[T],
         *,
         encode: Callable[[T], bytes],
+        encodes_body: bool = False,
         settlement: Settlement,
         settle_before_detach: bool,
         fail_on_refusal: bool,
@@ -82,6 +83,8 @@ class LinkSubscriber(Generic[T]):
         Args:
             publisher: What to send; subscribed when the link is attached.
             encode: Makes an encoded message of an item.
+            encodes_body: Whether it makes of bytes the message that has them as its body, as `encode_item` does: those
+                of a pack are then encoded all at once.
             settlement: At most once: sent settled. At least once: held until the receiver's disposition.
             settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker (law 5).
             fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
@@ -98,7 +101,13 @@ class LinkSubscriber(Generic[T]):
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._items = OutgoingItems(
-            publisher, self.ledger, encode=encode, settled=settled, open_body=open_body, wake=self._wake
+            publisher,
+            self.ledger,
+            encode=encode,
+            encodes_body=encodes_body and not resends,  # what may have to be sent again is kept encoded
+            settled=settled,
+            open_body=open_body,
+            wake=self._wake,
         )
         self._deliveries = OutgoingDeliveries(
             settled=settled,

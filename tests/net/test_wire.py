@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from rstreams.net._wire import RECEIVE_BYTES, SocketWire, StreamWire, wire_over
+from rstreams.net._wire import ROOM_BYTES, SocketWire, StreamWire, wire_over
 
 
 def sockets() -> tuple[trio.SocketStream, trio.SocketStream]:
@@ -31,7 +31,7 @@ async def test_a_plain_socket_takes_what_goes_and_no_more() -> None:
         with trio.fail_after(10):
             while came < sent:
                 data = await peer.receive()
-                assert len(data) <= RECEIVE_BYTES
+                assert len(data) <= ROOM_BYTES
                 came += len(data)
         assert came == sent
         assert wire.send_now(memoryview(b"more")) == 4

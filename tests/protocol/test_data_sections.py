@@ -2,65 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams._codec import data_sections
-from rstreams._codec.data_sections import join_in_python, split_in_python
+from rstreams._codec.data_sections import (
+    count_in_python,
+    join_bodies_in_python,
+    join_in_python,
+    split_bodies_in_python,
+    split_in_python,
+)
 from rstreams.message import encode_item
 from tests.compiled import compiled
 
-Join = Callable[[bytes, list[bytes]], bytes]
-Split = Callable[[bytes, int], "list[bytes] | None"]
+bodies = st.one_of(st.binary(max_size=9), st.sampled_from([b"x" * size for size in (254, 255, 256, 300)]))
+
+
+class InPython:
+    count = staticmethod(count_in_python)
+    join = staticmethod(join_in_python)
+    join_bodies = staticmethod(join_bodies_in_python)
+    split = staticmethod(split_in_python)
+    split_bodies = staticmethod(split_bodies_in_python)
 
 
 @pytest.fixture(params=["C", "Python"], scope="module")
-def both(request: pytest.FixtureRequest) -> tuple[Join, Split]:
-    if request.param == "Python":
-        return join_in_python, split_in_python
-    in_c = compiled(data_sections._compiled)
-    return in_c.join, in_c.split
+def language(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - a class, or a module without types
+    return InPython if request.param == "Python" else compiled(data_sections._compiled)
 
 
 @given(start=st.binary(max_size=9), items=st.lists(st.binary(max_size=300), max_size=70))
-def test_what_was_joined_is_split_again(both: tuple[Join, Split], start: bytes, items: list[bytes]) -> None:
-    join, split = both
-    joined = join(start, items)
+def test_what_was_joined_is_split_again(language: Any, start: bytes, items: list[bytes]) -> None:  # noqa: ANN401
+    joined = language.join(start, items)
     assert joined == join_in_python(start, items)
-    assert split(joined, len(start)) == items
+    assert language.split(joined, len(start)) == items
+    assert language.count(joined, len(start)) == len(items)
 
 
-def test_a_section_is_one_as_messages_have_them(both: tuple[Join, Split]) -> None:
-    assert both[0](b"", [b"x" * 1000]) == encode_item(b"x" * 1000)
+@given(start=st.binary(max_size=9), some=st.lists(bodies, max_size=9))
+def test_bodies_are_joined_as_their_messages_would_be(language: Any, start: bytes, some: list[bytes]) -> None:  # noqa: ANN401
+    joined = language.join_bodies(start, some)
+    assert joined == join_in_python(start, [encode_item(body) for body in some])
+    assert language.split_bodies(joined, len(start)) == some
 
 
-@given(items=st.lists(st.binary(max_size=9), min_size=1, max_size=4), data=st.data())
-def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
-    both: tuple[Join, Split], items: list[bytes], data: st.DataObject
+@given(some=st.lists(bodies, max_size=4), other=st.one_of(st.binary(max_size=20), st.integers().map(repr)))
+def test_one_that_is_no_message_of_bytes_leaves_them_all_to_others(
+    language: Any,  # noqa: ANN401
+    some: list[bytes],
+    other: object,
 ) -> None:
-    joined = join_in_python(b"", items)
+    message = other if isinstance(other, bytes) else encode_item(other)
+    joined = join_in_python(b"", [*(encode_item(body) for body in some), message])
+    found = language.split_bodies(joined, 0)
+    assert found == split_bodies_in_python(joined, 0)
+    assert found is None or encode_item(found[-1]) == message or message.startswith(b"\x00\x53\x75\xb0")
+
+
+def test_a_short_body_in_a_long_section_is_one(language: Any) -> None:  # noqa: ANN401
+    assert language.split_bodies(join_in_python(b"", [join_in_python(b"", [b"short"])]), 0) == [b"short"]
+
+
+def test_a_section_is_one_as_messages_have_them(language: Any) -> None:  # noqa: ANN401
+    assert language.join(b"", [b"x" * 1000]) == encode_item(b"x" * 1000)
+
+
+@given(some=st.lists(bodies, min_size=1, max_size=4), data=st.data())
+def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
+    language: Any,  # noqa: ANN401
+    some: list[bytes],
+    data: st.DataObject,
+) -> None:
+    joined = join_bodies_in_python(b"", some)
     at = data.draw(st.integers(0, len(joined) - 1))
     changed = joined[:at] + data.draw(st.binary(max_size=9)) + joined[at + data.draw(st.integers(0, 9)) :]
-    assert both[1](changed, 0) == split_in_python(changed, 0)
-    assert both[1](joined[:-1], 0) is None
-    assert both[1](joined + b"\x00", 0) is None
+    assert language.split(changed, 0) == split_in_python(changed, 0)
+    assert language.count(changed, 0) == count_in_python(changed, 0)
+    assert language.split_bodies(changed, 0) == split_bodies_in_python(changed, 0)
+    for broken in (joined[:-1], joined + b"\x00"):
+        assert language.split(broken, 0) is None
+        assert language.split_bodies(broken, 0) is None
+        assert language.count(broken, 0) == -1
 
 
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x02"])
-def test_a_length_beyond_the_end_is_no_section(both: tuple[Join, Split], length: bytes) -> None:
-    assert both[1](b"\x00\x53\x75\xb0" + length + b"x", 0) is None
+def test_a_length_beyond_the_end_is_no_section(language: Any, length: bytes) -> None:  # noqa: ANN401
+    message = b"\x00\x53\x75\xb0" + length + b"x"
+    assert (language.split(message, 0), language.count(message, 0)) == (None, -1)
+    assert language.split_bodies(join_in_python(b"", [message]), 0) is None
 
 
-def test_nothing_is_no_section_at_all(both: tuple[Join, Split]) -> None:
-    assert both[1](b"", 0) == []
-    assert both[1](b"ab", 2) == []
-    assert both[1](b"\x00\x53\x75\xb0", 0) is None
+def test_nothing_is_no_section_at_all(language: Any) -> None:  # noqa: ANN401
+    for message, at in ((b"", 0), (b"ab", 2)):
+        assert (language.split(message, at), language.split_bodies(message, at), language.count(message, at)) == (
+            [],
+            [],
+            0,
+        )
+    assert (language.split(b"\x00\x53\x75\xb0", 0), language.count(b"\x00\x53\x75\xb0", 0)) == (None, -1)
 
 
 @pytest.mark.parametrize("items", [["text"], [None], [b"x", 1]])
-def test_what_is_no_bytes_is_refused(both: tuple[Join, Split], items: list[bytes]) -> None:
+@pytest.mark.parametrize("join", ["join", "join_bodies"])
+def test_what_is_no_bytes_is_refused(language: Any, join: str, items: list[bytes]) -> None:  # noqa: ANN401
     with pytest.raises(TypeError):
-        both[0](b"", items)
+        getattr(language, join)(b"", items)
