@@ -13,6 +13,39 @@
 enum { HEAD = 8, SHORT_HEAD = 5, SHORT = 256 };
 static const char DATA[4] = "\0Su\xb0", SHORT_DATA[4] = "\0Su\xa0";
 
+/* -------------------------------------------------------------------------------------------------------- measuring */
+
+PyDoc_STRVAR(total_bytes_doc, "total_bytes(items): return how many bytes the items of a list of bytes have together.");
+
+static PyObject *total_bytes(PyObject *Py_UNUSED(module), PyObject *items)
+{
+    Py_ssize_t total = 0, count = PyList_Size(items);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t length = PyObject_Size(PyList_GetItem(items, i));
+        if (length < 0)
+            return NULL;
+        total += length;
+    }
+    return count < 0 ? NULL : PyLong_FromSsize_t(total);
+}
+
+PyDoc_STRVAR(largest_body_doc, "largest_body(items): return how many bytes the largest item of a list has, 0 if there is "
+                               "none; -1 if one of them is anything but bytes.");
+
+static PyObject *largest_body(PyObject *Py_UNUSED(module), PyObject *items)
+{
+    Py_ssize_t largest = 0, count = PyList_Size(items);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyList_GetItem(items, i); /* borrowed */
+        if (!PyBytes_CheckExact(item))
+            return PyLong_FromLong(-1);
+        Py_ssize_t length = PyBytes_Size(item);
+        if (length > largest)
+            largest = length;
+    }
+    return count < 0 ? NULL : PyLong_FromSsize_t(largest);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- joining */
 
 static char *write_head(char *to, Py_ssize_t length)
@@ -185,8 +218,10 @@ static PyMethodDef methods[] = {
     {"count", count, METH_VARARGS, count_doc},
     {"join", join, METH_VARARGS, join_doc},
     {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
+    {"largest_body", largest_body, METH_O, largest_body_doc},
     {"split", split, METH_VARARGS, split_doc},
     {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
+    {"total_bytes", total_bytes, METH_O, total_bytes_doc},
     {NULL, NULL, 0, NULL},
 };
 

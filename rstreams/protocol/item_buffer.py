@@ -39,14 +39,15 @@ class ItemBuffer:
     def take(self, most: int) -> Run:
         """Take up to `most` items of the first run; there must be one."""
         (deliveries, items), begin = self._runs[0], self._taken
-        end = min(begin + most, len(items))
-        if end < len(items):
+        size = len(items)
+        end = min(begin + most, size)
+        if end < size:
             self._taken = end
         else:
             self._taken = 0
             self._runs.popleft()
         self._size -= end - begin
-        return (deliveries, items) if end - begin == len(items) else (deliveries[begin:end], items[begin:end])
+        return (deliveries, items) if end - begin == size else (deliveries[begin:end], items[begin:end])
 
     def put_back(self, run: Run) -> None:
         """Put back the last items of the run taken last."""

@@ -135,7 +135,7 @@ class OutgoingDeliveries:
             hurries: Whether the last pack does not wait for more items.
         """
         packer = self._packer
-        packs: list[Sequence[bytes]] = []
+        packs: list[list[bytes]] = []
         if packer.most_items > 1:
             packs = packer.divide(items.payloads, count, credit)
             count = sum(map(len, packs))

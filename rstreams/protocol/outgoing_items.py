@@ -12,10 +12,11 @@ sends then, or has drawn meanwhile, it has back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
+from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._emission import draws_of
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, checked_error, require_subscription
@@ -209,19 +210,20 @@ class OutgoingItems(Generic[T]):
                 self._fail(error)
         return items
 
-    def _gather(self, items: Sequence[T], requested: int) -> None:
+    def _gather(self, items: list[T], requested: int) -> None:
         """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
         if self.closed:
             return  # by the publisher's own code: it has them back
-        kinds = set(map(type, items))
-        if self._may_stay_bodies(items, kinds):
+        largest = largest_body(items)
+        if self._may_stay_bodies(largest):
             self.are_bodies = True
             payloads = cast("list[bytes]", items)
         else:
             self._encode_held()
+            may_stream = largest < 0 and Message in set(map(type, items))
             payloads = []
             try:
-                payloads.extend(map(self._encode_any if Message in kinds else self._encode, items))
+                payloads.extend(map(self._encode_any if may_stream else self._encode, items))
             except Exception as error:  # the caller's own encoder may raise anything
                 self.cancel()
                 self.completed = self.unencodable = True
@@ -232,12 +234,11 @@ class OutgoingItems(Generic[T]):
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
 
-    def _may_stay_bodies(self, items: Sequence[T], kinds: set[type]) -> bool:
-        """Tell whether these items may be held as they are; what is large may be too large to encode."""
-        if not self._encodes_body or self._ledger.pack == 1 or kinds != {bytes}:
-            return False
-        sizes = map(len, cast("list[bytes]", items))
-        return (self.are_bodies or not self.payloads) and max(sizes) <= MAX_PACK_BYTES
+    def _may_stay_bodies(self, largest: int) -> bool:
+        """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
+        if not self._encodes_body or self._ledger.pack == 1 or not 0 <= largest <= MAX_PACK_BYTES:
+            return False  # what is too large for a pack may be too large to be encoded at all
+        return self.are_bodies or not self.payloads
 
     def _encode_held(self) -> None:
         """Encode what is held as it is."""
@@ -282,7 +283,7 @@ class OutgoingItems(Generic[T]):
         holds, self.holds = self.holds[:count], self.holds[count:]
         self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
-        self._item_bytes = max(1, sum(map(len, payloads)) // count)
+        self._item_bytes = max(1, total_bytes(payloads) // count)
         return payloads, holds
 
     def take_head(self) -> tuple[StreamedHead, Hold]:

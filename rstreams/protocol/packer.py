@@ -75,9 +75,9 @@ class Packer:
         self._lingering = False
         self._expired = True
 
-    def divide(self, held: Sequence[bytes], count: int, credit: int) -> list[Sequence[bytes]]:
+    def divide(self, held: list[bytes], count: int, credit: int) -> list[list[bytes]]:
         """Divide the first `count` of `held` into packs, at most `credit` of them."""
-        packs: list[Sequence[bytes]] = []
+        packs: list[list[bytes]] = []
         start = 0
         while start < count and len(packs) < credit:
             items = held[start : min(start + self.most_items, count)]
@@ -113,7 +113,7 @@ class Packer:
         return True
 
     def pack(
-        self, packs: Sequence[Sequence[bytes]], holds: Sequence[Hold], *, are_bodies: bool
+        self, packs: Sequence[list[bytes]], holds: Sequence[Hold], *, are_bodies: bool
     ) -> tuple[list[bytes], list[Hold]]:
         """Return the message and the hold of each pack; one item by itself is an ordinary message.
 

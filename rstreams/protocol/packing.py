@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, cast, overload
 
 from rstreams._codec import Symbol
 from rstreams._codec.data_sections import count as count_sections
-from rstreams._codec.data_sections import join, join_bodies, split, split_bodies
+from rstreams._codec.data_sections import join, join_bodies, split, split_bodies, total_bytes
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
 from rstreams.protocol.item_buffer import Run
@@ -56,23 +56,19 @@ _read_count: Final = struct.Struct(">I").unpack_from
 _pack_of: Final[Callable[[Any], Pack]] = itemgetter(0)
 
 
-def encode_pack(items: Sequence[bytes]) -> bytes:
+def encode_pack(items: list[bytes]) -> bytes:
     """Return the message that carries these encoded items."""
-    return join(_START + _pack_count(len(items)), _as_list(items))
+    return join(_START + _pack_count(len(items)), items)
 
 
-def encode_bodies(bodies: Sequence[bytes]) -> bytes:
+def encode_bodies(bodies: list[bytes]) -> bytes:
     """Return the message that carries the items with these bodies, and nothing else in them."""
-    return join_bodies(_START + _pack_count(len(bodies)), _as_list(bodies))
+    return join_bodies(_START + _pack_count(len(bodies)), bodies)
 
 
-def most_pack_bytes(items: Sequence[bytes]) -> int:
+def most_pack_bytes(items: list[bytes]) -> int:
     """Return how large a pack of these items may be, encoded or bodies."""
-    return _BODY + sum(map(len, items)) + _HEADS_BYTES * len(items)
-
-
-def _as_list(items: Sequence[bytes]) -> list[bytes]:
-    return items if type(items) is list else list(items)
+    return _BODY + total_bytes(items) + _HEADS_BYTES * len(items)
 
 
 class PackedMessages(Sequence[bytes]):

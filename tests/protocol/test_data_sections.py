@@ -9,36 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams._codec import data_sections
-from rstreams._codec.data_sections import (
-    count_in_python,
-    join_bodies_in_python,
-    join_in_python,
-    split_bodies_in_python,
-    split_in_python,
-)
+from rstreams._codec import data_sections_in_python as in_python
 from rstreams.message import encode_item
 from tests.compiled import compiled
 
 bodies = st.one_of(st.binary(max_size=9), st.sampled_from([b"x" * size for size in (254, 255, 256, 300)]))
 
 
-class InPython:
-    count = staticmethod(count_in_python)
-    join = staticmethod(join_in_python)
-    join_bodies = staticmethod(join_bodies_in_python)
-    split = staticmethod(split_in_python)
-    split_bodies = staticmethod(split_bodies_in_python)
-
-
 @pytest.fixture(params=["C", "Python"], scope="module")
-def language(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - a class, or a module without types
-    return InPython if request.param == "Python" else compiled(data_sections._compiled)
+def language(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - a module without types
+    return in_python if request.param == "Python" else compiled(data_sections._compiled)
 
 
 @given(start=st.binary(max_size=9), items=st.lists(st.binary(max_size=300), max_size=70))
 def test_what_was_joined_is_split_again(language: Any, start: bytes, items: list[bytes]) -> None:  # noqa: ANN401
     joined = language.join(start, items)
-    assert joined == join_in_python(start, items)
+    assert joined == in_python.join(start, items)
     assert language.split(joined, len(start)) == items
     assert language.count(joined, len(start)) == len(items)
 
@@ -46,7 +32,7 @@ def test_what_was_joined_is_split_again(language: Any, start: bytes, items: list
 @given(start=st.binary(max_size=9), some=st.lists(bodies, max_size=9))
 def test_bodies_are_joined_as_their_messages_would_be(language: Any, start: bytes, some: list[bytes]) -> None:  # noqa: ANN401
     joined = language.join_bodies(start, some)
-    assert joined == join_in_python(start, [encode_item(body) for body in some])
+    assert joined == in_python.join(start, [encode_item(body) for body in some])
     assert language.split_bodies(joined, len(start)) == some
 
 
@@ -57,14 +43,14 @@ def test_one_that_is_no_message_of_bytes_leaves_them_all_to_others(
     other: object,
 ) -> None:
     message = other if isinstance(other, bytes) else encode_item(other)
-    joined = join_in_python(b"", [*(encode_item(body) for body in some), message])
+    joined = in_python.join(b"", [*(encode_item(body) for body in some), message])
     found = language.split_bodies(joined, 0)
-    assert found == split_bodies_in_python(joined, 0)
+    assert found == in_python.split_bodies(joined, 0)
     assert found is None or encode_item(found[-1]) == message or message.startswith(b"\x00\x53\x75\xb0")
 
 
 def test_a_short_body_in_a_long_section_is_one(language: Any) -> None:  # noqa: ANN401
-    assert language.split_bodies(join_in_python(b"", [join_in_python(b"", [b"short"])]), 0) == [b"short"]
+    assert language.split_bodies(in_python.join(b"", [in_python.join(b"", [b"short"])]), 0) == [b"short"]
 
 
 def test_a_section_is_one_as_messages_have_them(language: Any) -> None:  # noqa: ANN401
@@ -77,12 +63,12 @@ def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
     some: list[bytes],
     data: st.DataObject,
 ) -> None:
-    joined = join_bodies_in_python(b"", some)
+    joined = in_python.join_bodies(b"", some)
     at = data.draw(st.integers(0, len(joined) - 1))
     changed = joined[:at] + data.draw(st.binary(max_size=9)) + joined[at + data.draw(st.integers(0, 9)) :]
-    assert language.split(changed, 0) == split_in_python(changed, 0)
-    assert language.count(changed, 0) == count_in_python(changed, 0)
-    assert language.split_bodies(changed, 0) == split_bodies_in_python(changed, 0)
+    assert language.split(changed, 0) == in_python.split(changed, 0)
+    assert language.count(changed, 0) == in_python.count(changed, 0)
+    assert language.split_bodies(changed, 0) == in_python.split_bodies(changed, 0)
     for broken in (joined[:-1], joined + b"\x00"):
         assert language.split(broken, 0) is None
         assert language.split_bodies(broken, 0) is None
@@ -93,7 +79,7 @@ def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
 def test_a_length_beyond_the_end_is_no_section(language: Any, length: bytes) -> None:  # noqa: ANN401
     message = b"\x00\x53\x75\xb0" + length + b"x"
     assert (language.split(message, 0), language.count(message, 0)) == (None, -1)
-    assert language.split_bodies(join_in_python(b"", [message]), 0) is None
+    assert language.split_bodies(in_python.join(b"", [message]), 0) is None
 
 
 def test_nothing_is_no_section_at_all(language: Any) -> None:  # noqa: ANN401
@@ -111,3 +97,23 @@ def test_nothing_is_no_section_at_all(language: Any) -> None:  # noqa: ANN401
 def test_what_is_no_bytes_is_refused(language: Any, join: str, items: list[bytes]) -> None:  # noqa: ANN401
     with pytest.raises(TypeError):
         getattr(language, join)(b"", items)
+
+
+@given(items=st.lists(bodies, max_size=9))
+def test_the_sizes_of_bytes(language: Any, items: list[bytes]) -> None:  # noqa: ANN401
+    assert language.total_bytes(items) == len(b"".join(items))
+    assert language.largest_body(items) == max(map(len, items), default=0)
+
+
+class Bytes(bytes):
+    """What is not exactly bytes may be encoded in another way."""
+
+
+@pytest.mark.parametrize("other", [None, 1, "text", bytearray(b"x"), Bytes(b"x")])
+def test_among_others_than_bytes_no_body_is_the_largest(language: Any, other: object) -> None:  # noqa: ANN401
+    assert language.largest_body([b"x", other, b"y"]) == -1
+
+
+def test_what_has_no_size_has_no_total(language: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError):
+        language.total_bytes([b"x", None])
