@@ -49,6 +49,7 @@ class OutgoingItems(Generic[T]):
         error: What the stream failed with.
         publisher_ended: Whether the publisher has ended, by its own word or by `cancel`.
         attended: Whether the link is at work, and sees what comes without being woken.
+        woken: Whether the link was woken for what has come, and has not been at work since.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         unencodable: Whether the stream failed because an item could not be encoded.
     """
@@ -78,6 +79,7 @@ class OutgoingItems(Generic[T]):
         "publisher_ended",
         "turn_over",
         "unencodable",
+        "woken",
     )
 
     def __init__(
@@ -111,6 +113,7 @@ class OutgoingItems(Generic[T]):
         self.error: BaseException | None = None
         self.publisher_ended = False
         self.attended = False
+        self.woken = False
         self.turn_over = False
         self.unencodable = False
         self._publisher = publisher
@@ -165,7 +168,8 @@ class OutgoingItems(Generic[T]):
             return
         self.payloads.append(payload)
         self.holds.append(hold)
-        if not self.attended:
+        if not self.attended and not self.woken:
+            self.woken = True
             self._wake()
 
     def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message

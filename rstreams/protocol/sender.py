@@ -254,6 +254,7 @@ class LinkSubscriber(Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
+        self._items.woken = False
         if self._items.attended or self._state is not State.ATTACHED:
             return
         self._items.attended = True

@@ -47,6 +47,11 @@ class PushLog(Log[T]):
         self._capacity = capacity
         self._on_change = on_change
 
+    @property
+    def goes_straight(self) -> bool:
+        """Whether the next item goes straight to all who are there: they have got all there is, and want more."""
+        return self._head < self._stop and not self._busy
+
     def room(self) -> int:
         """Return how many items can be taken now."""
         if self.members:
@@ -102,13 +107,15 @@ class Pushed(Watched, Generic[T]):
         Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`: the item
             then goes out when all have got the one before.
         """
-        self._log.require_own_thread("emit()")
-        refusal = self._refusal()
-        if refusal is not None:
-            return refusal
-        if self._log.room() < 1:
-            return EmitResult.OVERFLOW
-        self._log.on_next(item)
+        log = self._log
+        log.require_own_thread("emit()")
+        if not log.goes_straight:
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
+            if log.room() < 1:
+                return EmitResult.OVERFLOW
+        log.on_next(item)
         return EmitResult.OK
 
     async def send(self, item: T) -> EmitResult:

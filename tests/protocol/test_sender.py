@@ -13,7 +13,7 @@ from rstreams.errors import (
     SpecViolation,
 )
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
-from rstreams.protocol.frames import Detach, Flow, Settlement, Transfer
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.states import State
 from rstreams.testing import ManualPublisher
 from tests.protocol.played import (
@@ -105,6 +105,35 @@ def test_items_of_one_turn_leave_as_one_run() -> None:
     played.source.next(4)
     played.driver.turn()
     assert played.driver.sent[1] == Transfer(range(3, 4), [b"4"])
+
+
+def test_a_link_is_woken_once_for_what_comes_between_its_turns() -> None:
+    played = PlayedSender()
+    played.grant(5)
+    for items in ((1, 2), (3,)):
+        for item in items:
+            played.source.next(item)
+            assert played.driver.awake is (item != 2), "the second one comes when it is awake"
+            played.driver.awake = False
+        played.driver.turn()
+    assert played.transferred == [1, 2, 3]
+
+
+def test_a_link_is_woken_for_what_comes_after_it_was_woken_in_vain() -> None:
+    played = PlayedSender(resends=True)
+    played.grant(5)
+    played.source.next(1)
+    played.link.lose(Lost(LOST, returns=True))
+    played.source.next(2)
+    played.driver.wire = 0
+    played.link = played.driver.link = played.end.bind("test", played.driver)
+    played.link.send(Attach("test", Role.SENDER, "", "a"))
+    played.attach()
+    played.grant(5)
+    played.source.next(3)
+    assert played.driver.awake
+    played.driver.turn()
+    assert played.transferred == [1, 2, 3]
 
 
 def test_nothing_is_sent_beyond_credit_and_what_waits_goes_first() -> None:
