@@ -83,25 +83,39 @@ def draws_of(subscription: Subscription) -> Callable[[int], list[Any]] | None:
 
 @runtime_checkable
 class TakesRuns(Protocol):
-    """A subscriber that takes many items in one call: they cost it less so than signal by signal."""
+    """A subscriber that may take many items in one call: they cost it less so than signal by signal."""
 
-    def on_run(self, items: Iterator[Any]) -> None:
-        """Take items, as `on_next` would, until there are no more or the subscription has ended.
+    @property
+    def on_run(self) -> Callable[[Iterator[Any]], None] | None:
+        """The function that takes items, as `on_next` would, until there are no more or the subscription has ended.
 
-        They are those that were requested. A hold is always on the one taken last. What `items` raises is not to be
-        caught: the publisher handles it, and may call again for those behind.
+        They are those that were requested. A hold is always on the one taken last. What the iterator raises is not to
+        be caught: the publisher handles it, and may call again for those behind. None: it takes them one by one.
         """
         ...
 
 
+def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
+    """Return the function of a subscriber that takes many items, or None if it takes them one by one."""
+    return subscriber.on_run if isinstance(subscriber, TakesRuns) else None
+
+
 @runtime_checkable
 class SignalsLater(Protocol):
-    """A subscription whose items never come inside `request`, and which lets other tasks run between them.
+    """A subscription that says whether its items never come inside `request`, and others have their turns between them.
 
-    Who wants all there is may ask for all at once, where a source that answers inside would never let go.
+    Who wants all there is may ask it for all at once, where a source that answers inside would never let go.
     """
 
-    signals_later: bool
+    @property
+    def signals_later(self) -> bool:
+        """Whether it is so."""
+        ...
+
+
+def signals_later(subscription: object) -> bool:
+    """Return whether the items of a subscription are known never to come inside `request`."""
+    return isinstance(subscription, SignalsLater) and subscription.signals_later
 
 
 class IteratorPublisher(Watched, Generic[T]):

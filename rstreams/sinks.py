@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams._emission import SignalsLater
+from rstreams._emission import signals_later
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
@@ -58,7 +58,7 @@ class Sink(ABC, Generic[T]):
             return
         self._subscription = subscription
         if self.outstanding:
-            if self.takes_all and isinstance(subscription, SignalsLater):
+            if self.takes_all and signals_later(subscription):
                 self.outstanding = UNBOUNDED
             subscription.request(self.outstanding)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted, require_effect
+from rstreams.operators._passing_runs import PassesRuns
+from rstreams.operators._stage import lifted, require_effect
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
     return lifted(source, lambda downstream: _DoOnNext(downstream, function), Step("do_on_next", function))
 
 
-class _DoOnNext(Stage[T, T]):
+class _DoOnNext(PassesRuns[T, T]):
     __slots__ = ("_function",)
 
     def __init__(self, downstream: Subscriber[T], function: Callable[[T], object]) -> None:
@@ -56,3 +57,15 @@ class _DoOnNext(Stage[T, T]):
             return
         if not self._ended:  # the function may have cancelled
             self._downstream.on_next(item)
+
+    def _through(self, items: Iterator[T]) -> Iterator[T]:
+        function = self._function
+        for item in items:
+            try:
+                function(item)
+            except Exception as error:
+                self._fail_item(error)
+                return
+            if self._ended:
+                return
+            yield item

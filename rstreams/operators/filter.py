@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
+from rstreams.operators._passing_runs import PassesRuns
 from rstreams.operators._stage import lifted, require_effect
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
     return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
 
 
-class _Filter(Dropping[T]):
+class _Filter(Dropping[T], PassesRuns[T, T]):
     __slots__ = ("_predicate",)
 
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
@@ -59,3 +60,18 @@ class _Filter(Dropping[T]):
             self._downstream.on_next(item)
         else:
             self._drop()
+
+    def _through(self, items: Iterator[T]) -> Iterator[T]:
+        predicate = self._predicate
+        for item in items:
+            try:
+                passes = bool(predicate(item))
+            except Exception as error:
+                self._fail_item(error)
+                return
+            if self._ended:
+                return
+            if passes:
+                yield item
+            else:
+                self._drop()

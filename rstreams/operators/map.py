@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted, require_plain
+from rstreams.operators._passing_runs import PassesRuns
+from rstreams.operators._stage import lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,7 +38,7 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
     return lifted(source, lambda downstream: _Map(downstream, function), Step("map", function))
 
 
-class _Map(Stage[T, R]):
+class _Map(PassesRuns[T, R]):
     __slots__ = ("_function",)
 
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], R]) -> None:
@@ -54,3 +55,15 @@ class _Map(Stage[T, R]):
             return
         if not self._ended:  # the function may have cancelled
             self._downstream.on_next(result)
+
+    def _through(self, items: Iterator[T]) -> Iterator[R]:
+        function = self._function
+        for item in items:
+            try:
+                result = function(item)
+            except Exception as error:
+                self._fail_item(error)
+                return
+            if self._ended:
+                return
+            yield result

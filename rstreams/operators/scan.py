@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fusion import Step
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted, require_plain
+from rstreams.operators._passing_runs import PassesRuns
+from rstreams.operators._stage import lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,7 +40,7 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
     return lifted(source, lambda downstream: _Scan(downstream, accumulator, seed), Step("scan", accumulator, seed))
 
 
-class _Scan(Stage[T, R]):
+class _Scan(PassesRuns[T, R]):
     __slots__ = ("_accumulator", "_result")
 
     def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R) -> None:
@@ -57,3 +58,15 @@ class _Scan(Stage[T, R]):
             return
         if not self._ended:  # the accumulator may have cancelled
             self._downstream.on_next(result)
+
+    def _through(self, items: Iterator[T]) -> Iterator[R]:
+        accumulator = self._accumulator
+        for item in items:
+            try:
+                self._result = result = accumulator(self._result, item)
+            except Exception as error:
+                self._fail_item(error)
+                return
+            if self._ended:
+                return
+            yield result

@@ -23,7 +23,7 @@ from itertools import groupby
 from operator import itemgetter, length_hint
 from typing import Any, Generic, TypeVar
 
-from rstreams._emission import TakesRuns
+from rstreams._emission import runs_of
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed
@@ -134,7 +134,7 @@ class IncomingItems(Generic[T]):
         self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
-        self._on_run = subscriber.on_run if isinstance(subscriber, TakesRuns) and ledger.bound is None else None
+        self._on_run = runs_of(subscriber) if ledger.bound is None else None
         self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # in the hands of `_on_run`
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
         self._skipped = 0  # items that could not be decoded, where it goes on
