@@ -40,6 +40,10 @@ class Driver(Protocol):
         """Have `link.work()` called soon; cheap, and allowed from inside any signal."""
         ...
 
+    def slice_is_over(self) -> bool:
+        """Tell whether others are to have their turn, although the link has more to do: it wakes itself then."""
+        ...
+
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in some later turn, after `delay_s` seconds; not at all if the link has ended."""
         ...
@@ -122,6 +126,10 @@ class LocalDriver:
             self._awake = True
             self._turns.append(self._work)
             self._run()
+
+    def slice_is_over(self) -> bool:
+        """Return False: there is no clock here."""
+        return False
 
     def call_after(self, _delay_s: float, function: Callable[[], None]) -> None:
         """Queue a turn for `function`: there is no clock here, so it is soon."""

@@ -7,6 +7,9 @@ Theory of operation. An item goes through four places:
     held       until the last hold on it is let go; then `settle` or `fail` is called
     decided    its outcome goes to the peer with the next dispositions, equal ones in one frame
 
+Who processes items may be slow, and others have their turns: so the driver, which knows the time, is asked whether a
+slice is over, behind one item, then behind two more, four more, until `_MANY` have been quick.
+
 The ledger counts the first as buffered, and the others as unsettled. An item nobody holds is accepted as it leaves
 `on_next`, without a call. One that came settled has None in the place of its delivery, and is through when it has been
 handed over: it has no outcome.
@@ -21,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter, length_hint
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._emission import runs_of
 from rstreams._holds import NO_HOLD, SharedHold
@@ -43,6 +46,9 @@ from rstreams.protocol.item_buffer import ItemBuffer, Run
 from rstreams.protocol.packing import PackedMessages, settled_whole, unpack
 
 T = TypeVar("T")
+
+_MANY: Final = 256
+"""The most items handed over without a look at the time, however quick the ones before were."""
 
 
 class IncomingItems(Generic[T]):
@@ -69,6 +75,7 @@ class IncomingItems(Generic[T]):
         "_give_up",
         "_given_back",
         "_ledger",
+        "_next_look",
         "_on_failure",
         "_on_raised",
         "_on_run",
@@ -78,6 +85,7 @@ class IncomingItems(Generic[T]):
         "_run_from",
         "_shared",
         "_skipped",
+        "_slice_is_over",
         "_subscriber",
         "_wake",
         "buffer",
@@ -99,6 +107,7 @@ class IncomingItems(Generic[T]):
         on_failure: FailureStrategy,
         give_up: Callable[[BaseException], None],
         on_raised: Callable[[BaseException], None],
+        slice_is_over: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
         """Have none.
@@ -111,6 +120,7 @@ class IncomingItems(Generic[T]):
             on_failure: What becomes of an item whose processing failed.
             give_up: Ends the subscription with an error.
             on_raised: Told what the subscriber raised.
+            slice_is_over: Tells whether others are to have their turn.
             wake: Has the subscription work soon.
         """
         self.buffer = ItemBuffer()
@@ -129,7 +139,9 @@ class IncomingItems(Generic[T]):
         self._on_failure = on_failure
         self._give_up = give_up
         self._on_raised = on_raised
+        self._slice_is_over = slice_is_over
         self._wake = wake
+        self._next_look = 1  # at the time, behind how many items
         self._payload = b""  # of the item in hand, if the strategy forwards
         self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
         self._current: Hashable = None
@@ -181,14 +193,20 @@ class IncomingItems(Generic[T]):
         if self.emitting or not buffer or self.stopped:
             return
         hand_over = self._hand_over_each if self._on_run is None else self._hand_over_run
-        wanted = ledger.deliver()
+        wanted = all_wanted = ledger.deliver()
         self._skipped = 0
         self.emitting = True
         try:
             while wanted and not self.stopped:
-                run = buffer.take(wanted)
+                run = buffer.take(min(wanted, self._next_look))
                 wanted -= len(run[1])
                 hand_over(run)
+                if wanted and self._slice_is_over():
+                    if all_wanted - wanted < _MANY:
+                        self._next_look = 1
+                    self._wake()
+                    break
+                self._next_look = min(2 * self._next_look, _MANY)
         finally:
             ledger.take_back(wanted)
             self.emitting = False

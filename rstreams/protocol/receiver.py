@@ -113,6 +113,7 @@ class LinkSubscription(Generic[T]):
             on_failure=on_failure,
             give_up=self._fail,
             on_raised=self._raised,
+            slice_is_over=self._slice_is_over,
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
@@ -383,6 +384,9 @@ class LinkSubscription(Generic[T]):
             self.work()  # no driver any more; what is left is handing over what came settled
         elif self._link is not None:
             self._link.driver.wake()
+
+    def _slice_is_over(self) -> bool:
+        return self._state is not State.DETACHED and self._driver.slice_is_over()
 
     def _forget_link(self) -> None:
         """Begin anew with what came from the link that is lost: a drain under way is asked for again."""

@@ -52,6 +52,7 @@ class PlayedDriver:
         wire: The credit on the wire; a flow sets it, a transfer uses it up.
         waiting: What `queued` answers.
         room: What `room_bytes` answers.
+        looks: How many looks at the time find that the slice is not over, before one that does; None: all.
         awake: Whether `wake` was called since the last `turn`.
         calls: What is to be called, and after how many seconds.
     """
@@ -61,6 +62,7 @@ class PlayedDriver:
         self.wire = 0
         self.waiting = 0
         self.room = 1 << 20
+        self.looks: int | None = None
         self.awake = False
         self.calls: list[tuple[float, Callable[[], None]]] = []
         self.link: Link | None = None
@@ -83,6 +85,12 @@ class PlayedDriver:
 
     def wake(self) -> None:
         self.awake = True
+
+    def slice_is_over(self) -> bool:
+        over = self.looks == 0
+        if self.looks is not None:
+            self.looks = None if over else self.looks - 1
+        return over
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         self.calls.append((delay_s, function))

@@ -120,6 +120,7 @@ class Engine:
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
         self._calls = DelayedCalls()
         self._ended: list[LinkDriver] = []
+        self._slice_ends = 0.0
         self._buffer = bytearray(BUFFER_BYTES)
         self._output = memoryview(self._buffer)
         self._freed = False
@@ -303,15 +304,19 @@ class Engine:
         most: int,
         slice_s: float,
     ) -> None:
-        until = perf_counter() + slice_s
+        self._slice_ends = perf_counter() + slice_s
         for driver in drivers:
             if driver not in queue:
                 continue  # its link ended meanwhile
             del queue[driver]
             if turn(driver, most):
                 queue[driver] = None  # behind the others
-            if perf_counter() > until:
+            if self.slice_is_over():
                 return
+
+    def slice_is_over(self) -> bool:
+        """Tell whether links have been handed what came, or have worked, for as long as they may."""
+        return perf_counter() > self._slice_ends
 
     def _note_events(self) -> None:
         collector, drivers, noted = self._collector, self._drivers, self._noted

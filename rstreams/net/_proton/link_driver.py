@@ -122,6 +122,10 @@ class LinkDriver:
         if not self._let_go:
             self._engine.wake(self)
 
+    def slice_is_over(self) -> bool:
+        """Tell whether the connection's other links and the tasks of the run are to have their turn."""
+        return self._engine.slice_is_over()
+
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in a turn of the connection after `delay_s` seconds, if the link is still there."""
         if not self._let_go:
