@@ -186,6 +186,7 @@ PROPERTIES_FIELDS: Final = _ListSection(PROPERTIES, _OF_PROPERTIES)
 
 def encode_annotations(annotations: Mapping[str | int, Any]) -> bytes:
     """Return the section of the message annotations (3.2.3)."""
+    _check_mapping("annotations", annotations, "a mapping of ASCII names or ints to AMQP values")
     pairs: list[tuple[bytes, bytes]] = []
     for key, value in annotations.items():
         if isinstance(key, str) and key.isascii():
@@ -194,20 +195,39 @@ def encode_annotations(annotations: Mapping[str | int, Any]) -> bytes:
             encoded_key = encode_ulong(key)
         else:
             raise _refused(annotations, "annotations", f"a mapping with ASCII names or ints as keys, not {key!r}")
-        pairs.append((encoded_key, encode_value(value, 1)))
+        pairs.append((encoded_key, _encode_under("annotations", key, value)))
     return START[MESSAGE_ANNOTATIONS] + encode_map(pairs)
 
 
 def encode_application_properties(properties: Mapping[str, Any]) -> bytes:
     """Return the section of the application properties (3.2.5)."""
+    check_properties(properties)
     pairs: list[tuple[bytes, bytes]] = []
     for key, value in properties.items():
         if not isinstance(key, str):
             raise _refused(properties, "properties", f"a mapping with str keys, not {key!r}")
         if isinstance(value, (list, tuple, Mapping, Described)):
             raise _refused(value, f"properties[{key!r}]", "a simple value: no list, mapping or Described (3.2.5)")
-        pairs.append((encode_string(key), encode_value(value, 1)))
+        pairs.append((encode_string(key), _encode_under("properties", key, value)))
     return START[APPLICATION_PROPERTIES] + encode_map(pairs)
+
+
+def check_properties(properties: object) -> None:
+    """Raise `ConfigError` for what cannot be a message's properties at all; their keys and values are not looked at."""
+    _check_mapping("properties", properties, "a mapping of str to simple values")
+
+
+def _check_mapping(name: str, value: object, allowed: str) -> None:
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise _refused(value, name, f"{allowed}, not {type(value).__name__}")
+
+
+def _encode_under(name: str, key: str | int, value: object) -> bytes:
+    try:
+        return encode_value(value, 1)
+    except ConfigError as error:
+        msg = f"Message.{name}[{key!r:.80}]: {error}"
+        raise ConfigError(msg) from None
 
 
 PROPERTY_KEYS: Final = _TEXT

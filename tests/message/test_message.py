@@ -166,6 +166,19 @@ def test_keys_of_annotations_are_plain_text() -> None:
         ({"properties": {"a": Described(1, 2)}}, "Message.properties['a']=Described"),
         ({"annotations": {"é": 1}}, "must be a mapping with ASCII names or ints as keys, not 'é'"),
         ({"annotations": {-1: 1}}, "not -1"),
+        ({"properties": [1]}, "Message.properties=[1]: must be a mapping of str to simple values, not list"),
+        (
+            {"annotations": "x"},
+            "Message.annotations='x': must be a mapping of ASCII names or ints to AMQP values, not str",
+        ),
+        (
+            {"properties": {"a": object()}},
+            "Message.properties['a']: a value of type object cannot be sent: AMQP carries",
+        ),
+        (
+            {"annotations": {7: [object()]}},
+            "Message.annotations[7]: a value of type object cannot be sent: AMQP carries",
+        ),
         ({"subject": "\ud800"}, "surrogates not allowed"),
         ({"subject": b"s" * 1000}, "sss...: must be a str"),
     ],

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from rstreams._codec.message_fields import check_properties
 from rstreams.errors import Condition, ConfigError, RequestFailed, condition_of
 from rstreams.message import Message, encode_item
 
@@ -53,9 +54,10 @@ def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
     Errors: `ConfigError` if it cannot be encoded.
     """
     reply = _about(request, item if isinstance(item, Message) else Message(item))
-    if last:
-        reply = replace(reply, properties={**reply.properties, REPLY: LAST})
     try:
+        if last:
+            check_properties(reply.properties)
+            reply = replace(reply, properties={**reply.properties, REPLY: LAST})
         encode_item(reply)
     except ConfigError as error:
         msg = f"what the handler replied to request {request.id!r:.80}: {error}"

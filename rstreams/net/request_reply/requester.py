@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams._codec.message_fields import check_properties
 from rstreams._subscription import ENDED
 from rstreams._times import require_seconds
 from rstreams.abc import Subscription
@@ -208,8 +209,9 @@ class Requester(Generic[T]):
     def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
         message = item if isinstance(item, Message) else Message(item)
         key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
-        message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
         try:
+            check_properties(message.properties)
+            message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
             encode_item(message)
         except ConfigError as error:
             msg = f"a request to {self.address!r}: {error}"
