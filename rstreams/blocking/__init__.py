@@ -34,6 +34,7 @@ from rstreams.net.connection import Connection, Delivery, PublishResult, Settlem
 from rstreams.net.draining import Drained
 from rstreams.net.once import decode_unstamped
 from rstreams.net.receiving import StreamOptions
+from rstreams.net.request_reply.answering import refuse_plain_generator
 from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
@@ -233,6 +234,7 @@ class BlockingConnection:
         """
         check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, _AWAITED)
+        refuse_plain_generator(handler)
 
         async def answer(item: Any) -> object:
             return await trio.to_thread.run_sync(handler, item, limiter=limiter)

@@ -104,6 +104,8 @@ def test_generators_that_nobody_would_run_are_refused(here: Fixture) -> None:
     for call in (here.connection.consume, lambda name, given: here.connection.stream(name).for_each(given)):
         with pytest.raises(TypeError, match=r"nobody would run \w+, but .* is a generator"):
             call("jobs", handle)
+    with pytest.raises(TypeError, match="is a plain generator function; for several replies give"):
+        here.connection.respond("jobs", handle)
     assert here.jobs().delivered == 0
     with pytest.raises(TypeError, match="handler returned a generator that nobody would iterate over"):
         here.connection.consume("jobs", lambda item: handle(item))  # noqa: PLW0108 - not seen through

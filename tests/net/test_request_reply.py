@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, assert_type
 
 import pytest
@@ -264,12 +266,22 @@ async def test_a_reply_that_cannot_be_encoded_is_a_failure(way: Way) -> None:
         assert caught.value.condition == "amqp:invalid-field"
 
 
+@WAYS
+async def test_the_properties_of_the_only_reply_of_a_stream_are_looked_at(way: Way) -> None:
+    async with way(lambda _: Message(properties=[1])) as (_, _, requester):  # type: ignore[arg-type]
+        with pytest.raises(RequestFailed) as caught:
+            await requester.stream(1).to_list()
+        assert caught.value.condition == "amqp:invalid-field"
+
+
 async def test_a_request_that_cannot_be_encoded_is_not_sent() -> None:
     async with answered(lambda item: item) as (_, _, requester):
         with pytest.raises(ConfigError):
             await requester.request(object())
         with pytest.raises(ConfigError):
             requester.stream(object())
+        with pytest.raises(ConfigError, match=re.escape("Message.properties=[1]: must be a mapping")):
+            await requester.request(Message(properties=[1]))  # type: ignore[arg-type]
         assert await requester.request(1) == 1
 
 
@@ -372,6 +384,28 @@ async def test_bad_options_are_told_at_the_call() -> None:
         with pytest.raises(ConfigError, match="has one of this name"):
             node.respond("service", print)
         assert repr(requester) == "<rstreams requester of 'service'>"
+
+
+async def test_a_plain_generator_function_is_no_handler_and_an_async_one_is() -> None:
+    class Handler:
+        def __call__(self, item: int) -> Iterator[int]:
+            yield item
+
+    class AsyncHandler:
+        async def __call__(self, item: int) -> AsyncIterator[int]:
+            yield item
+            yield item + 1
+
+    plain = Handler()
+    async with answered(AsyncHandler()) as (node, connection, requester):
+        for handler in (plain, plain.__call__, partial(Handler.__call__, plain)):
+            with pytest.raises(
+                TypeError, match="give an async generator function, or a function that returns a Stream"
+            ):
+                await connection.respond("service", handler)
+            with pytest.raises(TypeError, match="generator function"):
+                node.respond("other", handler)
+        assert await requester.stream(1).to_list() == [1, 2]
 
 
 async def test_types() -> None:

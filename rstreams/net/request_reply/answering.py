@@ -22,6 +22,7 @@ from rstreams.net.request_reply._properties import (
     reply_to,
     told,
 )
+from rstreams.operators._stage import is_generator
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
@@ -51,12 +52,17 @@ class Answering:
         handler: What makes the reply.
         decode: Makes of an encoded request what the handler gets.
         expose_errors: Whether the text of what the handler raises goes to the requester.
+
+    Errors: `TypeError` for a plain generator function.
     """
 
     address: str
     handler: Handler
     decode: Callable[[bytes], Any]
     expose_errors: bool
+
+    def __post_init__(self) -> None:
+        refuse_plain_generator(self.handler)
 
     async def answer(self, payload: bytes, way: Way) -> None:
         """Answer one request; return when its replies are settled.
@@ -118,6 +124,15 @@ class Answering:
 
     def _failure(self, request: Message, error: Exception) -> Message:
         return failure_to(request, self._told(error), expose=self.expose_errors)
+
+
+def refuse_plain_generator(handler: object) -> None:
+    """Raise `TypeError` for a generator function that is not async: several replies are async iterable or a stream."""
+    call = getattr(type(handler), "__call__", None)  # noqa: B004 - looked at, not called
+    if is_generator(handler) and not any(inspect.isasyncgenfunction(each) for each in (handler, call)):
+        what = "an async generator function, or a function that returns a Stream"
+        msg = f"respond(handler): {handler!r} is a plain generator function; for several replies give {what}"
+        raise TypeError(msg)
 
 
 def _several(result: object) -> Stream[Any] | None:

@@ -131,7 +131,8 @@ class RequestReply:
 
         Credit: Never more than `concurrency` requests are asked for that have not been answered. A stream of replies is
             asked for as much as its receiver grants.
-        Errors: As `consume`. What a handler raises is told to the requester, and logged.
+        Errors: As `consume`; `TypeError` for a generator function that is not async. What a handler raises is told to
+            the requester, and logged.
         Cancels: Requests in `handler` are given back as failed.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
