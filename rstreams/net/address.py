@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from rstreams.errors import ConfigError
 
@@ -55,11 +55,10 @@ def parse_url(url: str) -> PeerAddress:
     if not isinstance(url, str):
         msg = f"url must be a string such as 'amqp://127.0.0.1:5672', not {type(url).__name__}"
         raise ConfigError(msg)
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:  # its text may show a part of the password
-        raise _bad_url(url, f"its host or port cannot be; a port is {_PORTS}") from None
+    read = _read(url)
+    if read is None:
+        raise _bad_url(url, f"its host or port cannot be; a port is {_PORTS}")
+    parts, port = read
     if parts.scheme not in _PORT_OF:
         raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp', or 'amqps' for TLS")
     if not parts.hostname:
@@ -80,19 +79,32 @@ def parse_url(url: str) -> PeerAddress:
     return PeerAddress(parts.hostname, _PORT_OF[scheme] if port is None else port, user, password, scheme == "amqps")
 
 
+def _read(url: str) -> tuple[SplitResult, int | None] | None:
+    """Return the parts and the port; None for a url that has no such form.
+
+    The error for that is the caller's to raise, with no other behind it: what urllib says may show a part of a password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    return parts, port
+
+
 def parse_place(place: str) -> PeerAddress:
     """Return the host and port of `host:port`; port 0 lets the system choose one.
 
     Errors: `ConfigError` naming the place and what is allowed.
     """
-    try:
-        parts = urlsplit(f"//{place}")
+    read = _read(f"//{place}")
+    if read is not None:
+        parts, port = read
         plain = not parts.path and not parts.query and not parts.fragment and parts.username is None
-        if parts.hostname and _is_host(parts.hostname) and parts.port is not None and plain:
-            return PeerAddress(parts.hostname, parts.port)
-    except ValueError:
-        pass
-    msg = f"listen={place!r}: give host:port, such as 127.0.0.1:5672 (port 0: any free port)"
+        if parts.hostname and _is_host(parts.hostname) and port is not None and plain:
+            return PeerAddress(parts.hostname, port)
+    shown = _without_credentials(place) if isinstance(place, str) else place
+    msg = f"listen={shown!r}: give host:port, such as 127.0.0.1:5672 (port 0: any free port)"
     raise ConfigError(msg)
 
 
@@ -105,9 +117,16 @@ def _is_host(host: str) -> bool:
 
 
 def _bad_url(url: str, why: str) -> ConfigError:
+    credentials = url.rpartition("@")[0].partition("//")[2]
+    if any(special in credentials for special in "/?#[]"):
+        why += "; if it has a user and a password, their special characters must be percent-encoded, such as %2F for /"
+    return ConfigError(f"url={_without_credentials(url)!r}: {why} (amqp[s]://[user:password@]host[:port])")
+
+
+def _without_credentials(url: str) -> str:
     before, at, after = url.rpartition("@")
-    if at:
-        scheme, slashes, _ = before.partition("//")
-        known = slashes and scheme.endswith(":") and ":" not in scheme[:-1]  # else it may be a part of the password
-        url = f"{scheme}//***@{after}" if known else f"***@{after}"
-    return ConfigError(f"url={url!r}: {why} (amqp[s]://[user:password@]host[:port])")
+    if not at:
+        return url
+    scheme, slashes, _ = before.partition("//")
+    known = slashes and scheme.endswith(":") and ":" not in scheme[:-1]  # else it may be a part of the password
+    return f"{scheme}//***@{after}" if known else f"***@{after}"

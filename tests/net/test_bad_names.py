@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -33,12 +34,40 @@ def test_a_host_that_no_resolver_takes_is_a_config_error(host: str) -> None:
         "u:hush//hush@127.0.0.1",
         "amqp://u:hush@[::1",
         "amqp://u%00:hush@127.0.0.1",
+        "amqp://u:hush[hush@127.0.0.1",
+        "amqp://u:hush]@127.0.0.1",
     ],
 )
 def test_no_error_shows_a_part_of_the_password(url: str) -> None:
     with pytest.raises(ConfigError) as told:
         parse_url(url)
     assert "hush" not in str(told.value)
+    assert told.value.__context__ is None, "what urllib says may show a part of it"
+    with pytest.raises(ConfigError) as told:
+        parse_place(url)
+    assert "hush" not in str(told.value)
+    assert told.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("amqps://u:hush/x@127.0.0.1:1", "amqps://***@127.0.0.1:1"),
+        ("amqp://u:1#x@127.0.0.1:1", "amqp://***@127.0.0.1:1"),
+        ("amqp://u:hush?x@127.0.0.1", "amqp://***@127.0.0.1"),
+        ("amqp://u:hush[@127.0.0.1", "amqp://***@127.0.0.1"),
+    ],
+)
+def test_a_url_that_special_characters_of_a_password_take_apart_says_so(url: str, shown: str) -> None:
+    told = rf"^url='{re.escape(shown)}': .*; if it has a user and a password, .* percent-encoded, such as %2F for /"
+    with pytest.raises(ConfigError, match=told):
+        parse_url(url)
+
+
+def test_a_bad_port_behind_a_good_password_says_nothing_of_the_password() -> None:
+    with pytest.raises(ConfigError, match="a port is a number from 1 to 65535") as told:
+        parse_url("amqp://u:hush@[::1]:99999")
+    assert "percent" not in str(told.value)
 
 
 @pytest.mark.parametrize("address", ["a\0b", "\ud800", "x" * 5000, "ü" * 2500, "", None, 5])

@@ -16,6 +16,7 @@ from rstreams.errors import (
     DeliveryFailed,
     LinkDetached,
     PeerClosed,
+    RStreamsError,
 )
 from rstreams.message import Message
 from rstreams.net._proton.trace import hide
@@ -59,22 +60,19 @@ class CbsNode:
         if pair is None or pair.error is not None:
             pair = self._pair = _Pair(self._pump, self._links)
         self._hide(1)
+        failed: RStreamsError  # raised with no other error behind it: what the peer has said may repeat the token
         try:
             answer = await self._ask(pair, audience, token)
         except DeliveryFailed as error:
             self._hide(-1)
-            raise self._refused(audience, token, str(error)) from None
+            failed = self._refused(audience, token, str(error))
         except PeerClosed as error:
-            why = _without(token, error)
-            if pair.was_open:
-                msg = (
-                    f"the token for {audience!r} has no answer: {self._pump.peer} ended the link to {ADDRESS!r} ({why})"
-                )
-                raise ConnectFailed(msg) from None
-            msg = f"{self._pump.peer} takes no token for {audience!r}: it refused a link to {ADDRESS!r} ({why})"
-            raise AuthenticationFailed(msg) from None
-        self._hide(-1)
-        self._check(audience, token, answer)
+            failed = self._closed(pair, audience, _without(token, error))
+        else:
+            self._hide(-1)
+            self._check(audience, token, answer)
+            return
+        raise failed
 
     async def _ask(self, pair: _Pair, audience: str, token: Token) -> Message:
         key = f"put-token-{next(self._numbers)}"
@@ -93,6 +91,15 @@ class CbsNode:
     def _refused(self, audience: str, token: Token, why: str) -> AuthenticationFailed:
         msg = f"{self._pump.peer} refused the token for {audience!r} ({why})"
         return AuthenticationFailed(_without(token, msg))
+
+    def _closed(self, pair: _Pair, audience: str, why: str) -> RStreamsError:
+        peer = self._pump.peer
+        if pair.was_open:
+            return ConnectFailed(
+                f"the token for {audience!r} has no answer: {peer} ended the link to {ADDRESS!r} ({why})"
+            )
+        msg = f"{peer} takes no token for {audience!r}: it refused a link to {ADDRESS!r} ({why})"
+        return AuthenticationFailed(msg)
 
     def _hide(self, more: int) -> None:
         """Trace no frames while a token may be among them: one without an answer may go out at any time."""
