@@ -82,7 +82,7 @@ def parse_url(url: str) -> PeerAddress:
 def _read(url: str) -> tuple[SplitResult, int | None] | None:
     """Return the parts and the port; None for a url that has no such form.
 
-    The error for that is the caller's to raise, with no other behind it: what urllib says may show a part of a password.
+    The caller raises the error, with no other behind it: what urllib says may show a part of a password.
     """
     try:
         parts = urlsplit(url)
