@@ -19,14 +19,16 @@ PyDoc_STRVAR(total_bytes_doc, "total_bytes(items): return how many bytes the ite
 
 static PyObject *total_bytes(PyObject *Py_UNUSED(module), PyObject *items)
 {
+    if (!PyList_Check(items))
+        return PyErr_Format(PyExc_TypeError, "a list is needed");
     Py_ssize_t total = 0, count = PyList_Size(items);
     for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t length = PyObject_Size(PyList_GetItem(items, i));
-        if (length < 0)
-            return NULL;
-        total += length;
+        PyObject *item = PyList_GetItem(items, i); /* borrowed */
+        if (!PyBytes_Check(item))
+            return PyErr_Format(PyExc_TypeError, "an item must be bytes");
+        total += PyBytes_Size(item);
     }
-    return count < 0 ? NULL : PyLong_FromSsize_t(total);
+    return PyLong_FromSsize_t(total);
 }
 
 PyDoc_STRVAR(largest_body_doc, "largest_body(items): return how many bytes the largest item of a list has, 0 if there is "
@@ -34,6 +36,8 @@ PyDoc_STRVAR(largest_body_doc, "largest_body(items): return how many bytes the l
 
 static PyObject *largest_body(PyObject *Py_UNUSED(module), PyObject *items)
 {
+    if (!PyList_Check(items))
+        return PyErr_Format(PyExc_TypeError, "a list is needed");
     Py_ssize_t largest = 0, count = PyList_Size(items);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PyList_GetItem(items, i); /* borrowed */
@@ -43,7 +47,7 @@ static PyObject *largest_body(PyObject *Py_UNUSED(module), PyObject *items)
         if (length > largest)
             largest = length;
     }
-    return count < 0 ? NULL : PyLong_FromSsize_t(largest);
+    return PyLong_FromSsize_t(largest);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- joining */
@@ -165,7 +169,7 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
         at += length;
         sections++;
     }
-    return PyLong_FromSsize_t(sections);
+    return PyLong_FromSsize_t(at == size ? sections : -1);
 }
 
 /* Return what is in the sections from `at` on, or in its messages if those are all `bodies`; None for anything else. */
@@ -192,6 +196,10 @@ static PyObject *split_any(PyObject *args, int bodies)
         }
         Py_DECREF(item);
         at += length;
+    }
+    if (at != size) {
+        Py_DECREF(items);
+        Py_RETURN_NONE;
     }
     return items;
 }

@@ -50,7 +50,7 @@ class PushLog(Log[T]):
     @property
     def goes_straight(self) -> bool:
         """Whether the next item goes straight to all who are there: they have got all there is, and want more."""
-        return self._head < self._stop and not self._busy
+        return self._head < self._stop and not self._busy and not self._due  # due: what has changed is not seen to yet
 
     def room(self) -> int:
         """Return how many items can be taken now."""

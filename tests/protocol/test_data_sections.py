@@ -117,3 +117,7 @@ def test_among_others_than_bytes_no_body_is_the_largest(language: Any, other: ob
 def test_what_has_no_size_has_no_total(language: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError):
         language.total_bytes([b"x", None])
+
+
+def test_there_is_nothing_behind_the_end(language: Any) -> None:  # noqa: ANN401
+    assert (language.count(b"ab", 3), language.split(b"ab", 3), language.split_bodies(b"ab", 3)) == (-1, None, None)

@@ -266,3 +266,32 @@ def test_a_call_from_another_thread_than_the_subscribers_is_refused(make: Callab
     assert probe.signals == ["on_subscribe"]
     assert pushing.emit(2) is EmitResult.OK  # nothing was changed
     assert probe.items == [2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "completes", "answer"),
+    [
+        ("Unicast", False, EmitResult.CANCELLED),
+        ("Multicast", False, EmitResult.NO_SUBSCRIBER),
+        ("Replay", False, EmitResult.OK),  # kept for those who come later
+        ("Unicast", True, EmitResult.TERMINATED),
+        ("Multicast", True, EmitResult.TERMINATED),
+        ("Replay", True, EmitResult.TERMINATED),
+    ],
+)
+def test_behind_an_item_whose_only_subscriber_raised_nothing_goes_to_it(
+    kind: str, answer: EmitResult, *, completes: bool
+) -> None:
+    pushing = KINDS[kind]()
+
+    def refuse(_: int) -> None:
+        if completes:
+            pushing.complete()
+        raise ValueError
+
+    probe = ProbeSubscriber[int](UNBOUNDED, on_item=refuse)
+    pushing.subscribe(probe)
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no text
+        pushing.emit(1)
+    assert pushing.emit(2) is answer
+    assert probe.items == [1]

@@ -28,7 +28,7 @@ from typing import Any, Final
 import trio
 
 from rstreams.net._proton.link_driver import BUFFER_BYTES
-from rstreams.net._wire import RECEIVE_BYTES
+from rstreams.net._wire import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
 from tests.soak.parts import PARTS, REMEMBERED
 
@@ -37,13 +37,13 @@ CONSUMERS: Final = 2
 LOOKS: Final = 20
 """How often each process is asked for its memory; the median of the second half is held against that of the first."""
 
-CONNECTION_BYTES: Final = BUFFER_BYTES + RECEIVE_BYTES
-"""What one connection has for what goes out and comes in."""
+CONNECTION_BYTES: Final = BUFFER_BYTES
+"""What one connection has for what goes out; for what comes in all of a process have the same room."""
 
 KNOWN_BYTES: Final = 256
 """What a consumer needs to know a message again: a tuple, two texts, a number, and a place in a dict."""
 
-FLAT_BYTES: Final = 2**20 + KNOWN_BYTES * REMEMBERED + 2 * (PUBLISHERS + CONSUMERS) * CONNECTION_BYTES
+FLAT_BYTES: Final = 2**20 + ROOM_BYTES + KNOWN_BYTES * REMEMBERED + 2 * (PUBLISHERS + CONSUMERS) * CONNECTION_BYTES
 """How much more memory may be: an arena of Python's, all that is known being known, and each connection there twice,
 since those that died wait for their time-out. It does not depend on the length of the run: time shows any leak."""
 

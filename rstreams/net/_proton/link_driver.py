@@ -17,11 +17,12 @@ from cproton_ffi import lib
 
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
-from rstreams.net._proton.conditions import read_condition, write_condition
-from rstreams.net._proton.data import read_map, write_map
+from rstreams.net._proton.conditions import write_condition
+from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
+from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
 from rstreams.net._proton.parts import Parts, take_part
-from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
+from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import (
     Attach,
     Detach,
@@ -32,7 +33,7 @@ from rstreams.protocol.frames import (
     Transfer,
 )
 from rstreams.protocol.link import Link
-from rstreams.protocol.packing import PACK_ITEMS, told_items, without_texts
+from rstreams.protocol.packing import PACK_ITEMS, told_items
 from rstreams.protocol.states import State
 
 if TYPE_CHECKING:
@@ -43,13 +44,6 @@ BUFFER_BYTES: Final = 512 * 1024
 
 MAX_LATE: Final = 4096
 """Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
-
-_OUTCOME_CODES: Final = {
-    "accepted": lib.PN_ACCEPTED,
-    "rejected": lib.PN_REJECTED,
-    "released": lib.PN_RELEASED,
-    "modified": lib.PN_MODIFIED,
-}
 
 
 class LinkDriver:
@@ -83,13 +77,17 @@ class LinkDriver:
         self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
         self.outcomes_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
+        self._large = LargeMessages()
 
     # Driver
 
     def send(self, frame: Frame) -> None:
         """Send one of our frames, by the engine's own calls."""
-        if isinstance(frame, Transfer):
-            self._send_transfer(frame)
+        if isinstance(frame, Transfer) or (isinstance(frame, Flow) and self.sends):
+            if self._large.take(frame):
+                self._large.go_on(self._send_next, self._has_room_for_part)
+            else:
+                self._send_next(frame)
         elif isinstance(frame, Disposition):
             self._send_disposition(frame)
         elif isinstance(frame, Flow):
@@ -101,11 +99,11 @@ class LinkDriver:
 
     def credit(self) -> int:
         """Return the engine's own number; a receiver's is exact once all that arrived has been read."""
-        return int(lib.pn_link_credit(self.pointer))
+        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries
 
     def queued(self) -> int:
         """Return the deliveries not on the wire yet; a sender that is told some is woken when they have gone."""
-        queued = int(lib.pn_link_queued(self.pointer))
+        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries
         if queued:
             self._engine.wait(self)
         return queued
@@ -113,7 +111,16 @@ class LinkDriver:
     def room_bytes(self) -> int:
         """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
         room = BUFFER_BYTES - int(lib.pn_session_outgoing_bytes(self._session))
+        if self._large.deliveries:
+            room = 0
         if room <= 0:
+            self._engine.wait(self)
+        return room
+
+    def _has_room_for_part(self) -> bool:
+        """Tell whether the engine takes more of a large message; if not, the link is woken when it does."""
+        room = int(lib.pn_session_outgoing_bytes(self._session)) < PART_BYTES
+        if not room:
             self._engine.wait(self)
         return room
 
@@ -143,6 +150,7 @@ class LinkDriver:
         if not self._let_go:
             self._let_go = True
             self.link = self.origin = self.room_in_end = None
+            self._large.drop()
             del self._engine
 
     def remote_attach(self) -> Attach:
@@ -195,6 +203,7 @@ class LinkDriver:
         """Let the link do what has become possible; it wakes itself if there is more."""
         link = self.link
         if link is not None:
+            self._large.go_on(self._send_next, self._has_room_for_part)
             link.work()
             if link.state is State.DETACHED:
                 self._engine.end(self)
@@ -269,6 +278,13 @@ class LinkDriver:
         credit = max(frame.credit, int(lib.pn_link_queued(pointer)))
         lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
 
+    def _send_next(self, frame: Transfer | Flow) -> None:
+        """Send what no large message is before."""
+        if isinstance(frame, Flow):
+            self._send_flow(frame)
+        else:
+            self._send_transfer(frame)
+
     def _send_transfer(self, frame: Transfer) -> None:
         if frame.more or self._partial is not None:
             self._send_part(frame)
@@ -309,16 +325,17 @@ class LinkDriver:
         if outcome is not ACCEPTED and outcome.kind != "released":
             for delivery in frame.deliveries:
                 local = lib.pn_delivery_local(as_delivery(delivery))
-                _write_outcome(local, outcome, self._engine.peer_frame_bytes)
+                write_outcome(local, outcome, self._engine.peer_frame_bytes)
         if self.streams:  # these are known by their pointers
             for delivery in frame.deliveries:
-                lib.pn_delivery_update(delivery, _OUTCOME_CODES[outcome.kind])
+                lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
                 lib.pn_delivery_settle(delivery)
         else:
-            self._loops.settle(frame.deliveries, _OUTCOME_CODES[outcome.kind])
+            self._loops.settle(frame.deliveries, OUTCOME_CODES[outcome.kind])
 
     def _send_detach(self, frame: Detach) -> None:
         pointer = self.pointer
+        self._large.drop()
         if frame.condition is not None:
             condition = lib.pn_link_condition(pointer)
             size = self._engine.peer_frame_bytes
@@ -392,7 +409,7 @@ class LinkDriver:
         text = f"the peer sent a message of more than max_message_bytes={self._engine.max_message_bytes}"
         if not ended:  # rejected: what was merely given back would only come again
             outcome = Outcome("rejected", condition, text)
-            _write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
+            write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
             lib.pn_delivery_update(delivery, lib.PN_REJECTED)
         lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
         if link is not None and not ended:
@@ -434,8 +451,8 @@ class LinkDriver:
             start = 0
             for at, delivery in enumerate(map(as_delivery, deliveries)):
                 state = lib.pn_delivery_remote_state(delivery)
-                if state in _TERMINAL or lib.pn_delivery_settled(delivery):
-                    decided.append((tags[at], _read_outcome(delivery, state)))
+                if state in TERMINAL or lib.pn_delivery_settled(delivery):
+                    decided.append((tags[at], read_outcome(delivery, state)))
                     lib.pn_delivery_settle(delivery)
                     if start < at:
                         left.append((tags[start:at], deliveries[start:at]))
@@ -449,45 +466,3 @@ class LinkDriver:
 
 def _is_settled(delivery: Pointer) -> bool:
     return bool(lib.pn_delivery_settled(delivery))
-
-
-_TERMINAL: Final = frozenset(_OUTCOME_CODES.values())
-
-
-def _read_outcome(delivery: Pointer, state: int) -> Outcome:
-    if state == lib.PN_ACCEPTED:
-        return ACCEPTED
-    disposition = lib.pn_delivery_remote(delivery)
-    if state == lib.PN_REJECTED:
-        condition = read_condition(lib.pn_disposition_condition(disposition))
-        name, description, _ = condition or (Condition.INTERNAL_ERROR.value, "", {})
-        return Outcome("rejected", name, description)
-    if state == lib.PN_MODIFIED:
-        return Outcome(
-            "modified",
-            delivery_failed=bool(lib.pn_disposition_is_failed(disposition)),
-            undeliverable_here=bool(lib.pn_disposition_is_undeliverable(disposition)),
-            annotations=read_map(lib.pn_disposition_annotations(disposition)),
-        )
-    return RELEASED  # or settled without an outcome, which says as little as being given back
-
-
-_BESIDE_ANNOTATIONS_BYTES: Final = 128
-"""The most bytes of a disposition's frame besides its annotations."""
-
-
-def _write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> None:
-    if outcome.kind == "rejected":
-        name = outcome.condition or Condition.INTERNAL_ERROR.value
-        condition = lib.pn_disposition_condition(disposition)
-        write_condition(condition, name, outcome.description, {}, frame_bytes)
-    else:
-        lib.pn_disposition_set_failed(disposition, outcome.delivery_failed)
-        lib.pn_disposition_set_undeliverable(disposition, outcome.undeliverable_here)
-        data = lib.pn_disposition_annotations(disposition)
-        for annotations in (outcome.annotations, without_texts(outcome.annotations)):
-            if annotations:
-                write_map(data, annotations)
-                if not frame_bytes or lib.pn_data_encoded_size(data) <= frame_bytes - _BESIDE_ANNOTATIONS_BYTES:
-                    return
-                lib.pn_data_clear(data)  # a disposition is one frame

@@ -1,0 +1,98 @@
+"""Large messages on their way into the engine, a part at a time.
+
+What the engine has been given of a delivery it moves about, byte by byte, each time the window of its session closes on
+it; of a message of 20 MB that is a minute's work, in which nobody has a turn. So it gets no more of one than it can
+soon pass on. What a link sends behind a large message waits for that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from rstreams._codec.data_sections import total_bytes
+from rstreams.protocol.frames import Flow, Transfer
+
+LARGE_BYTES: Final = 512 * 1024
+"""A larger message is given to the engine in parts."""
+
+PART_BYTES: Final = 128 * 1024
+"""The bytes of a part, and of what waits in the engine before it gets another one."""
+
+
+class LargeMessages:
+    """The transfers of one sending link from the first large message on, until all of it is in the engine.
+
+    Attributes:
+        deliveries: How many deliveries wait, the one included that is in the engine in part.
+
+    Context: Only the task that owns the connection.
+    """
+
+    def __init__(self) -> None:
+        """Have nothing."""
+        self.deliveries = 0
+        self._waiting: deque[Iterator[Transfer | Flow]] = deque()
+
+    def take(self, frame: Transfer | Flow) -> bool:
+        """Take a frame if it has a large message, or comes behind one; tell whether it did."""
+        if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
+            return False
+        if isinstance(frame, Flow):
+            self._waiting.append(iter([frame]))
+        else:
+            self._waiting.append(_in_parts(frame))
+            self.deliveries += 0 if frame.more else len(frame.deliveries)
+        return True
+
+    def go_on(self, send: Callable[[Transfer | Flow], None], has_room: Callable[[], bool]) -> None:
+        """Give the engine what it has room for.
+
+        Args:
+            send: Gives a frame to the engine.
+            has_room: Tells whether the engine has passed on what it was given before.
+        """
+        while self._waiting and has_room():
+            frame = next(self._waiting[0], None)
+            if frame is None:
+                self._waiting.popleft()
+                continue
+            send(frame)
+            if isinstance(frame, Transfer) and not frame.more:
+                self.deliveries -= len(frame.deliveries)
+
+    def drop(self) -> None:
+        """Forget what waits: the link has ended."""
+        self._waiting.clear()
+        self.deliveries = 0
+
+
+def _has_large(payloads: Sequence[bytes]) -> bool:
+    if total_bytes(payloads if isinstance(payloads, list) else list(payloads)) <= LARGE_BYTES:
+        return False
+    return any(map(_is_large, payloads))
+
+
+def _is_large(payload: bytes) -> bool:
+    return len(payload) > LARGE_BYTES
+
+
+def _in_parts(frame: Transfer) -> Iterator[Transfer]:
+    """Return what makes up a frame: its large messages in parts, and what is between them in runs."""
+    if frame.more or frame.aborted or not _has_large(frame.payloads):
+        yield frame
+        return
+    at = 0
+    for large, run in groupby(frame.payloads, _is_large):
+        payloads = list(run)
+        deliveries = frame.deliveries[at : at + len(payloads)]
+        at += len(payloads)
+        if not large:
+            yield Transfer(deliveries, payloads, frame.settled)
+            continue
+        for delivery, payload in zip(deliveries, payloads, strict=True):
+            for begin in range(0, len(payload), PART_BYTES):
+                part, more = payload[begin : begin + PART_BYTES], begin + PART_BYTES < len(payload)
+                yield Transfer([delivery], [part], frame.settled, more)

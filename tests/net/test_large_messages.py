@@ -1,0 +1,268 @@
+"""Large messages from memory, which go into the engine a part at a time."""
+
+from __future__ import annotations
+
+import math
+from itertools import repeat
+from typing import Any, Literal
+
+import pytest
+import trio
+from cproton_ffi import lib
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rstreams
+from rstreams import Node, Reconnect, Stream
+from rstreams.message import decode_body, encode_item
+from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.large_messages import LARGE_BYTES, PART_BYTES, LargeMessages
+from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
+from tests.net.engines import Engines
+from tests.net.over_tcp import connected, pump_of, until
+
+LARGE = LARGE_BYTES + 100
+KB = 1024
+
+
+def large(number: int, size: int = LARGE) -> bytes:
+    return bytes([number % 256]) * size
+
+
+# what goes into the engine
+
+
+def always() -> bool:
+    return True
+
+
+sizes = st.sampled_from([1, PART_BYTES, LARGE_BYTES, LARGE_BYTES + 1, LARGE_BYTES + PART_BYTES, 2 * LARGE_BYTES])
+
+
+@given(st.lists(st.lists(sizes, min_size=1, max_size=4), max_size=4), st.booleans())
+def test_all_of_it_goes_in_order_and_in_parts_of_bounded_size(runs: list[list[int]], settled: bool) -> None:  # noqa: FBT001
+    waiting, sent = LargeMessages(), list[Frame]()
+    tag, expected = 0, dict[Any, bytes]()
+    for run in runs:
+        payloads = [large(tag + at, size) for at, size in enumerate(run)]
+        tags = range(tag, tag + len(run))
+        expected.update(zip(tags, payloads, strict=True))
+        tag += len(run)
+        frame = Transfer(tags, payloads, settled)
+        if not waiting.take(frame):
+            sent.append(frame)
+    assert waiting.deliveries <= tag
+    waiting.go_on(sent.append, always)
+    assert waiting.deliveries == 0
+    came: dict[Any, bytes] = {}
+    open_delivery: Any = None
+    for each in sent:
+        assert isinstance(each, Transfer)
+        assert each.settled is settled
+        for delivery, payload in zip(each.deliveries, each.payloads, strict=True):
+            assert open_delivery in (None, delivery), "nothing goes between the parts of a message"
+            assert len(payload) <= (PART_BYTES if each.more or open_delivery is not None else LARGE_BYTES)
+            came[delivery] = came.get(delivery, b"") + payload
+            open_delivery = delivery if each.more else None
+    assert came == expected
+    assert list(came) == list(expected)
+
+
+def test_nothing_waits_but_behind_a_large_message() -> None:
+    waiting = LargeMessages()
+    assert not waiting.take(Transfer([1], [b"small"]))
+    assert not waiting.take(Flow(0, drain=True))
+    assert waiting.take(Transfer([2], [large(1)]))
+    assert waiting.take(Transfer([3], [b"small"]))
+    assert waiting.take(Flow(0, drain=True))
+    assert waiting.deliveries == 2
+    sent: list[Frame] = []
+    waiting.go_on(sent.append, lambda: len(sent) < 2)
+    assert waiting.deliveries == 2, "it counts until its last part"
+    waiting.drop()
+    waiting.go_on(sent.append, always)
+    assert (len(sent), waiting.deliveries) == (2, 0)
+
+
+class Pair:
+    """Both ends of a link over two engines."""
+
+    def __init__(self, publisher: Any, *, settlement: Settlement = Settlement.AT_LEAST_ONCE) -> None:  # noqa: ANN401
+        self.engines = Engines()
+        self.probe = ProbeSubscriber[bytes]()
+        self.finished: list[BaseException | None] = []
+        self.receiver = LinkSubscription(self.probe, decode=decode_body, window=64, on_raised=self.finished.append)
+        self.sender = LinkSubscriber(
+            publisher,
+            encode=encode_item,
+            settlement=settlement,
+            settle_before_detach=True,
+            fail_on_refusal=False,
+            expose_errors=True,
+            on_finished=self.finished.append,
+        )
+        self.settlement = settlement
+        self.engines.other.answer = self._answer
+        frame = Attach("large", Role.RECEIVER, "a", "", settlement)
+        self.receiving = self.engines.one.attach(self.receiver, frame)
+        self.engines.run()
+
+    def _answer(self, driver: LinkDriver, frame: Attach) -> None:
+        self.sending = driver
+        link = self.sender.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(Attach(frame.name, Role.SENDER, "a", "", self.settlement))
+        self.sender.start()
+
+    @property
+    def in_engine(self) -> int:
+        return int(lib.pn_session_outgoing_bytes(self.sending._session))
+
+
+@pytest.mark.parametrize("settlement", list(Settlement))
+def test_credit_counts_what_waits(settlement: Settlement) -> None:
+    items = [large(1), b"two", large(3), b"four", b"five"]
+    pair = Pair(Stream.from_iterable(items), settlement=settlement)
+    pair.probe.request(2)
+    pair.engines.run()
+    assert pair.probe.items == items[:2]
+    assert pair.sending.credit() == 0
+    pair.probe.request(9)
+    pair.engines.run()
+    assert pair.probe.items == items
+    assert pair.probe.completed
+    assert pair.finished == [None]
+    assert pair.sender.accepted == 5
+
+
+def test_the_engine_has_no_more_of_it_than_two_parts() -> None:
+    pair = Pair(Stream.of(large(1, 8 * LARGE_BYTES), b"last"))
+    pair.probe.request(2)
+    most = turns = 0
+    one, other = pair.engines.one.engine, pair.engines.other.engine
+    while not pair.probe.completed:
+        for engine, peer in ((one, other), (other, one)):
+            engine.dispatch(64, math.inf)
+            most = max(most, pair.in_engine)
+            data = bytes(engine.output())
+            if data:
+                peer.feed(data)
+        turns += 1
+        assert turns < 1000
+    assert 0 < most <= 2 * PART_BYTES
+    assert pair.probe.items == [large(1, 8 * LARGE_BYTES), b"last"]
+
+
+def test_a_drain_is_answered_behind_it() -> None:
+    source = ManualPublisher[bytes]()
+    pair = Pair(source)
+    pair.probe.request(5)
+    pair.engines.run()
+    drained: list[int] = []
+    source.next(large(1), b"two")
+    pair.receiver.drain(lambda: drained.append(len(pair.probe.items)))
+    pair.engines.run()
+    assert pair.probe.items == [large(1), b"two"]
+    assert drained == [2]
+    assert pair.sending.credit() == pair.receiving.credit() == 3, "what was drained is granted again"
+
+
+def test_what_the_peer_settles_before_it_has_come_whole_is_not_sent_to_its_end() -> None:
+    source = ManualPublisher[bytes]()
+    pair = Pair(source)
+    pair.probe.request(5)
+    pair.engines.run()
+    source.next(large(1, 16 * LARGE_BYTES), b"two")
+    other, one = pair.engines.other.engine, pair.engines.one.engine
+    other.dispatch(64, math.inf)
+    one.feed(bytes(other.output()))
+    delivery = lib.pn_link_current(pair.receiving.pointer)
+    assert lib.pn_delivery_partial(delivery)
+    lib.pn_delivery_update(delivery, lib.PN_RELEASED)
+    lib.pn_delivery_settle(delivery)
+    pair.engines.run()
+    assert pair.probe.items == [b"two"]
+    assert source.outcomes == ["released", "done"]
+    assert pair.sending.credit() == pair.receiving.credit()
+
+
+def test_a_receiver_that_leaves_in_the_middle_of_one_ends_it() -> None:
+    source = ManualPublisher[bytes]()
+    pair = Pair(source)
+    pair.probe.request(5)
+    pair.engines.run()
+    source.next(large(1, 16 * LARGE_BYTES), b"two")
+    pair.engines.other.engine.dispatch(64, math.inf)
+    pair.engines.one.engine.feed(bytes(pair.engines.other.engine.output()))
+    pair.probe.cancel()
+    pair.engines.run()
+    assert source.cancelled
+    assert pair.probe.items == []
+    assert len(pair.finished) == 1
+    assert pair.engines.one.engine.links == pair.engines.other.engine.links == []
+    assert pair.engines.one.failures == pair.engines.other.failures == []
+
+
+# over TCP
+
+
+Settled = Literal["at_most_once", "at_least_once"]
+
+
+@pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once"])
+@pytest.mark.parametrize("window_bytes", [None, 100 * KB, 3 * LARGE])
+async def test_a_served_stream_of_them_comes_in_order(settlement: Settled, window_bytes: int | None) -> None:
+    items = [large(1), b"two", large(3, 3 * LARGE), large(4), b"five"]
+    async with connected() as (node, connection):
+        node.serve("large", Stream.from_iterable(items))
+        stream = connection.stream("large", settlement=settlement, window_bytes=window_bytes)
+        with trio.fail_after(20):
+            assert await stream.to_list() == items
+
+
+@pytest.mark.parametrize("pack_items", [1, 4])
+async def test_they_are_published_beside_small_ones_and_the_node_is_there_for_others(pack_items: int) -> None:
+    items = [b"one", large(2, 8 * LARGE), b"three", large(4), b"five"]
+    async with Node(window_bytes=200 * KB, max_message_bytes=None) as node:
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, rstreams.connect(listener.url) as other:
+            with trio.fail_after(20):
+                await connection.publish("work", Stream.from_iterable(items), pack_items=pack_items)
+                await other.publish("work", Stream.of(b"six"))
+                assert await other.stream("work").take(6).to_list() == [*items, b"six"]
+
+
+async def test_a_stream_that_ends_early_leaves_the_connection_to_others() -> None:
+    async with connected() as (node, connection):
+        node.serve("large", Stream.from_iterable(repeat(large(1, 8 * LARGE))))
+        node.serve("small", Stream.of(1, 2))
+        with trio.fail_after(20):
+            for _ in range(3):
+                async with connection.stream("large").open() as items:
+                    assert len(await anext(items)) == 8 * LARGE
+                assert await connection.stream("small").to_list() == [1, 2]
+        await until(lambda: not node.statistics().served["large"].subscribers)
+        assert len(pump_of(connection).engine.drivers) == 0
+
+
+async def test_one_that_was_cut_in_the_middle_is_sent_again_whole_and_in_order() -> None:
+    items = [b"one", large(2, 8 * LARGE), b"three", large(4), b"five"]
+    async with Node(max_message_bytes=None) as node:
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        async with (
+            FaultyNetwork(listener.url) as network,
+            rstreams.connect(network.url, reconnect=Reconnect(first_delay_s=0.0)) as connection,
+        ):
+            network.after(bytes=3 * LARGE, direction="to_peer").reset()
+            with trio.fail_after(20):
+                await connection.publish(
+                    "work", Stream.from_iterable(items), settlement="effectively_once", producer_id="p"
+                )
+                assert await connection.stream("work").take(5).to_list() == items
+            assert network.faults["reset"] == 1
