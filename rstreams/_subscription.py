@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable, Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -65,6 +66,15 @@ def _unwritten(kind: object) -> tuple[str, ...]:
 def checked_error(error: BaseException | None) -> BaseException:
     """Return the argument of `on_error`, or for a None, which would look like success, the rule it breaks (2.13)."""
     return SpecViolation("2.13", "on_error takes an exception, not None") if error is None else error
+
+
+def hint_for(items: object) -> str:
+    """Say how what is no publisher becomes one, at the end of a sentence; "" if it cannot."""
+    if isinstance(items, AsyncIterable):
+        return "; Stream.from_async_iterable(...) makes one of it"
+    if isinstance(items, Iterable) and not isinstance(items, str | bytes):
+        return "; Stream.from_iterable(...) makes one of it"
+    return ""
 
 
 class _Unmade(EndedSubscription):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from rstreams._subscription import hint_for as hint_for  # noqa: PLC0414 - `Connection.publish` has it from here
 from rstreams.errors import ConfigError
 from rstreams.net.once import EFFECTIVELY_ONCE, Stamper
 from rstreams.protocol.sender import LinkSubscriber
@@ -27,15 +27,6 @@ class PublishResult:
     def __repr__(self) -> str:
         """Return the numbers, and that it is not all if it is not."""
         return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
-
-
-def hint_for(items: object) -> str:
-    """Say how what is no publisher becomes one, at the end of a sentence; "" if it cannot."""
-    if isinstance(items, AsyncIterable):
-        return "; Stream.from_async_iterable(...) makes one of it"
-    if isinstance(items, Iterable) and not isinstance(items, str | bytes):
-        return "; Stream.from_iterable(...) makes one of it"
-    return ""
 
 
 def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:

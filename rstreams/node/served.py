@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._emission import draws_of
-from rstreams._subscription import require_subscriber
+from rstreams._subscription import hint_for, require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node._address import check_name
@@ -31,7 +31,8 @@ class Served(Generic[T]):
     def __init__(self, name: str, publisher: Publisher[T]) -> None:
         self.name = check_name("served stream", name)
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
-            msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, not {publisher!r:.80}"
+            what = f"not {publisher!r:.80}{hint_for(publisher)}"
+            msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
             raise ConfigError(msg)
         self.publisher = publisher
         self._subscriptions = 0

@@ -121,6 +121,6 @@ class Jobs(KeepingStage[T, R]):
 
 def _awaitable(made: Awaitable[R]) -> Awaitable[R]:
     if not isinstance(made, Awaitable):
-        msg = f"map_async(function): function must return an awaitable, not {made!r}; define it with `async def`"
+        msg = f"map_async(function): function must return an awaitable, not {made!r:.80}; define it with `async def`"
         raise TypeError(msg)
     return made

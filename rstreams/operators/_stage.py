@@ -45,7 +45,7 @@ from rstreams._emission import IteratorPublisher, log_dropped
 from rstreams._fusion import Step
 from rstreams._holds import SharedHold
 from rstreams._runs import Counts, Watched, counts_of
-from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
@@ -394,7 +394,7 @@ def is_async(function: object) -> bool:
 def require_publisher(what_must_be: str, value: Publisher[R]) -> Publisher[R]:
     """Return `value` if it is a publisher, else raise a `TypeError` that starts with `what_must_be`."""
     if not callable(getattr(value, "subscribe", None)):
-        msg = f"{what_must_be} a Publisher, not {value!r}"
+        msg = f"{what_must_be} a Publisher, not {value!r:.80}{hint_for(value)}"
         raise TypeError(msg)
     return value
 

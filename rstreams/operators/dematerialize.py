@@ -46,5 +46,5 @@ class _Dematerialize(Stage[Notification[R], R]):
         elif isinstance(item, Completed):
             self._complete()
         else:
-            msg = f"dematerialize(): items must be Next, Failed or Completed, not {item!r}"
+            msg = f"dematerialize(): items must be Next, Failed or Completed, not {item!r:.80}"
             self._fail_item(TypeError(msg))

@@ -40,5 +40,5 @@ def _items_of(item: Iterable[R]) -> Publisher[R]:
     try:
         return from_iterable(item)
     except TypeError as error:
-        msg = f"flatten(): items must be iterable, not {item!r}"
+        msg = f"flatten(): items must be iterable, not {item!r:.80}"
         raise TypeError(msg) from error

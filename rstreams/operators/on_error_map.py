@@ -66,6 +66,6 @@ class _OnErrorMap(PassingStage[T]):
 
 def _require_exception(mapped: object) -> BaseException:
     if not isinstance(mapped, BaseException):
-        msg = f"on_error_map(function): function must return an exception, not {mapped!r}"
+        msg = f"on_error_map(function): function must return an exception, not {mapped!r:.80}"
         raise TypeError(msg)
     return mapped

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._runs import Watched
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._subscription import hint_for, require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import require_plain
 
@@ -56,7 +56,7 @@ class _Deferred(Watched, Generic[T]):
             subscribe_failed(subscriber, error)
             return
         if not isinstance(publisher, Publisher):
-            msg = f"defer(make): make must return a Publisher, not {publisher!r}"
+            msg = f"defer(make): make must return a Publisher, not {publisher!r:.80}{hint_for(publisher)}"
             subscribe_failed(subscriber, TypeError(msg))
             return
         if not isinstance(publisher, Watched):

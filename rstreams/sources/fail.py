@@ -27,6 +27,6 @@ def fail(error: BaseException) -> Publisher[Never]:
         LookupError: no such thing
     """
     if not isinstance(error, BaseException):
-        msg = f"fail(error): error must be an exception, not {error!r}"
+        msg = f"fail(error): error must be an exception, not {error!r:.80}"
         raise TypeError(msg)
     return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))

@@ -52,6 +52,6 @@ def _unfold(state: S, step: Callable[[S], tuple[T, S] | None]) -> Iterator[T]:
 def require_pair(source: str, made: tuple[T, S]) -> tuple[T, S]:
     """Return what a step made, or raise `TypeError` if it is no pair."""
     if not isinstance(made, tuple) or len(made) != 2:
-        msg = f"{source}(step): step must return a pair (item, next state), or None, not {made!r}"
+        msg = f"{source}(step): step must return a pair (item, next state), or None, not {made!r:.80}"
         raise TypeError(msg)
     return made

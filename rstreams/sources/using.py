@@ -82,7 +82,7 @@ class _Using(Watched, Generic[S, T]):
                 self._begins(stage)
                 start = stage.start
             else:
-                msg = f"using(acquire): acquire must return a context manager, not {manager!r}"
+                msg = f"using(acquire): acquire must return a context manager, not {manager!r:.80}"
                 raise TypeError(msg)  # noqa: TRY301 - signalled like any other failure
         except Exception as error:
             subscribe_failed(subscriber, error)

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from rstreams import operators
+from rstreams._subscription import hint_for
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
 from rstreams.operators._stage import refuse_unrun, require_effect
@@ -51,7 +52,7 @@ class Stream(StreamMethods[T_co], NotIterable):
 
     def __init__(self, publisher: Publisher[T_co]) -> None:
         if not callable(getattr(publisher, "subscribe", None)):
-            msg = f"Stream(publisher): publisher must be a Publisher, not {publisher!r}"
+            msg = f"Stream(publisher): publisher must be a Publisher, not {publisher!r:.80}{hint_for(publisher)}"
             raise TypeError(msg)
         # A stream in a stream would cost every subscription a call more.
         self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own

@@ -75,7 +75,9 @@ def test_a_function_that_returns_no_publisher() -> None:
     source.next(7)
 
     assert isinstance(probe.error, TypeError)
-    assert str(probe.error) == "flat_map(function): function must return a Publisher, not [7]"
+    assert str(probe.error) == (
+        "flat_map(function): function must return a Publisher, not [7]; Stream.from_iterable(...) makes one of it"
+    )
     assert source.outcomes == ["failed"]
 
 

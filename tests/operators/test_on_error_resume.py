@@ -78,7 +78,10 @@ def test_a_handler_that_returns_no_publisher() -> None:
     source.error(ValueError())
 
     assert isinstance(probe.error, TypeError)
-    assert str(probe.error) == "on_error_resume(handler): handler must return a Publisher, not [1]"
+    told = (
+        "on_error_resume(handler): handler must return a Publisher, not [1]; Stream.from_iterable(...) makes one of it"
+    )
+    assert str(probe.error) == told
 
 
 def test_what_is_no_exception_passes_through() -> None:

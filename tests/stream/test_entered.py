@@ -10,6 +10,7 @@ import pytest
 import rstreams
 import rstreams.blocking
 from rstreams import Stream
+from rstreams.errors import ConfigError
 from tests.net.over_tcp import connected
 
 
@@ -55,3 +56,24 @@ async def test_publish_says_how_what_is_no_stream_becomes_one() -> None:
             with pytest.raises(ValueError, match="must be a Stream or another Publisher") as told:
                 await publish("a", items)
             assert str(told.value).endswith(hint)
+
+
+async def test_what_is_no_stream_is_shown_in_part_and_how_it_becomes_one() -> None:
+    items: Any = list(range(1000))
+    one: Stream[int] = Stream.of(1)
+    node = rstreams.Node()
+    calls: list[Callable[[], Any]] = [
+        lambda: one.flat_map(lambda _: items).to_list(),
+        lambda: one.concat_map(lambda _: items).to_list(),
+        lambda: one.switch_map(lambda _: items).to_list(),
+        lambda: one.expand(lambda _: items).to_list(),
+        lambda: Stream.defer(lambda: items).to_list(),
+        lambda: one.concat(items),
+        lambda: Stream(items),
+        lambda: node.serve("a", items),
+    ]
+    for call in calls:
+        with pytest.raises((TypeError, ConfigError), match=r"Publisher, not \[0, 1, 2, ") as told:
+            await call()
+        assert str(told.value).endswith("; Stream.from_iterable(...) makes one of it")
+        assert len(str(told.value)) < 220
