@@ -56,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         default=[],
         metavar="NAME[:CAPACITY]",
-        help="a queue for competing consumers, of 1024 messages or as many as given; may be repeated",
+        help="a queue for competing consumers, of 1024 messages or as many as given; no colon in NAME; may be repeated",
     )
     parser.add_argument(
         "--multicast",
@@ -182,6 +182,7 @@ def _queue(text: str) -> tuple[str, int]:
     name, colon, capacity = text.rpartition(":")
     if not colon:
         return text, 1024
+    _check_one_colon("--queue", text, name, "NAME:CAPACITY", "dead letters, and names with a colon, need Node.queue()")
     if not capacity.isascii() or not capacity.isdigit():
         msg = f"--queue {text!r}: the capacity must be a number of messages, not {capacity!r} (NAME or NAME:CAPACITY)"
         raise ConfigError(msg)
@@ -193,10 +194,18 @@ def _multicast(text: str) -> tuple[str, Overflow]:
     name, colon, overflow = text.rpartition(":")
     if not colon:
         return text, "block"
+    _check_one_colon("--multicast", text, name, "NAME:OVERFLOW", "names with a colon need Node.multicast()")
     if overflow not in {"block", "drop_oldest"}:
         msg = f"--multicast {text!r}: the overflow must be block or drop_oldest, not {overflow!r}"
         raise ConfigError(msg)
     return name, cast("Overflow", overflow)
+
+
+def _check_one_colon(option: str, text: str, name: str, form: str, more: str) -> None:
+    """Check that nothing stands between name and value: it would be a part of a name that nobody means."""
+    if ":" in name:
+        msg = f"{option} {text!r}: give NAME or {form}, and no colon in NAME; {more} in Python"
+        raise ConfigError(msg)
 
 
 def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:

@@ -149,6 +149,12 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
         (["--listen", ""], "listen='': give host:port"),
         (["--queue", "work:many"], "--queue 'work:many': the capacity must be a number of messages, not 'many'"),
         (["--queue", "work:-1"], "--queue 'work:-1': the capacity must be a number"),
+        (
+            ["--queue", "orders:dead:5"],
+            "--queue 'orders:dead:5': give NAME or NAME:CAPACITY, and no colon in NAME; dead",
+        ),
+        (["--queue", "::5"], "--queue '::5': give NAME or NAME:CAPACITY"),
+        (["--multicast", "a:b:block"], "--multicast 'a:b:block': give NAME or NAME:OVERFLOW"),
         (["--queue", "work:0"], "queue 'work': capacity=0"),
         (["--queue", "work:"], "not ''"),
         (["--queue", ""], "queue name=''"),
