@@ -12,11 +12,13 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "delivery.md").read_tex
 
 PRINTED = [
     ["wash", "dry", "PublishResult(accepted=2)"],
+    ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
     ["resized one", "resized two"],
     ["poison - exhausted: 3 attempts to deliver it have failed", "stale - expired", "1 1 1 2"],
     ["4"],
     ["2"],
     ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
+    ["0", "1", "ended: True"],
     ["3 3", "a", "b", "c"],
     ["the stream has ended", "True True"],
 ]
