@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
 
+from rstreams._subscription import hint_for
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
@@ -23,7 +24,7 @@ from rstreams.net.draining import Drained, drain
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
-from rstreams.net.publishing import PublishResult, hint_for, naming_the_item, stamper_for
+from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions, check_names
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher

@@ -6,7 +6,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from rstreams._subscription import hint_for as hint_for  # noqa: PLC0414 - `Connection.publish` has it from here
 from rstreams.errors import ConfigError
 from rstreams.net.once import EFFECTIVELY_ONCE, Stamper
 from rstreams.protocol.sender import LinkSubscriber
