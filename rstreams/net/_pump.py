@@ -72,7 +72,7 @@ class Pump:
         error: Why it ended; None while it lives, and when it was closed from this side.
         engine: The connection in the engine.
         returns: Whether somebody opens a new connection when this one is lost, so that its links wait for it.
-        waiting: The ends that do, and what they attach with.
+        waiting: The ends that do, and what they attach with; and those that wait although it lives.
     """
 
     def __init__(
@@ -201,6 +201,10 @@ class Pump:
         else:
             self._attaching.append((end, frame))
             self._ring()
+
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:  # noqa: ARG002 - a carrier's
+        """Have `end` hear the error at once: whoever opens connections attaches again, and not this one alone."""
+        end.on_lost(Lost(error))
 
     # the tasks
 

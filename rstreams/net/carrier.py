@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from rstreams.errors import RStreamsError
+from rstreams.errors import PeerClosed, RStreamsError
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.link import Endpoint, Link
@@ -90,4 +90,8 @@ class Carrier(Protocol):
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link for `end`, soon; an end that cannot be attached any more hears `Lost` at once."""
+        ...
+
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
+        """Attach a new link for `end`, whose peer has said `error`: after a while, or when the connection is new."""
         ...

@@ -122,6 +122,8 @@ class Links:
         way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
+        if self.carrier.returns:
+            end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
         self.carrier.attach(end, frame)
 
     def send(

@@ -5,6 +5,10 @@ ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `_s
 connection, by the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is
 unsettled is sent again. Only when the policy gives up do they hear of the loss for good.
 
+A peer that is about to close the connection may say so link by link, by a detach or a refusal with
+amqp:connection:forced. Such links wait in the same way, for the next connection, or for the next attempt on this one:
+it may take a while to close, or stay. These attempts have the policy's delays, too, and no limit: the connection lives.
+
 A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
 as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
 gets its turn. So does one that did not last a tenth of a second, or delays that are shorter still would never grow.
@@ -173,6 +177,8 @@ class KeptConnection:
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
+        self._refused = 0  # attempts in a row to attach again what the peer has detached
+        self._attached_at = -math.inf  # when the last one was made
         self._closing = False
         self._over: RStreamsError | None = None
 
@@ -192,6 +198,7 @@ class KeptConnection:
         Errors: As `open_connection`, of every address, when the policy gives up.
         """
         policy = self._policy
+        self._nursery = nursery
         if policy.start_jitter_s:
             await trio.sleep(policy.start_jitter_s * self._random())
         attempt = 0
@@ -217,6 +224,27 @@ class KeptConnection:
             end.on_lost(Lost(self._over))
         else:
             self._waiting.append((end, frame))
+
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
+        """Attach a link after the policy's delay, or as soon as there is the next connection."""
+        pump = self._pump
+        assert pump is not None, "it lives: the peer has just spoken"
+        if not pump.waiting:
+            self._nursery.start_soon(self._attach_waiting, pump, error)
+        pump.waiting.append((end, frame))
+
+    async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
+        """Attach what the peer has detached, after a delay; if the connection ends before, the next one does it."""
+        lasted_s = trio.current_time() - self._attached_at
+        self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
+        delay_s = self._policy.delay_s(self._refused + 1, self._random())
+        logger.warning("%s ends links, attaching them again in %.3g s: %s", pump.peer, delay_s, error)
+        await trio.sleep(delay_s)
+        if pump.ended.is_set():
+            return
+        self._attached_at = trio.current_time()
+        waiting, pump.waiting = pump.waiting, []
+        self._attach_each(pump, waiting)
 
     async def close(self) -> None:
         """Close the connection in order; what waits for one that was lost hears of it."""
@@ -309,6 +337,9 @@ class KeptConnection:
         pump.returns = self.returns
         self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
         waiting, self._waiting = self._waiting, []
+        self._attach_each(pump, waiting)
+
+    def _attach_each(self, pump: Pump, waiting: Sequence[tuple[LinkEnd, Attach]]) -> None:
         for end, frame in waiting:
             if end.wants_link:
                 self._attach_to(pump, end, frame)

@@ -86,7 +86,7 @@ class Links:
     def at_rest(self) -> bool:
         """Whether all that was under way when `close` was called is through."""
         return (
-            all(producer.at_rest for producer in self.producers)
+            all(producer.at_rest and (producer.ended or not producer.in_hand) for producer in self.producers)
             and all(end.at_rest for end in self.consumers)
             and not any(end.wants_link for end in self.served)
         )

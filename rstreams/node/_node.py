@@ -295,10 +295,10 @@ class Node:
         """Take nothing more on, see through what there is, then close every connection: for deployments.
 
         The node stops listening and refuses new links. Producers' credit is withdrawn, and what they had sent for it
-        is stored. Served streams are cancelled and end as `LinkDetached`, with amqp:connection:forced, after what they
-        had sent. Consumers go on until the queues are empty and everything is settled; queues without consumers wait
-        for nobody. Then the connections are closed with amqp:connection:forced, so that clients with a reconnect
-        policy go on at another node.
+        is stored, or answered. Served streams are cancelled, and their links end as `LinkDetached`, with
+        amqp:connection:forced, after what they had sent. Consumers go on until the queues are empty and everything is
+        settled; queues without consumers wait for nobody. Then the connections are closed with amqp:connection:forced.
+        Clients with a reconnect policy go on at another node, with served streams, too.
 
         Args:
             timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
@@ -322,8 +322,8 @@ class Node:
         await wait_until(self._is_through, trio.current_time() + timeout_s)
         now = self.statistics()
         drained = Drained(
-            given_back=sum(producer.ledger.buffered for producer in self._links.producers),
-            outcome_unknown=sum(end.unsettled for end in self._links.consumers),
+            given_back=sum(producer.in_hand for producer in self._links.producers),
+            outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
             left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
         )
         await self._close_connections()

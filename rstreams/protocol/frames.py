@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
-from rstreams.errors import RStreamsError
+from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
 from rstreams.protocol.delivery import Outcome
 
 
@@ -126,6 +126,16 @@ class Detach:
     condition: str | None = None
     description: str = ""
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def error(self) -> PeerClosed | None:
+        """The error it is, or None if it is a successful end."""
+        return None if self.condition is None else error_for(self.condition, self.description, self.info)
+
+    @property
+    def announces_close(self) -> bool:
+        """Whether the peer is about to close the connection; the client may retry at some later date (2.8.16)."""
+        return self.condition == Condition.CONNECTION_FORCED
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from rstreams.errors import (
     PeerClosed,
     ProtocolError,
     RemoteProtocolError,
-    error_for,
 )
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import END, FailureStrategy
@@ -47,7 +46,7 @@ class LinkSubscription(Generic[T]):
     Loss: When the connection is lost and returns, the demand that is not met becomes credit of the new link. What was
         received and not handed over is dropped, for the peer has it back; but what came settled is handed over. What
         was handed over stays in the window until the pipeline is through with it; its outcome comes too late for the
-        peer, and is counted.
+        peer, and is counted. A detach that announces the loss is no end either; it is answered when all is settled.
     Cancels: Silent at once; then credit is withdrawn, what was not handed over is released, and when all that is held
         has been settled the link is detached (closed).
     Context: Any task of the connection's trio run; no call blocks. `SpecViolation` is raised in another thread.
@@ -59,6 +58,7 @@ class LinkSubscription(Generic[T]):
         streams: Whether deliveries are to be handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
         place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
+        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
         oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
     """
 
@@ -99,6 +99,7 @@ class LinkSubscription(Generic[T]):
         """
         self.label = label
         self.place: Callable[[], str] = str
+        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.oldest: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
@@ -132,6 +133,7 @@ class LinkSubscription(Generic[T]):
         self._signalling = False
         self._work_waits = False
         self._lost = False
+        self._parting: PeerClosed | None = None  # why the peer has detached a link that is to have a successor
         self._thread = get_ident()
         self._requested = 0
 
@@ -306,7 +308,7 @@ class LinkSubscription(Generic[T]):
         if not self._items.take_in(frame):
             return
         if not self._silent and self._driver.credit() < 0:
-            msg = f"link {self._link_name!r}: the sender sent more than its credit"
+            msg = f"link {self._link and self._link.name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over()
 
@@ -318,22 +320,20 @@ class LinkSubscription(Generic[T]):
 
     def on_detach(self, frame: Detach) -> None:
         """The publisher's end: signalled after the buffer, answered when all is settled."""
-        error: PeerClosed | None = None
-        if frame.condition is not None:
-            error = error_for(frame.condition, frame.description, frame.info)
-        elif not frame.closed:
-            text = "the peer left the subscription without ending it"
-            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
-        elif not self._started:
-            text = "the peer refused the link and did not say why"
-            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
+        error = frame.error
+        if error is None and not (frame.closed and self._started):
+            did = "refused the link and did not say why" if frame.closed else "left the subscription without ending it"
+            error = LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer {did}")
         if error is not None:
             error.place = self.place()
-        self._end(error)
+        if error is None or self.attach_later is None or not frame.announces_close:
+            self._end(error)
+        else:
+            self._parting = error
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what was not handed over is with the peer, but for what came settled."""
-        self._lost = True
+        self._lost, self._parting = True, None
         if not frame.returns or self._silent:
             self._end(frame.error)
         if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._items.buffer):
@@ -361,7 +361,7 @@ class LinkSubscription(Generic[T]):
         self._send_dispositions()
         if self._state is State.ATTACHED and not self._silent:
             self._send_flow()
-        if self._silent:
+        if self._silent or self._parting is not None:
             self._send_detach()
 
     # what work is made of
@@ -374,10 +374,6 @@ class LinkSubscription(Generic[T]):
     @property
     def _state(self) -> State:
         return State.UNATTACHED if self._link is None else self._link.state
-
-    @property
-    def _link_name(self) -> str:
-        return "" if self._link is None else self._link.name
 
     def _wake(self) -> None:
         if self._state is State.DETACHED:
@@ -434,8 +430,15 @@ class LinkSubscription(Generic[T]):
 
     def _send_detach(self) -> None:
         """Detach once every item handed over has been settled (law 5)."""
-        if self.ledger.unsettled == 0 and self._state in _CAN_DETACH:
-            self._send(self._goodbye)
+        if self.ledger.unsettled or self._items.buffer or self._state not in _CAN_DETACH:
+            return
+        self._send(self._goodbye)
+        error, self._parting = self._parting, None
+        if error is not None:
+            self._lost = True
+            self.work()
+            if self.wants_link and self.attach_later is not None:
+                self.attach_later(error)
 
     def _send(self, frame: Flow | Disposition | Detach) -> None:
         assert self._link is not None, "bind comes first"

@@ -21,7 +21,6 @@ from rstreams.errors import (
     RStreamsError,
     SpecViolation,
     condition_of,
-    error_for,
 )
 from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
@@ -49,7 +48,8 @@ class LinkSubscriber(Generic[T]):
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
         sent are given back to the publisher through their holds, those that were and not settled as failed.
     Loss: When the connection is lost and returns, what is unsettled is sent again on the new link, in the order it was
-        sent and before anything else; the receiver may have it twice. What was sent settled is not sent again.
+        sent and before anything else; the receiver may have it twice. What was sent settled is not sent again. So it is
+        when the peer detaches the link because it is about to close such a connection.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
@@ -58,6 +58,7 @@ class LinkSubscriber(Generic[T]):
         left: Whether it has ended by `leave`, before the publisher had.
         streams: Whether deliveries are to be handed over in parts: none ever come.
         place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
+        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
     """
 
     streams = False
@@ -98,6 +99,7 @@ class LinkSubscriber(Generic[T]):
         self.outcome_unknown = 0
         self.left = False
         self.place: Callable[[], str] = str
+        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._items = OutgoingItems(
@@ -231,26 +233,24 @@ class LinkSubscriber(Generic[T]):
 
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
-        error: PeerClosed | None = None
-        if frame.condition is not None:
-            error = error_for(frame.condition, frame.description, frame.info)
-        elif self._state is State.DETACH_RECEIVED and self._settle_before_detach and not self._through:
+        error = frame.error
+        if error is None and self._state is State.DETACH_RECEIVED and self._settle_before_detach and not self._through:
             text = "the peer detached the link before the stream was through"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if error is not None:
             error.place = self.place()
         if self._state is State.DETACH_RECEIVED:
             self._send(Detach())
+        if error is not None and frame.announces_close and self.attach_later is not None:
+            self._lose(error, returns=True)
+            if self.wants_link:
+                self.attach_later(error)
+            return
         self._finish(error, left=error is None and not self._settle_before_detach)
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
-        if self._through and not self._settled:
-            self._finish(None)  # only the answer to our detach was missing
-        elif frame.returns and not self._stopped and self._deliveries.can_resend:
-            self._take_back()
-        else:
-            self._finish(frame.error)
+        self._lose(frame.error, returns=frame.returns)
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
@@ -348,6 +348,14 @@ class LinkSubscriber(Generic[T]):
     def _send(self, frame: Transfer | Flow | Detach) -> None:
         assert self._link is not None, "bind comes first"
         self._link.send(frame)
+
+    def _lose(self, error: RStreamsError, *, returns: bool) -> None:
+        if self._through and not self._settled:
+            self._finish(None)  # only the answer to our detach was missing
+        elif returns and not self._stopped and self._deliveries.can_resend:
+            self._take_back()
+        else:
+            self._finish(error)
 
     def _take_back(self) -> None:
         """Hold again what is unsettled, before what was never sent."""

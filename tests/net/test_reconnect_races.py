@@ -9,12 +9,16 @@ import trio
 from trio.testing import MockClock
 
 from rstreams import Reconnect
-from rstreams.errors import ConnectFailed, ConnectionLost
+from rstreams.errors import ConnectFailed, ConnectionLost, LinkDetached
 from rstreams.net import reconnect
 from rstreams.net._opening import OpeningOptions
 from rstreams.net.address import PeerAddress, parse_url
-from rstreams.net.carrier import ConnectionStatus
+from rstreams.net.carrier import ConnectionStatus, LinkEnd
 from rstreams.net.reconnect import KeptConnection
+from rstreams.protocol.frames import Attach, Role
+
+CLOSING = LinkDetached("amqp:connection:forced", "going down")
+FRAME = Attach("test", Role.RECEIVER, "a", "")
 
 
 class Opened:
@@ -148,3 +152,67 @@ async def test_a_connection_that_opens_after_the_close_is_closed(
                 await trio.sleep(0.1)
             await peers.pumps[1].ended.wait()
         assert kept.status.state == "closed"
+
+
+# links that the peer ends because it is about to close the connection
+
+
+class Refused:
+    """A link's end whose peer refuses it each time, so many times."""
+
+    wants_link = True
+
+    def __init__(self, kept: KeptConnection, times: int) -> None:
+        self.kept = kept
+        self.times = times
+        self.attached_at: list[float] = []
+
+    def attach(self) -> None:
+        self.attached_at.append(trio.current_time())
+        if self.times:
+            self.times -= 1
+            self.kept.attach_later(cast("LinkEnd", self), FRAME, CLOSING)
+
+
+async def test_what_a_peer_ends_and_stays_is_attached_again_at_growing_distances(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    monkeypatch.setattr(Opened, "attach", lambda _pump, end, _frame: end.attach(), raising=False)
+    peers = Peers(monkeypatch, {"steady": 1e9})
+    async with trio.open_nursery() as nursery:
+        kept = peers.kept(Reconnect(first_delay_s=1.0, max_delay_s=8.0))
+        await kept.open(nursery)
+        begun = trio.current_time()
+        one, two = Refused(kept, 5), Refused(kept, 5)
+        one.attach()
+        two.attach()
+        await trio.sleep(1000)
+        assert [at - begun for at in one.attached_at] == [0, 1, 3, 7, 15, 23], "together: a peer closes for all"
+        assert two.attached_at == one.attached_at
+
+        one.times = 1
+        one.attach()  # much later: the delays begin anew
+        await trio.sleep(1000)
+        assert one.attached_at[-1] - one.attached_at[-2] == 1
+        assert len(peers.reached) == 1, "the connection lives"
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_waits_on_a_connection_that_ends_goes_to_the_next_one_and_once(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    del autojump_clock
+    monkeypatch.setattr(Opened, "attach", lambda _pump, end, _frame: end.attach(), raising=False)
+    peers = Peers(monkeypatch, {"closing": 30.0})
+    async with trio.open_nursery() as nursery:
+        kept = peers.kept(Reconnect(first_delay_s=5.0))
+        await kept.open(nursery)
+        begun = trio.current_time()
+        end = Refused(kept, 1)
+        await trio.sleep(27)
+        end.attach()
+        peers.lasting_s["closing"] = 1e9
+        await trio.sleep(1000)
+        assert [at - begun for at in end.attached_at] == [27, 35], "three until the end, and the policy's five"
+        nursery.cancel_scope.cancel()

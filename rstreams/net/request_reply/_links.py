@@ -10,7 +10,7 @@ from rstreams.message import Message, decode_message
 from rstreams.net.failures import strategy_for
 from rstreams.net.links import Links
 from rstreams.net.request_reply._properties import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
-from rstreams.protocol.frames import Attach, Lost, Role
+from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 
@@ -23,7 +23,7 @@ class ReplyLink(LinkSubscription[Reply]):
     """Receives replies, and learns from the peer's attach where they are to be sent.
 
     Attributes:
-        returns: Whether the connection that it was lost with is opened again.
+        returns: Whether the connection that it was lost with is opened again, or a peer that ended it lets it be.
     """
 
     def __init__(
@@ -41,13 +41,22 @@ class ReplyLink(LinkSubscription[Reply]):
             label="link for replies",
         )
         self.returns = False
+        self._was_attached = False
         self._on_attached = on_attached
 
     def on_attach(self, frame: Attach) -> None:
         """The peer has made the address, unless this is a refusal."""
         if not frame.refuses:
+            self._was_attached = True
             self._on_attached(frame)
         super().on_attach(frame)
+
+    def on_detach(self, frame: Detach) -> None:
+        """The address is gone, if it was ever made: another link would get another one."""
+        if self._was_attached:
+            self.returns = frame.announces_close and self.attach_later is not None
+            self.attach_later = None
+        super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
         """The address is gone, if it was ever made."""
@@ -62,13 +71,22 @@ class RequestLink(LinkSubscriber[T]):
         """Send as `LinkSubscriber`; `on_attached` hears that the peer takes requests."""
         super().__init__(*args, **options)
         self.returns = False
+        self._was_attached = False
         self._on_attached = on_attached
 
     def on_attach(self, frame: Attach) -> None:
         """The peer takes requests, unless this is a refusal."""
         super().on_attach(frame)
         if not frame.refuses:
+            self._was_attached = True
             self._on_attached(frame)
+
+    def on_detach(self, frame: Detach) -> None:
+        """The peer takes no more of them; what it has taken is to be replied to an address that is gone soon."""
+        if self._was_attached:
+            self.returns = frame.announces_close and self.attach_later is not None
+            self.attach_later = None
+        super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone for good, if there was one."""
