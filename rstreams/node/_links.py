@@ -47,8 +47,9 @@ class Links:
         window_bytes: The most bytes that one producer may have on its way here; 0 for any number.
 
     Attributes:
-        closing: Whether new links are refused.
+        closing: Whether new links are refused, but for those that replies come on.
         producers: The ends that receive.
+        repliers: The ends that receive replies, for addresses that were made for a link.
         consumers: The ends that send what is stored.
         served: The ends that send what is made for each.
     """
@@ -70,11 +71,12 @@ class Links:
         self._window_bytes = window_bytes
         self.closing = False
         self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
+        self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
         self.consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
         self.served: WeakSet[LinkSubscriber[Any]] = WeakSet()
 
     def close(self) -> None:
-        """Take nothing more on: new links are refused, producers get no credit, and served streams end."""
+        """Take nothing more on but replies: new links are refused, producers get no credit, and served streams end."""
         self.closing = True
         for producer in list(self.producers):
             producer.suspend()
@@ -86,7 +88,8 @@ class Links:
     def at_rest(self) -> bool:
         """Whether all that was under way when `close` was called is through."""
         return (
-            all(producer.at_rest and (producer.ended or not producer.in_hand) for producer in self.producers)
+            all(producer.at_rest for producer in self.producers)
+            and not any(end.in_hand for end in (*self.producers, *self.repliers) if not end.ended)
             and all(end.at_rest for end in self.consumers)
             and not any(end.wants_link for end in self.served)
         )
@@ -97,7 +100,8 @@ class Links:
 
     def attach(self, driver: LinkDriver, frame: Attach) -> None:
         """Answer a peer's attach, with an end over the address or with a refusal."""
-        if self.closing:
+        replies = frame.role is Role.SENDER and self._temporaries.get(frame.target or "") is not None
+        if self.closing and not replies:
             self._refuse(driver, frame, Condition.CONNECTION_FORCED, CLOSING)
         elif frame.role is Role.RECEIVER:
             self._attach_consumer(driver, frame)
@@ -166,7 +170,8 @@ class Links:
         )
         if end.window_bytes:
             driver.room_in_end = end.room_bytes
-        self.producers.add(end)
+        replies = self._temporaries.get(address.name) is not None
+        (self.repliers if replies else self.producers).add(end)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
         driver.bind(link)

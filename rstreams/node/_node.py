@@ -294,11 +294,11 @@ class Node:
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """Take nothing more on, see through what there is, then close every connection: for deployments.
 
-        The node stops listening and refuses new links. Producers' credit is withdrawn, and what they had sent for it
-        is stored, or answered. Served streams are cancelled, and their links end as `LinkDetached`, with
-        amqp:connection:forced, after what they had sent. Consumers go on until the queues are empty and everything is
-        settled; queues without consumers wait for nobody. Then the connections are closed with amqp:connection:forced.
-        Clients with a reconnect policy go on at another node, with served streams, too.
+        The node stops listening and refuses new links, but for replies. Producers' credit is withdrawn, and what they
+        had sent for it is stored, or answered. Served streams are cancelled, and their links end as `LinkDetached`,
+        with amqp:connection:forced, after what they had sent. Consumers go on until the queues are empty and everything
+        is settled; queues without consumers wait for nobody. Then the connections are closed with
+        amqp:connection:forced. Clients with a reconnect policy go on at another node, with served streams, too.
 
         Args:
             timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
@@ -322,7 +322,7 @@ class Node:
         await wait_until(self._is_through, trio.current_time() + timeout_s)
         now = self.statistics()
         drained = Drained(
-            given_back=sum(producer.in_hand for producer in self._links.producers),
+            given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
             outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
             left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
         )

@@ -173,6 +173,45 @@ async def test_a_request_in_hand_is_answered_and_the_next_one_goes_to_another_no
             assert await requester.request("two") == "two: second"
 
 
+@pytest.mark.parametrize("before", [0, 1])
+async def test_a_request_in_the_hand_of_a_client_is_answered_too(before: int) -> None:
+    async with two_nodes() as (first, second, connection), trio.open_nursery() as nursery:
+        first.queue("who")
+        second.respond("who", lambda item: f"{item}: second")
+        begun, go_on = trio.Event(), trio.Event()
+        replies: list[str] = []
+        drained: list[Drained] = []
+
+        async def answer(item: int) -> str:
+            if item == before:  # the first one opens the link for replies
+                begun.set()
+                await go_on.wait()
+            return f"{item}: first"
+
+        async def respond() -> None:
+            async with rstreams.connect(first._listeners[0].url, reconnect=SOON) as other:
+                await other.respond("who", answer)
+
+        async def ask() -> None:
+            replies.extend([await requester.request(number) for number in range(before + 1)])
+
+        async def drain() -> None:
+            drained.append(await first.drain_and_close())
+
+        nursery.start_soon(respond)
+        async with connection.requester("who") as requester:
+            nursery.start_soon(ask)
+            await begun.wait()
+            nursery.start_soon(drain)
+            await until(lambda: first._links.closing and all(each.at_rest for each in first._links.producers))
+            go_on.set()
+            await until(lambda: drained)
+            assert drained == [Drained()]
+            assert replies == [f"{number}: first" for number in range(before + 1)]
+            assert await requester.request("next") == "next: second"
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_request_that_is_not_answered_in_time_is_told() -> None:
     async with two_nodes() as (first, _, connection), trio.open_nursery() as nursery:
         begun = trio.Event()
