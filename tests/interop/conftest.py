@@ -37,6 +37,7 @@ CANNOT: Final[Mapping[str, Mapping[str, str]]] = {
     "proton-broker": {
         "addresses": "it makes no address for a link",
         "drain": "it never answers a drain",
+        "parts": "it reads each part of a message that has not come whole over the part before",
         "requeue": "it forgets what it has sent, whatever becomes of it",
         "missing target": "it makes whatever is asked for",
         "missing source": "it makes whatever is asked for",

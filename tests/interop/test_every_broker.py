@@ -143,6 +143,7 @@ async def test_nothing_comes_while_a_stream_is_suspended(broker: Broker) -> None
         probe.cancel()
 
 
+@pytest.mark.needs("parts")
 async def test_a_message_of_many_frames(broker: Broker) -> None:
     queue, body = broker.queue(), bytes(range(250)) * 8000
     async with tapped(broker.url) as tap, rstreams.connect(tap.url, max_frame_bytes=16_384) as connection:
