@@ -21,6 +21,7 @@ from rstreams.errors import (
     PeerClosed,
     ProtocolError,
     RemoteProtocolError,
+    SessionEnded,
 )
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import END, FailureStrategy
@@ -165,9 +166,8 @@ class LinkSubscription(Generic[T]):
         if error is not None:
             self._fail(error)
             return
-        ledger = self.ledger
-        demand_limits = ledger.demand < ledger.window  # else the window does, and more demand changes nothing now
-        ledger.request(n)
+        demand_limits = self.ledger.demand < self.ledger.window  # else the window does: more demand changes nothing now
+        self.ledger.request(n)
         self._requested += n
         if demand_limits:
             self._wake()
@@ -182,11 +182,8 @@ class LinkSubscription(Generic[T]):
 
     @property
     def window(self) -> int:
-        """Return how many items can be held at once before no further one comes: what comes settled has no limit.
-
-        A pack comes only where there is room for all of it.
-        """
-        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1
+        """Return how many items can be held at once before no further one comes: what comes settled has no limit."""
+        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # a pack needs room for it all
 
     @property
     def ended(self) -> bool:
@@ -333,12 +330,18 @@ class LinkSubscription(Generic[T]):
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what was not handed over is with the peer, but for what came settled."""
+        parting = self._parting if isinstance(frame.error, SessionEnded) else None  # goes on: the connection is there
         self._lost, self._parting = True, None
-        if not frame.returns or self._silent:
+        if self._silent or not (frame.returns or parting):
             self._end(frame.error)
         if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._items.buffer):
             self._error = frame.error  # the peer has completed the stream, and what is dropped now is missing
         self.work()
+        self._return_after(parting)
+
+    def _return_after(self, parting: PeerClosed | None) -> None:
+        if parting is not None and self.wants_link and self.attach_later is not None:
+            self.attach_later(parting)
 
     def work(self) -> None:
         """Hand over, settle, grant, end: whatever has become possible."""
@@ -393,9 +396,8 @@ class LinkSubscription(Generic[T]):
 
     def _send_dispositions(self) -> None:
         """Send the outcomes that have gathered; if the link is gone the deliveries are gone with it."""
-        frames = self._items.take_dispositions()
-        if frames and self._state in (State.ATTACHED, State.DETACH_RECEIVED):
-            for frame in frames:
+        for frame in self._items.take_dispositions():
+            if self._state in (State.ATTACHED, State.DETACH_RECEIVED):
                 self._send(frame)
 
     def _withdraw_credit(self) -> None:
@@ -437,8 +439,7 @@ class LinkSubscription(Generic[T]):
         if error is not None:
             self._lost = True
             self.work()
-            if self.wants_link and self.attach_later is not None:
-                self.attach_later(error)
+            self._return_after(error)
 
     def _send(self, frame: Flow | Disposition | Detach) -> None:
         assert self._link is not None, "bind comes first"

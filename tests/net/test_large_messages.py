@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rstreams
 from rstreams import Node, Reconnect, Stream
 from rstreams.message import decode_body, encode_item
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton import LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES, PART_BYTES, LargeMessages
 from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
@@ -23,6 +23,7 @@ from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
 from tests.net.engines import Engines
 from tests.net.over_tcp import connected, pump_of, until
+from tests.protocol.played import never
 
 LARGE = LARGE_BYTES + 100
 KB = 1024
@@ -205,6 +206,44 @@ def test_a_receiver_that_leaves_in_the_middle_of_one_ends_it() -> None:
     assert len(pair.finished) == 1
     assert pair.engines.one.engine.links == pair.engines.other.engine.links == []
     assert pair.engines.one.failures == pair.engines.other.failures == []
+
+
+def test_links_of_one_session_send_theirs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
+    engines, probes, senders = Engines(), list[ProbeSubscriber[bytes]](), dict[str, LinkSubscriber[bytes]]()
+
+    def answer(driver: LinkDriver, frame: Attach) -> None:
+        link = senders[frame.name].bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(Attach(frame.name, Role.SENDER, "a", ""))
+        senders[frame.name].start()
+
+    engines.other.answer = answer
+    for name in ("one", "two", "three"):
+        probe = ProbeSubscriber[bytes](20)
+        probes.append(probe)
+        senders[name] = LinkSubscriber(
+            Stream.from_iterable(repeat(large(1))),
+            encode=encode_item,
+            settlement=Settlement.AT_LEAST_ONCE,
+            settle_before_detach=False,
+            fail_on_refusal=False,
+            expose_errors=True,
+            on_finished=lambda _: None,
+        )
+        receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=never)
+        engines.one.attach(receiver, Attach(name, Role.RECEIVER, "a", ""))
+    assert len({lib.pn_link_session(driver.pointer) for driver in engines.one.engine.drivers}) == 1
+    most_ahead = 0
+    while min(len(probe.items) for probe in probes) < 20:
+        for side, peer in ((engines.one, engines.other), (engines.other, engines.one)):
+            data = side.output()
+            if data:
+                peer.engine.feed(data)
+        counts = [len(probe.items) for probe in probes]
+        most_ahead = max(most_ahead, max(counts) - min(counts))
+    assert most_ahead <= 1
 
 
 # over TCP

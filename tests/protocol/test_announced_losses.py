@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams.errors import LinkDetached, PeerClosed, RStreamsError
+from rstreams.errors import LinkDetached, PeerClosed, RStreamsError, SessionEnded
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
 from tests.protocol.played import (
@@ -100,6 +100,25 @@ def test_a_loss_that_comes_before_all_is_settled_is_a_loss(returns: bool) -> Non
         played.probe.holds[0].done()
         played.driver.turn()
         assert (played.end.late, told) == (1, [])
+
+
+def test_the_end_of_its_session_behind_it_is_none_either() -> None:
+    played = PlayedReceiver(request=3, hold=True)
+    told = returning(played)
+    played.transfer(1)
+    played.driver.receive(FORCED)
+    session_ended = SessionEnded("amqp:connection:forced", "going down")
+    played.link.lose(Lost(session_ended))
+    [error] = told
+    assert isinstance(error, LinkDetached)
+    assert not played.probe.ended
+    played.probe.holds[0].done()
+    assert played.end.late == 1, "the peer has it back"
+    assert attached_again(played).sent == [Flow(2)]
+
+    played.link.lose(Lost(session_ended))
+    assert played.probe.error is session_ended, "without such a word it is the end"
+    assert told == [error]
 
 
 def test_who_cancels_meanwhile_wants_no_other_link() -> None:

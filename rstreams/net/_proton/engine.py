@@ -121,6 +121,7 @@ class Engine:
         self._calls = DelayedCalls()
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
+        self.outputs = 0
         self._buffer = bytearray(BUFFER_BYTES)
         self._output = memoryview(self._buffer)
         self._freed = False
@@ -202,8 +203,12 @@ class Engine:
             self._trace()
         size = self.loops.output(self._transport, self._buffer)
         self._free_ended()
+        if size:
+            self.outputs += 1
         if size and self._waiting:
-            self._dirty.update(dict.fromkeys(self._waiting))
+            for driver in sorted(self._waiting, key=_sent_at):  # or one that always has more would take all the room
+                self._dirty.pop(driver, None)
+                self._dirty[driver] = None
             self._waiting.clear()
         return self._output[:size]
 
@@ -469,6 +474,10 @@ class Engine:
 
 def _receives(driver: LinkDriver) -> bool:
     return not driver.sends
+
+
+def _sent_at(driver: LinkDriver) -> int:
+    return driver.sent_at
 
 
 def _is_alive_there(pointer: Pointer) -> bool:

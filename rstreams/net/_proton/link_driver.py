@@ -78,6 +78,7 @@ class LinkDriver:
         self.outcomes_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._large = LargeMessages()
+        self.sent_at = 0  # which of the connection's outputs had its last transfer
 
     # Driver
 
@@ -283,6 +284,7 @@ class LinkDriver:
         if isinstance(frame, Flow):
             self._send_flow(frame)
         else:
+            self.sent_at = self._engine.outputs
             self._send_transfer(frame)
 
     def _send_transfer(self, frame: Transfer) -> None:
