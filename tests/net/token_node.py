@@ -200,14 +200,21 @@ class TokenNode(Node):
         self.filters: Mapping[str, Any] = {}
         self.ended: list[str] = []
         self._ends: list[tuple[int, str, LinkSubscriber[bytes] | LinkSubscription[bytes]]] = []
+        self._connections: list[object] = []  # kept: an address in memory may come again
         if cbs:
             self._addresses["$cbs"] = self.tokens  # type: ignore[assignment]
+
+    def _number(self, connection: object) -> int:
+        """Return which connection it is, counted in the order in which they came."""
+        if connection not in self._connections:
+            self._connections.append(connection)
+        return self._connections.index(connection)
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         address = (frame.source if frame.role is Role.RECEIVER else frame.target) or ""
         address = address.partition("/ConsumerGroups/")[0]
         self.filters = frame.filters
-        self.tokens.connection = connection = id(driver._engine)
+        self.tokens.connection = connection = self._number(driver._engine)
         open_to_all = frame.dynamic or address == "$cbs"
         if not open_to_all and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)
