@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import repeat
 from typing import Any, Literal
 
@@ -13,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rstreams
-from rstreams import Node, Reconnect, Stream
+from rstreams import ByteStream, Message, Node, Reconnect, Stream
 from rstreams.message import decode_body, encode_item
 from rstreams.net._proton import LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES, PART_BYTES, LargeMessages
+from rstreams.net.bodies import open_body
 from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -104,6 +106,7 @@ class Pair:
             fail_on_refusal=False,
             expose_errors=True,
             on_finished=self.finished.append,
+            open_body=open_body,
         )
         self.settlement = settlement
         self.engines.other.answer = self._answer
@@ -118,6 +121,11 @@ class Pair:
         link.receive(frame)
         link.send(Attach(frame.name, Role.SENDER, "a", "", self.settlement))
         self.sender.start()
+
+    def send_a_part(self) -> None:
+        """Move one output of the sender, and nothing back."""
+        self.engines.other.engine.dispatch(64, math.inf)
+        self.engines.one.engine.feed(bytes(self.engines.other.engine.output()))
 
     @property
     def in_engine(self) -> int:
@@ -158,6 +166,33 @@ def test_the_engine_has_no_more_of_it_than_two_parts() -> None:
     assert pair.probe.items == [large(1, 8 * LARGE_BYTES), b"last"]
 
 
+def test_a_streamed_message_behind_it_is_asked_for_no_faster_than_it_goes_out() -> None:
+    asked = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal asked
+        for _ in range(5000):
+            asked += 1
+            yield bytes(KB)
+
+    source = ManualPublisher[Any]()
+    pair = Pair(source)
+    pair.probe.request(2)
+    pair.engines.run()
+    whole_parts = large(1, LARGE_BYTES + PART_BYTES - 8)  # encoded: the last part leaves no room
+    source.next(whole_parts, Message(ByteStream(chunks())))
+    most_ahead = 0
+    while len(pair.probe.items) < 2:
+        for side, peer in ((pair.engines.one, pair.engines.other), (pair.engines.other, pair.engines.one)):
+            before = asked
+            data = side.output()
+            most_ahead = max(most_ahead, asked - before)
+            if data:
+                peer.engine.feed(data)
+    assert pair.probe.items == [whole_parts, bytes(5000 * KB)]
+    assert most_ahead < 1000, "what waits in a session is 512 KiB"
+
+
 def test_a_drain_is_answered_behind_it() -> None:
     source = ManualPublisher[bytes]()
     pair = Pair(source)
@@ -178,9 +213,7 @@ def test_what_the_peer_settles_before_it_has_come_whole_is_not_sent_to_its_end()
     pair.probe.request(5)
     pair.engines.run()
     source.next(large(1, 16 * LARGE_BYTES), b"two")
-    other, one = pair.engines.other.engine, pair.engines.one.engine
-    other.dispatch(64, math.inf)
-    one.feed(bytes(other.output()))
+    pair.send_a_part()
     delivery = lib.pn_link_current(pair.receiving.pointer)
     assert lib.pn_delivery_partial(delivery)
     lib.pn_delivery_update(delivery, lib.PN_RELEASED)
@@ -197,8 +230,7 @@ def test_a_receiver_that_leaves_in_the_middle_of_one_ends_it() -> None:
     pair.probe.request(5)
     pair.engines.run()
     source.next(large(1, 16 * LARGE_BYTES), b"two")
-    pair.engines.other.engine.dispatch(64, math.inf)
-    pair.engines.one.engine.feed(bytes(pair.engines.other.engine.output()))
+    pair.send_a_part()
     pair.probe.cancel()
     pair.engines.run()
     assert source.cancelled

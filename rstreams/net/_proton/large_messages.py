@@ -36,6 +36,11 @@ class LargeMessages:
         self.deliveries = 0
         self._waiting: deque[Iterator[Transfer | Flow]] = deque()
 
+    @property
+    def waits(self) -> bool:
+        """Whether what is sent next waits, too."""
+        return bool(self._waiting)
+
     def take(self, frame: Transfer | Flow) -> bool:
         """Take a frame if it has a large message, or comes behind one; tell whether it did."""
         if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):

@@ -112,7 +112,7 @@ class LinkDriver:
     def room_bytes(self) -> int:
         """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
         room = BUFFER_BYTES - int(lib.pn_session_outgoing_bytes(self._session))
-        if self._large.deliveries:
+        if self._large.waits:
             room = 0
         if room <= 0:
             self._engine.wait(self)
