@@ -28,16 +28,16 @@ from functools import partial
 from itertools import chain, compress, islice, repeat
 from operator import length_hint
 from sys import maxsize
-from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._fusion import Step, Stopped, fused_loop
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
+from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
-from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
 
 T = TypeVar("T")
 
@@ -60,62 +60,6 @@ _logger = logging.getLogger("rstreams")
 def log_dropped(error: BaseException, happened: str) -> None:
     """Log an error no subscriber is left for: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
     _logger.error("%s, after its subscription had ended", happened, exc_info=error)
-
-
-@runtime_checkable
-class Drawable(Protocol):
-    """A subscription whose items may be drawn many at a time, instead of being asked for and signalled one by one."""
-
-    def draws(self) -> Callable[[int], list[Any]] | None:
-        """Return the function that draws items, for good; None if they cannot be drawn.
-
-        To be called in `on_subscribe`: no item is signalled after it, but the end is, from inside the function. That
-        returns up to `n` items, `n` being at most `SLICE`: fewer if the end has come, or the time for one turn is up.
-        No hold is needed on them.
-        """
-        ...
-
-
-def draws_of(subscription: Subscription) -> Callable[[int], list[Any]] | None:
-    """Return the function that draws the items of a subscription, or None if they cannot be drawn."""
-    return subscription.draws() if isinstance(subscription, Drawable) else None
-
-
-@runtime_checkable
-class TakesRuns(Protocol):
-    """A subscriber that may take many items in one call: they cost it less so than signal by signal."""
-
-    @property
-    def on_run(self) -> Callable[[Iterator[Any]], None] | None:
-        """The function that takes items, as `on_next` would, until there are no more or the subscription has ended.
-
-        They are those that were requested. A hold is always on the one taken last. What the iterator raises is not to
-        be caught: the publisher handles it, and may call again for those behind. None: it takes them one by one.
-        """
-        ...
-
-
-def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
-    """Return the function of a subscriber that takes many items, or None if it takes them one by one."""
-    return subscriber.on_run if isinstance(subscriber, TakesRuns) else None
-
-
-@runtime_checkable
-class SignalsLater(Protocol):
-    """A subscription that says whether its items never come inside `request`, and others have their turns between them.
-
-    Who wants all there is may ask it for all at once, where a source that answers inside would never let go.
-    """
-
-    @property
-    def signals_later(self) -> bool:
-        """Whether it is so."""
-        ...
-
-
-def signals_later(subscription: object) -> bool:
-    """Return whether the items of a subscription are known never to come inside `request`."""
-    return isinstance(subscription, SignalsLater) and subscription.signals_later
 
 
 class IteratorPublisher(Watched, Generic[T]):
@@ -144,7 +88,7 @@ class IteratorPublisher(Watched, Generic[T]):
             emission.start()
 
 
-class IteratorEmission(Generic[T]):
+class IteratorEmission(Scannable, Generic[T]):
     """One subscription to the items of an iterator; see the module's text."""
 
     __slots__ = (
@@ -237,11 +181,7 @@ class IteratorEmission(Generic[T]):
         return NO_HOLD
 
     def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
-        """Give the items to a subscriber that draws them itself, as it has demand; None if they need steps.
-
-        To be called in `on_subscribe`: no signal comes after it. With the items comes a function that tells
-        whether it is certain that nothing is left. The subscriber cancels, as always, unless it has drawn all.
-        """
+        """Give the items away, unless they need steps; see `HandsOver`."""
         if self._steps or self._demand:
             return None
         exact, self._exact = self._exact, None
@@ -290,6 +230,13 @@ class IteratorEmission(Generic[T]):
             drawn = maxsize - length_hint(self._handed)
             return Counts(drawn, drawn)
         return Counts(self._requested, self._delivered)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: it does nothing before it is asked, not even end."""
+        moves = self._busy or self._next_turn is not None or self._handed is not None
+        if way != SEND or moves or self.ended or self._demand:
+            return None
+        return [(ASK, self._subscriber)]
 
     def _emit(self) -> None:
         """Send items for as long as there are items and demand, or until the turn is over."""

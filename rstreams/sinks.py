@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams._emission import signals_later
+from rstreams._fast_paths import signals_later
+from rstreams._sight import CANCEL, Scannable, Waits, Way
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
@@ -26,7 +27,7 @@ from rstreams.operators._stage import refuse_unrun
 T = TypeVar("T")
 
 
-class Sink(ABC, Generic[T]):
+class Sink(Scannable, ABC, Generic[T]):
     """What all sinks share: one subscription, its demand and its end.
 
     Attributes:
@@ -78,6 +79,10 @@ class Sink(ABC, Generic[T]):
         if not self.ended:
             self.ended = True
             self._on_change()
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before it cancels: nothing that a stage could wait for."""
+        return [] if way == CANCEL else None
 
     # the terminal calls these
 

@@ -172,7 +172,7 @@ class StreamFace(Face):
         source = ["self._source"] if kind == "operators" else []
         call = f"{kind}.{name}({', '.join([*source, *arguments])})"
         if wraps:
-            call = f"operators.map({call}, self._stream)"
+            call = f"shown_as({call}, self._stream)"
         return f"return {'self' if kind == 'operators' else 'cls'}._stream({call})"
 
 
@@ -342,7 +342,11 @@ class Head:
 _HEADS = {
     "Stream": Head(
         "The sources and operators as methods of `Stream`.",
-        {"from rstreams import operators, sources", "from rstreams.abc import Publisher"},
+        {
+            "from rstreams import operators, sources",
+            "from rstreams.abc import Publisher",
+            "from rstreams.operators._shown import shown_as",
+        },
         ["from rstreams.stream import Stream"],
         '__slots__ = ("_source",)\n\n_source: Publisher[T_co]\n\n'
         "@staticmethod\n@abstractmethod\ndef _stream(publisher: Publisher[R]) -> Stream[R]:\n"

@@ -60,6 +60,8 @@ def until_end_marker(messages: Publisher[Message]) -> Stream[Message]:
 class _UntilEndMarker(Stage[Message, Message]):
     __slots__ = ()
 
+    operator = "end_of_stream"
+
     def on_next(self, item: Message) -> None:
         if self._ended:
             return

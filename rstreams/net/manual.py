@@ -24,7 +24,7 @@ class ManualStage(Stage[T, Delivery[T]]):
 
     __slots__ = ("_handing", "_in_hand", "_number")
 
-    label = "deliveries"
+    operator = "deliveries"
 
     def __init__(self, downstream: Subscriber[Delivery[T]]) -> None:
         """Hand over to `downstream`."""

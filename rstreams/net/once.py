@@ -227,7 +227,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         "link",
     )
 
-    label = "effectively once"
+    operator = "effectively once"
     link: Link
 
     def __init__(self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypedDict, TypeVar
 
-from rstreams._runs import Watched
+from rstreams._sight import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.net._proton import decode_body

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from rstreams._runs import Watched
+from rstreams._sight import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError

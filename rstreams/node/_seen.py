@@ -83,6 +83,8 @@ class DropSeen(Stage[bytes, bytes]):
 
     __slots__ = ("_producer", "_producer_id", "_seen")
 
+    operator = "effectively once"
+
     def __init__(self, seen: Seen, producer: Producer) -> None:
         super().__init__(producer)
         self._seen = seen

@@ -7,6 +7,7 @@ from typing import Literal
 
 from rstreams._demand import add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
+from rstreams._sight import Scannable
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
@@ -218,7 +219,7 @@ class Multicast:
         return max(1, limit // len(self._producers))
 
 
-class _Copies:
+class _Copies(Scannable):
     """One subscription of a multicast address, and what waits for it."""
 
     __slots__ = (
@@ -232,6 +233,8 @@ class _Copies:
         "pending",
         "subscriber",
     )
+
+    operator = "multicast"
 
     def __init__(self, address: Multicast, subscriber: Subscriber[bytes]) -> None:
         self._address = address

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rstreams._demand import UNBOUNDED, add_demand, demand_error
 from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._sight import Scannable
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, RemoteProtocolError
@@ -449,10 +450,12 @@ class _Delivery(SharedHold):
         self.consumer.queue._settle(self, self._error, released=self._released)  # noqa: SLF001 - a part of the queue
 
 
-class _Consumer:
+class _Consumer(Scannable):
     """One subscription of a queue."""
 
     __slots__ = ("delivery", "demand", "ended", "message", "queue", "subscriber", "suspended")
+
+    operator = "queue"
 
     def __init__(self, queue: Queue, subscriber: Subscriber[bytes]) -> None:
         self.queue = queue

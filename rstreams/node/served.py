@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._emission import draws_of
+from rstreams._fast_paths import draws_of
 from rstreams._subscription import hint_for, require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
@@ -65,6 +65,8 @@ class Served(Generic[T]):
 
 class _Counted(Stage[T, T]):
     __slots__ = ("_served",)
+
+    operator = "served"
 
     def __init__(self, served: Served[T], downstream: Subscriber[T]) -> None:
         super().__init__(downstream)

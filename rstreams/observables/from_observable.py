@@ -12,6 +12,7 @@ from reactivex import Observable, abc
 from rstreams._demand import demand_error
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import current_scheduler
+from rstreams._sight import Scannable
 from rstreams._subscription import require_subscriber
 from rstreams._threads import get_ident
 from rstreams.abc import Hold, Publisher
@@ -78,8 +79,10 @@ class _ObservablePublisher(Generic[T]):
         observing.open()
 
 
-class _Observing(Generic[T]):
+class _Observing(Scannable, Generic[T]):
     """One subscription to an observable, begun by the first request."""
+
+    operator = "from_observable"
 
     def __init__(self, observable: Observable[T], subscriber: Any) -> None:  # noqa: ANN401 - a stage of our own
         self._observable = observable

@@ -81,6 +81,8 @@ class _Rx(KeepingStage[T, R]):
         "_waiting",
     )
 
+    operator = "rx"
+
     def __init__(
         self,
         downstream: Any,  # noqa: ANN401 - a Subscriber[R]

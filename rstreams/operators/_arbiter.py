@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators._stage import Stage, suspend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rstreams._runs import Watched
+from rstreams._sight import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError

@@ -44,6 +44,8 @@ class Folding(KeepingStage[T, R], ABC):
         self._known = False  # there is nothing more to come that could change the result
         self._holds: list[Hold] = []
 
+    only_reacts = True
+
     # the operator writes these
 
     @abstractmethod
@@ -100,7 +102,7 @@ class Folding(KeepingStage[T, R], ABC):
 
     @property
     def label(self) -> str:
-        """The operator's name, for `explain`."""
+        """The operator's name."""
         return self._operator
 
     @property

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Self, TypeVar
 
-from rstreams._emission import IteratorEmission
+from rstreams._fast_paths import handed_over
 from rstreams._holds import NO_HOLD
+from rstreams._sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, operator_of
 from rstreams.operators._merging import all_of
 from rstreams.operators._stage import suspend
 from rstreams.operators._turns import TurningStage
@@ -27,7 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Input(Generic[T]):
+class Input(Scannable, Generic[T]):
     """The subscriber to one of the sources."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Input(Generic[T]):
         self.upstream = subscription
         if self._stage.suspended:
             suspend(subscription)
-        handed = subscription.hand_over() if isinstance(subscription, IteratorEmission) else None
+        handed = handed_over(subscription)
         if handed is not None:
             self.items, self._nothing_left = handed
             self.drawn = True
@@ -144,13 +144,9 @@ class Input(Generic[T]):
             self._taken = 0
             self.upstream.request(self._refill)
 
-    def waits_to_ask(self) -> Answer:
-        """Tell what must happen first (`_deadlock`): the stage does something."""
-        return [(SEND, self._stage)]
-
-    def waits_to_cancel(self) -> Answer:
-        """Tell what must happen first."""
-        return [(SEND, self._stage)]
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._stage)]
 
     def let_go(self) -> None:
         """Give back what is kept, and end the source."""
@@ -195,26 +191,23 @@ class Inputs(TurningStage[Any, R]):
         for an_input in self.inputs:
             an_input.ask_ahead()
 
-    # who waits for whom, see `_deadlock`
+    # whoever looks at it calls these, see `_sight`
 
-    def waits_to_send(self) -> Answer:
-        """Tell what must happen first: it does all it can as soon as a source sends something or it is asked."""
-        if self._ended or self._draining or self._next_turn is not None or self.suspended:
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: it does all it can as soon as a source sends something or it is asked."""
+        if way == ASK or self._ended or self._draining or self._next_turn is not None or self.suspended:
             return None
         waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]
         return [*waits, (CANCEL if self._demand else ASK, self._downstream)]
 
-    def waits_to_cancel(self) -> Answer:
-        """Tell what must happen first."""
-        return self.waits_to_send()
-
-    def stands_for(self, blocked: str) -> str:
-        """Tell what it has and what it waits for, of an operator that is blocked."""
+    def takes(self, blocked: Blocked) -> tuple[str, int]:
+        """Return what it has, and what it waits for."""
         kept = " and ".join(str(len(i.queue)) for i in self.inputs)
-        return (
-            f"{operator_of(self)}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
-            f"what it lacks must come from that {blocked}: one of the two must be able to keep more"
+        text = (
+            f"{self.label}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
+            f"what it lacks must come from that {blocked.describes}: one of the two must be able to keep more"
         )
+        return text, len(self.inputs)
 
     # inside
 
@@ -224,7 +217,7 @@ class Inputs(TurningStage[Any, R]):
     def _finish(self) -> None:
         """End the stream: what is still kept has nobody to go with, and is given back."""
         if self._errors:
-            self._fail(all_of(operator_of(self), self._errors))
+            self._fail(all_of(self.label, self._errors))
         elif not self._ended:
             self._ended = True
             self._let_go()

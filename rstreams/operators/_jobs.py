@@ -50,6 +50,8 @@ class Jobs(KeepingStage[T, R]):
         self._jobs: dict[_Job[R], None] = {}  # in the order of the items
         self._emits = False
 
+    only_reacts = True  # while no task is at work
+
     def on_next(self, item: T) -> None:
         if self._ended:
             return
@@ -110,6 +112,9 @@ class Jobs(KeepingStage[T, R]):
 
     def _kept_items(self) -> int:
         return len(self._jobs)
+
+    def _moves(self) -> bool:
+        return bool(self._jobs)
 
     def _let_go(self) -> None:
         jobs, self._jobs = self._jobs, {}

@@ -20,6 +20,9 @@ class Lists(KeepingStage[T, list[T]]):
 
     __slots__ = ("_count",)
 
+    operator = "buffer_count"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
         super().__init__(downstream)
         self._count = count

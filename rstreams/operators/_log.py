@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Subscriber
 from rstreams.operators._sharing import Member, Sharing

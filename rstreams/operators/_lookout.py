@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from rstreams._sight import Blocked
 from rstreams.abc import Cancellable, Scheduler
 from rstreams.errors import DemandDeadlock
-from rstreams.operators._deadlock import Blocked, find_deadlock
+from rstreams.operators._deadlock import find_deadlock
 
 # How soon a stage that stays blocked looks again, at first and in the long run.
 LOOK_AGAIN_S: Final = 0.01
@@ -66,7 +67,7 @@ class Lookout:
         if scheduler is None or not stage.blocked:
             self._again_s = LOOK_AGAIN_S
             return
-        deadlock = find_deadlock(stage, links_are_through=scheduler.now() - self._began >= LINK_ENDS_S)
+        deadlock = find_deadlock(stage, quiet=scheduler.now() - self._began >= LINK_ENDS_S)
         if deadlock is not None:
             stage.is_dead(deadlock)
         else:

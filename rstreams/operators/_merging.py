@@ -27,10 +27,12 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
 from rstreams._demand import UNBOUNDED, take_demand
-from rstreams._emission import IteratorEmission
+from rstreams._fast_paths import handed_over
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
+from rstreams._sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.operators._deadlock import takes_too_few
 from rstreams.operators._stage import suspend
 from rstreams.operators._turns import TurningStage
 
@@ -89,6 +91,23 @@ class Merging(TurningStage[T, R]):
 
     def upstreams(self) -> Sequence[Subscription]:
         return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
+
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
+        """Return what must happen before it does anything at all."""
+        if self._draining or self._next_turn is not None or self.suspended or (self._demand and self._ready):
+            return None
+        waits: list[tuple[Way, object]] = [
+            (SEND, inner.upstream) for inner in self._active if inner.upstream is not ENDED and not inner.drawn
+        ]
+        if not self._outer_complete and self._upstream is not ENDED:
+            waits.append((SEND, self._upstream))
+        waits.append((CANCEL if self._demand else ASK, self._downstream))
+        return waits
+
+    def takes(self, blocked: Blocked) -> tuple[str, int]:
+        """Return how it stands, with so many inner streams."""
+        streams = len(self._active)
+        return takes_too_few(blocked, self.label, streams), streams
 
     def _subscribe(self, source: Publisher[R], outer: SharedHold) -> None:
         """Add an inner stream."""
@@ -215,12 +234,9 @@ class Merging(TurningStage[T, R]):
     def _finish(self) -> None:
         """End the stream: all of it has been emitted."""
         if self._errors:
-            self._fail(all_of(self._operator(), self._errors))
+            self._fail(all_of(self.label, self._errors))
         else:
             super().on_complete()
-
-    def _operator(self) -> str:
-        return type(self).__module__.rpartition(".")[2]
 
     def _kept_items(self) -> int:
         return sum(len(inner.queue) for inner in self._active)
@@ -270,7 +286,7 @@ def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
     return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
 
 
-class Inner(Generic[T, R]):
+class Inner(Scannable, Generic[T, R]):
     """The subscriber to one inner stream."""
 
     __slots__ = (
@@ -308,7 +324,7 @@ class Inner(Generic[T, R]):
         self.upstream = subscription
         if self._merging.suspended:
             suspend(subscription)
-        handed = subscription.hand_over() if isinstance(subscription, IteratorEmission) else None
+        handed = handed_over(subscription)
         if handed is None:
             if self._merging.started:
                 subscription.request(self._merging.prefetch)
@@ -367,6 +383,10 @@ class Inner(Generic[T, R]):
     def _end(self) -> None:
         self._complete = True
         self.upstream = ENDED  # 2.3, 2.4
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._merging)]
 
     # the merging stage calls these
 

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import add_demand, take_demand
 from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._sight import SEND, Scannable, Waits, Way
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._stage import KeepingStage, require_publisher, resume, suspend
@@ -92,8 +93,7 @@ class OneInner(KeepingStage[T, R], ABC):
     def _subscribe(self, item: T, outer: SharedHold) -> None:
         """Make the stream of an outer item the current one."""
         try:
-            name = type(self).__module__.rpartition(".")[2]
-            source = require_publisher(f"{name}(function): function must return", self._function(item))
+            source = require_publisher(f"{self.label}(function): function must return", self._function(item))
         except Exception as error:
             outer.fail(error)
             if not self._ended:
@@ -148,7 +148,7 @@ class OneInner(KeepingStage[T, R], ABC):
         return self._demand
 
 
-class Inner(Generic[T, R]):
+class Inner(Scannable, Generic[T, R]):
     """The subscriber to one inner stream."""
 
     __slots__ = ("_stage", "outer", "upstream")
@@ -184,3 +184,7 @@ class Inner(Generic[T, R]):
         """Claim the item on its way through, and the outer item."""
         hold = self.upstream.hold()
         return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._stage)]

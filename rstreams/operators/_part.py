@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from rstreams._demand import demand_error
 from rstreams._holds import SharedHold, share_hold
-from rstreams._runs import Counts
+from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import RStreamsError
-from rstreams.operators._deadlock import ASK, Answer, operator_of
 
 if TYPE_CHECKING:
     from rstreams.operators._splitting import Splitting
@@ -37,7 +36,7 @@ class Shared:
 Entry: TypeAlias = tuple[T, Hold, Shared | None]
 
 
-class Part(Generic[T]):
+class Part(Scannable, Generic[T]):
     """One of the streams: a publisher for one subscriber, and its subscription.
 
     Attributes:
@@ -83,7 +82,7 @@ class Part(Generic[T]):
         if self.taken or self.over:
             error = self._error if self.over and not self.taken else None
             what = self._splitting.part_name
-            text = f"a {what} of {operator_of(self._splitting)} has one subscriber, and this one has had its own"
+            text = f"a {what} of {self._splitting.label} has one subscriber, and this one has had its own"
             subscribe_failed(subscriber, RStreamsError(text) if error is None else error)
             return
         self.taken = True
@@ -217,8 +216,9 @@ class Part(Generic[T]):
         if self.subscriber is not None:
             self.subscriber.on_error(error)
 
-    def waits_to_send(self) -> Answer:
-        if self.over or self.complete or self._busy:
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before its subscriber gets a signal."""
+        if way != SEND or self.over or self.complete or self._busy:
             return None
         items = self._splitting.waits_for_items()
         if self.requested == self.delivered:

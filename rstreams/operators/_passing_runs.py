@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from rstreams._emission import runs_of, signals_later
+from rstreams._fast_paths import runs_of, signals_later
 from rstreams.operators._stage import Stage
 
 T = TypeVar("T")

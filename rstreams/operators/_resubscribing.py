@@ -86,6 +86,9 @@ class Resubscribing(Arbiter[T]):
         if not looping and self._due and self._next_turn is None:
             self._take_turn()
 
+    def _moves(self) -> bool:
+        return self._looping or self._next_turn is not None
+
     def _again(self, delay_s: float = 0.0) -> None:
         """Subscribe to the source again, after `delay_s` seconds."""
         self._rest()

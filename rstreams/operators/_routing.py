@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from rstreams._demand import take_demand
 from rstreams._holds import SharedHold
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Subscriber
 from rstreams.operators._sharing import Member, Sharing

@@ -20,17 +20,16 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
-from rstreams._runs import counts_of
 from rstreams._scheduler import current_scheduler
+from rstreams._sight import ASK, CANCEL, SEND, Scannable, Waits, Way, counts_of
 from rstreams._subscription import ENDED, checked_error, require_subscriber, require_subscription
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import DemandDeadlock
-from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer
 from rstreams.operators._lookout import LOOK_AGAIN_S, Lookout
 from rstreams.operators._stage import window_of
 
@@ -43,7 +42,7 @@ NOBODY: Final = -1
 _logger = logging.getLogger("rstreams")
 
 
-class Member(Generic[T]):
+class Member(Scannable, Generic[T]):
     """The subscription of one of several subscribers.
 
     Attributes:
@@ -107,7 +106,7 @@ class Member(Generic[T]):
         """The most items that can be held at once before no further one comes."""
         return self._run.window
 
-    # for `explain`
+    # whoever looks at it calls these, see `_sight`
 
     @property
     def label(self) -> str:
@@ -121,13 +120,11 @@ class Member(Generic[T]):
     @property
     def waits_for(self) -> str:
         """What it waits for besides its source."""
-        return self._run.waits_for()
+        return self._run.waits_for
 
-    # who waits for whom, see `_deadlock`
-
-    def waits_to_send(self) -> Answer:
-        """Tell what must happen before it sends its subscriber something."""
-        return self._run.waits_to_serve(self)
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before it sends its subscriber something."""
+        return self._run.waits_to_serve(self) if way == SEND else None
 
     # the run calls this
 
@@ -145,7 +142,7 @@ class Member(Generic[T]):
             claim.done()
 
 
-class Sharing(ABC, Generic[T, M]):
+class Sharing(Scannable, ABC, Generic[T, M]):
     """One run of a source and its subscribers; see the module's text.
 
     Attributes:
@@ -160,6 +157,7 @@ class Sharing(ABC, Generic[T, M]):
     __slots__ = (
         "_busy",
         "_due",
+        "_label",
         "_lookout",
         "_next_turn",
         "_upstream",
@@ -167,18 +165,17 @@ class Sharing(ABC, Generic[T, M]):
         "error",
         "finished",
         "joining",
-        "label",
         "members",
         "needs",
         "on_deserted",
         "stopped",
     )
 
-    part_name = "subscriber"
+    part_name: ClassVar[str] = "subscriber"
 
     def __init__(self, label: str) -> None:
         """Start with nobody; `label` is the operator's name."""
-        self.label = label
+        self._label = label
         self._lookout = Lookout(self)
         self._upstream: Subscription = ENDED
         self._busy = False
@@ -316,8 +313,9 @@ class Sharing(ABC, Generic[T, M]):
         """Return the subscription of the run."""
         return () if self._upstream is ENDED else (self._upstream,)
 
+    @property
     def waits_for(self) -> str:
-        """Return what `explain` says that the members wait for, as far as it is not the source."""
+        """What `explain` says that the members wait for, as far as it is not the source."""
         there = len(self.members)
         if not self.connected:
             if self.needs == NOBODY:
@@ -339,7 +337,12 @@ class Sharing(ABC, Generic[T, M]):
         if not self._busy and self._next_turn is None:
             self._take_turn()
 
-    # who waits for whom, see `_deadlock`
+    # whoever looks at it calls these, see `_sight`
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._label
 
     @property
     def describes(self) -> str:
@@ -369,19 +372,19 @@ class Sharing(ABC, Generic[T, M]):
         """End it all."""
         self.disconnect(deadlock)
 
-    def waits_to_ask(self) -> Answer:
-        """Tell what must happen before the source is asked for more, or cancelled."""
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before the source is asked for more, or cancelled."""
+        if way == SEND or not self._rests():
+            return None
+        if way == CANCEL:
+            return [(CANCEL, member.subscriber) for member in self.members]
         holding_up = self._holding_up()
-        if holding_up is None or not self._rests():
+        if holding_up is None:
             return None
         return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
 
-    def waits_to_cancel(self) -> Answer:
-        """Tell what must happen before the source is cancelled."""
-        return [(CANCEL, member.subscriber) for member in self.members] if self._rests() else None
-
-    def waits_to_serve(self, member: M) -> Answer:
-        """Tell what must happen before a member is sent something."""
+    def waits_to_serve(self, member: M) -> Waits:
+        """Return what must happen before a member is sent something."""
         if member.ended or not self._rests():
             return None
         return [(SEND, self._upstream), (ASK, self if self._wants(member) else member.subscriber)]

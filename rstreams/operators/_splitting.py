@@ -23,18 +23,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._emission import log_dropped
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts
 from rstreams._scheduler import current_scheduler
+from rstreams._sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
 from rstreams._subscription import ENDED, require_subscription
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
 from rstreams.errors import DemandDeadlock, RStreamsError
-from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way, keeper_of, operator_of
 from rstreams.operators._lookout import Lookout
 from rstreams.operators._part import Entry, Part, Shared
 from rstreams.operators._stage import Stage, window_of
@@ -65,7 +64,7 @@ class Splitting(Stage[T, P]):
         "_unsent",
     )
 
-    part_name = "part"
+    part_name: ClassVar[str] = "part"
 
     def __init__(self, downstream: Subscriber[P], prefetch: int) -> None:
         super().__init__(downstream)
@@ -298,12 +297,12 @@ class Splitting(Stage[T, P]):
         """How many items can be held at once."""
         return window_of(self._upstream)
 
-    # who waits for whom, see `_deadlock`
+    # whoever looks at it calls these, see `_sight`
 
     @property
     def describes(self) -> str:
         """What it is and where it stands, for the text of a `DemandDeadlock`."""
-        return operator_of(self)
+        return self.label
 
     @property
     def numbers(self) -> tuple[int, int, int]:
@@ -328,7 +327,23 @@ class Splitting(Stage[T, P]):
         """End it all."""
         self._fail(deadlock)
 
-    def waits_to_ask(self) -> Answer:
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first."""
+        if way == ASK:
+            return self._waits_to_ask()
+        if way == CANCEL:
+            return None if self._ended else [(CANCEL, self._downstream)]
+        if self._over or self._sending:
+            return None
+        if self._unsent or not self._demand:
+            return [(ASK, self._downstream), (SEND, self._upstream)]
+        return self.waits_for_items()
+
+    def waits_for_items(self) -> Waits:
+        """Return what must happen before an item comes, or the end."""
+        return None if self._over else [(ASK, self), (SEND, self._upstream)]
+
+    def _waits_to_ask(self) -> Waits:
         if not self.blocked or self._sending or (self._unsent and self._demand):
             return None
         unsent = {part for part, _ in self._unsent}
@@ -342,20 +357,6 @@ class Splitting(Stage[T, P]):
                     return None  # whoever has it may subscribe at any time
                 waits.append((ASK, reader))
         return waits
-
-    def waits_to_send(self) -> Answer:
-        if self._over or self._sending:
-            return None
-        if self._unsent or not self._demand:
-            return [(ASK, self._downstream), (SEND, self._upstream)]
-        return self.waits_for_items()
-
-    def waits_for_items(self) -> Answer:
-        """Tell what must happen before an item comes, or the end."""
-        return None if self._over else [(ASK, self), (SEND, self._upstream)]
-
-    def waits_to_cancel(self) -> Answer:
-        return None if self._ended else [(CANCEL, self._downstream)]
 
     # inside
 
@@ -437,7 +438,5 @@ class Splitting(Stage[T, P]):
 
 
 def _too_late(splitting: Splitting[T, P]) -> RStreamsError:
-    text = (
-        f"this {splitting.part_name} of {operator_of(splitting)} was not subscribed to before its stream was cancelled"
-    )
+    text = f"this {splitting.part_name} of {splitting.label} was not subscribed to before its stream was cancelled"
     return RStreamsError(text)

@@ -38,13 +38,13 @@ from inspect import (
     isgenerator,
     isgeneratorfunction,
 )
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._emission import IteratorPublisher, log_dropped
 from rstreams._fusion import Step
 from rstreams._holds import SharedHold
-from rstreams._runs import Counts, Watched, counts_of
+from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
@@ -57,10 +57,20 @@ Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 """When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
 
 
-class Stage(Generic[T, R]):
-    """One operator in one subscription, with the guards every operator needs; see the module's text."""
+class Stage(Scannable, Generic[T, R]):
+    """One operator in one subscription, with the guards every operator needs; see the module's text.
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream", "made_by")
+    Attributes:
+        only_reacts: Whether the stage does nothing by itself: it asks its one source only when its one subscriber asks
+            or an item has come, sends only when its source has sent, and cancels only on one of these. It has no
+            timer, no task and no second source.
+        passes_unseen: Whether it only reacts, and shows its items to nobody but its subscriber.
+    """
+
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
+
+    only_reacts: ClassVar[bool] = False
+    passes_unseen: ClassVar[bool] = False
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
@@ -68,7 +78,6 @@ class Stage(Generic[T, R]):
         self._ended = False
         self._requested = 0  # by calls that `_accepts` has seen
         self._thread = get_ident()
-        self.made_by: Callable[..., object] = type(self)  # what stands in the file that bears the operator's name
 
     # upstream calls these
 
@@ -118,7 +127,7 @@ class Stage(Generic[T, R]):
     def resume(self) -> None:
         resume(self._upstream)
 
-    # for `explain`
+    # whoever looks at it calls these, see `_sight`
 
     @property
     def ended(self) -> bool:
@@ -136,10 +145,26 @@ class Stage(Generic[T, R]):
         """Return the subscriptions that the items come from."""
         return () if self._upstream is ENDED else (self._upstream,)
 
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first, if the stage only reacts."""
+        if not self.only_reacts or self._moves():
+            return None
+        return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]
+
+    def keeper_of(self, part: object) -> object | None:
+        """Return who keeps `part` behind this stage, if it passes unseen here."""
+        return keeper_of(part, self._downstream) if self.passes_unseen else None
+
     # the operator writes this, if it keeps items
 
     def _let_go(self) -> None:
         """Release what is kept, for it will not be emitted; called at most once."""
+
+    # the operator writes this, if it only reacts but may be in the middle of something
+
+    def _moves(self) -> bool:
+        """Return whether the stage is doing something now, or will without a further signal."""
+        return False
 
     # the operator writes this, if it does not pass on item for item
 
@@ -279,8 +304,6 @@ class Lifted(Watched, Generic[T, R]):
         except ConfigError as error:  # a stage that found no scheduler
             subscribe_failed(subscriber, error)
         else:
-            if isinstance(stage, Stage):
-                stage.made_by = self._make_stage
             self._begins(stage)
             self._source.subscribe(stage)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from rstreams._sight import ASK, Waits, Way
 from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._cuts import Boundary, Span
-from rstreams.operators._deadlock import Answer
 from rstreams.operators._part import Part
 from rstreams.operators._splitting import Splitting
 
@@ -89,10 +89,11 @@ class Windowing(Splitting[T, Publisher[T]]):
     def _start(self) -> None:
         self._open_if_wanted()
 
-    def waits_to_ask(self) -> Answer:
-        return None  # what ends windows may come at any time
+    def waits_to(self, way: Way) -> Waits:
+        # What ends windows may come at any time.
+        return None if way == ASK else super().waits_to(way)
 
-    def waits_for_items(self) -> Answer:
+    def waits_for_items(self) -> Waits:
         return None
 
     def _open_if_wanted(self) -> None:

@@ -45,4 +45,10 @@ def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_it
     """
     require_publisher("buffer_boundary(boundary): boundary must be", boundary)
     require_at_least("buffer_boundary", "max_items", max_items, 1)
-    return Lifted(source, lambda downstream: BoundedBuffering(downstream, max_items, boundary))
+    return Lifted(source, lambda downstream: _BufferBoundary(downstream, max_items, boundary))
+
+
+class _BufferBoundary(BoundedBuffering[T]):
+    __slots__ = ()
+
+    operator = "buffer_boundary"

@@ -50,5 +50,13 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
     require_span("buffer_count_or_time", span_s)
     return Lifted(
         source,
-        lambda downstream: TimedBuffering(downstream, count, count, bound_scheduler("buffer_count_or_time"), span_s),
+        lambda downstream: _BufferCountOrTime(
+            downstream, count, count, bound_scheduler("buffer_count_or_time"), span_s
+        ),
     )
+
+
+class _BufferCountOrTime(TimedBuffering[T]):
+    __slots__ = ()
+
+    operator = "buffer_count_or_time"

@@ -50,5 +50,11 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
     require_span("buffer_time", span_s)
     require_at_least("buffer_time", "max_items", max_items, 1)
     return Lifted(
-        source, lambda downstream: TimedBuffering(downstream, max_items, 0, bound_scheduler("buffer_time"), span_s)
+        source, lambda downstream: _BufferTime(downstream, max_items, 0, bound_scheduler("buffer_time"), span_s)
     )
+
+
+class _BufferTime(TimedBuffering[T]):
+    __slots__ = ()
+
+    operator = "buffer_time"

@@ -52,6 +52,9 @@ def buffer_until(
 class _BufferUntil(KeepingStage[T, list[T]]):
     __slots__ = ("_bound", "_coming", "_demand", "_kept", "_lists", "_predicate")
 
+    operator = "buffer_until"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[list[T]], predicate: Callable[[T], object], max_items: int) -> None:
         super().__init__(downstream)
         self._predicate = predicate

@@ -58,6 +58,10 @@ def _caller() -> str:
 class _Checkpoint(PassingStage[T]):
     __slots__ = ("_note",)
 
+    operator = "checkpoint"
+    only_reacts = True
+    passes_unseen = True
+
     def __init__(self, downstream: Subscriber[T], note: str) -> None:
         super().__init__(downstream)
         self._note = note

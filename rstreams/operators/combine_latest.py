@@ -119,6 +119,8 @@ class _Latest(Input[Any]):
 class _CombineLatest(Inputs[tuple[Any, ...]]):
     __slots__ = ("_kept", "_latest", "_missing", "_next")
 
+    operator = "combine_latest"
+
     def __init__(
         self, downstream: Subscriber[tuple[Any, ...]], count: int, prefetch: int, *, delay_errors: bool
     ) -> None:

@@ -46,6 +46,9 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
 class _Concat(Arbiter[T]):
     __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_sources")
 
+    operator = "concat"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], sources: Sequence[Publisher[T]], *, delay_errors: bool) -> None:
         super().__init__(downstream)
         self._sources = iter(sources)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._holds import SharedHold, share_hold
+from rstreams._sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._deadlock import takes_too_few
 from rstreams.operators._merging import all_of
 from rstreams.operators._one_inner import OneInner
 from rstreams.operators._stage import Lifted, require_at_least, require_plain
@@ -55,6 +57,8 @@ def concat_map(
 class _ConcatMap(OneInner[T, R]):
     __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_prefetch", "_waiting")
 
+    operator = "concat_map"
+
     def __init__(
         self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], prefetch: int, *, delay_errors: bool
     ) -> None:
@@ -82,6 +86,30 @@ class _ConcatMap(OneInner[T, R]):
         self._upstream = ENDED  # 2.3, 2.4
         self._outer_complete = True
         self._advance()
+
+    # whoever looks at it calls these, see `_sight`
+
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
+        """Return what must happen before it does anything at all."""
+        current = self._current
+        if self._advancing or self.suspended or (current is None and self._waiting):
+            return None
+        waits: list[tuple[Way, object]] = [(CANCEL if self._demand else ASK, self._downstream)]
+        if current is not None:
+            waits.append((SEND, current.upstream))
+        if not self._outer_complete:
+            waits.append((SEND, self._upstream))
+        return waits
+
+    def keeper_of(self, part: object) -> object | None:
+        """Return itself, if it keeps `part` until the streams before it are through."""
+        return self if any(part in (item, getattr(item, "_source", None)) for item, _ in self._waiting) else None
+
+    def takes(self, blocked: Blocked) -> tuple[str, int]:
+        """Return how it stands, with one stream at a time."""
+        return takes_too_few(blocked, self.label, 1), 1
+
+    # inside
 
     def _begin(self) -> None:
         self._upstream.request(self._prefetch)

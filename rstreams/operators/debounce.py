@@ -45,6 +45,8 @@ def debounce(source: Publisher[T], quiet_s: float) -> Publisher[T]:
 class _Debounce(Latest[T]):
     __slots__ = ("_quiet_at", "_quiet_s")
 
+    operator = "debounce"
+
     def __init__(self, downstream: Subscriber[T], quiet_s: float) -> None:
         super().__init__(downstream, "debounce")
         self._quiet_s = quiet_s

@@ -48,6 +48,8 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
 class _Delay(KeepingStage[T, T]):
     __slots__ = ("_busy", "_delay_s", "_error", "_kept", "_scheduler", "_timer")
 
+    operator = "delay"
+
     def __init__(self, downstream: Subscriber[T], delay_s: float) -> None:
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler("delay")

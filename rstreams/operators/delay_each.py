@@ -46,7 +46,7 @@ def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
 
     def stage(downstream: Subscriber[T]) -> Jobs[T, T]:
         scheduler = bound_scheduler("delay_each")
-        return Jobs(downstream, partial(_after_pause, scheduler, delay_s), 1, scheduler, ordered=True)
+        return _DelayEach(downstream, partial(_after_pause, scheduler, delay_s), 1, scheduler, ordered=True)
 
     return Lifted(source, stage)
 
@@ -59,3 +59,9 @@ async def _after_pause(scheduler: Scheduler, delay_s: float, item: T) -> T:
     finally:
         timer.cancel()
     return item
+
+
+class _DelayEach(Jobs[T, T]):
+    __slots__ = ()
+
+    operator = "delay_each"

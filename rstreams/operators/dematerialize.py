@@ -36,6 +36,9 @@ def dematerialize(source: Publisher[Notification[R]]) -> Publisher[R]:
 class _Dematerialize(Stage[Notification[R], R]):
     __slots__ = ()
 
+    operator = "dematerialize"
+    only_reacts = True
+
     def on_next(self, item: Notification[R]) -> None:
         if self._ended:
             return

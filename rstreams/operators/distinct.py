@@ -44,6 +44,9 @@ def distinct(source: Publisher[T], key: Callable[[T], object] | None = None) -> 
 class _Distinct(Dropping[T]):
     __slots__ = ("_key", "_keys")
 
+    operator = "distinct"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], key: Callable[[T], object] | None) -> None:
         super().__init__(downstream)
         self._key = key

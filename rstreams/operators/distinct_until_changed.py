@@ -44,6 +44,9 @@ def distinct_until_changed(source: Publisher[T], key: Callable[[T], object] | No
 class _DistinctUntilChanged(Dropping[T]):
     __slots__ = ("_before", "_key")
 
+    operator = "distinct_until_changed"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], key: Callable[[T], object] | None) -> None:
         super().__init__(downstream)
         self._key = key

@@ -45,6 +45,9 @@ def do_finally(
 class _DoFinally(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "do_finally"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[Ending], object]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -41,6 +41,9 @@ def do_on_cancel(source: Publisher[T], function: Callable[[], object]) -> Publis
 class _DoOnCancel(PassingStage[T]):
     __slots__ = ("_cancelling", "_function")
 
+    operator = "do_on_cancel"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -40,6 +40,9 @@ def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publ
 class _DoOnComplete(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "do_on_complete"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -41,6 +41,9 @@ def do_on_error(source: Publisher[T], function: Callable[[BaseException], object
 class _DoOnError(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "do_on_error"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[BaseException], object]) -> None:
         super().__init__(downstream)
         self._function = function

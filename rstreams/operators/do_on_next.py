@@ -43,6 +43,9 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
 class _DoOnNext(PassesRuns[T, T]):
     __slots__ = ("_function",)
 
+    operator = "do_on_next"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[T], object]) -> None:
         super().__init__(downstream)
         self._function = function

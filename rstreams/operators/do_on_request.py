@@ -40,6 +40,9 @@ def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Pu
 class _DoOnRequest(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "do_on_request"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[int], object]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -41,6 +41,9 @@ def do_on_subscribe(source: Publisher[T], function: Callable[[], object]) -> Pub
 class _DoOnSubscribe(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "do_on_subscribe"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[], object]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -58,6 +58,8 @@ def expand(
 class _Expand(Arbiter[T]):
     __slots__ = ("_advancing", "_depth", "_due", "_function", "_level", "_max_pending", "_pending")
 
+    operator = "expand"
+
     def __init__(
         self,
         downstream: Subscriber[T],

@@ -42,6 +42,9 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
 class _Filter(Dropping[T], PassesRuns[T, T]):
     __slots__ = ("_predicate",)
 
+    operator = "filter"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
         super().__init__(downstream)
         self._predicate = predicate

@@ -65,6 +65,8 @@ def flat_map(
 class _FlatMap(Merging[T, R]):
     __slots__ = ("_function",)
 
+    operator = "flat_map"
+
     def __init__(
         self,
         downstream: Subscriber[R],

@@ -87,6 +87,8 @@ def group_by(
 class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
     __slots__ = ("_groups", "_key", "_max_groups")
 
+    operator = "group_by"
+
     part_name = "group"
 
     def __init__(

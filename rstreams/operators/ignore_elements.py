@@ -38,6 +38,9 @@ def ignore_elements(source: Publisher[T]) -> Publisher[Never]:
 class _IgnoreElements(Stage[T, Never]):
     __slots__ = ()
 
+    operator = "ignore_elements"
+    only_reacts = True
+
     def on_next(self, item: T) -> None:
         """Drop the item."""
 

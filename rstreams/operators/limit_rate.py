@@ -50,6 +50,9 @@ def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publi
 class _LimitRate(Waiting[T]):
     __slots__ = ("_ahead", "_high", "_low")
 
+    operator = "limit_rate"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], high: int, low: int) -> None:
         super().__init__(downstream)
         self._high = high

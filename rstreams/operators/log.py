@@ -47,6 +47,9 @@ _logger = logging.getLogger("rstreams.log")
 class _Log(Stage[T, T]):
     __slots__ = ("_level", "_name")
 
+    operator = "log"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], name: str, level: int) -> None:
         super().__init__(downstream)
         self._name = name

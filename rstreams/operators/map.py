@@ -41,6 +41,9 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
 class _Map(PassesRuns[T, R]):
     __slots__ = ("_function",)
 
+    operator = "map"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], R]) -> None:
         super().__init__(downstream)
         self._function = function

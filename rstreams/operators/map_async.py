@@ -53,5 +53,11 @@ def map_async(
     require_at_least("map_async", "concurrency", concurrency, 1, "")
     return Lifted(
         source,
-        lambda downstream: Jobs(downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered),
+        lambda downstream: _MapAsync(downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered),
     )
+
+
+class _MapAsync(Jobs[T, R]):
+    __slots__ = ()
+
+    operator = "map_async"

@@ -55,6 +55,12 @@ def map_blocking(
         def in_thread(item: T) -> Awaitable[R]:
             return scheduler.in_thread(partial(function, item))
 
-        return Jobs(downstream, in_thread, concurrency, scheduler, ordered=ordered)
+        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered)
 
     return Lifted(source, make_stage)
+
+
+class _MapBlocking(Jobs[T, R]):
+    __slots__ = ()
+
+    operator = "map_blocking"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._demand import add_demand, take_demand
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.notifications import Completed, Failed, Next, Notification
@@ -38,6 +38,9 @@ def materialize(source: Publisher[T]) -> Publisher[Notification[T]]:
 
 class _Materialize(Stage[T, Notification[T]]):
     __slots__ = ("_demand", "_end", "_sent")
+
+    operator = "materialize"
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[Notification[T]]) -> None:
         super().__init__(downstream)

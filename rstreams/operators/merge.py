@@ -51,6 +51,8 @@ class Merge(Merging[T, T]):
 
     __slots__ = ()
 
+    operator = "merge"
+
     def start(self, sources: Sequence[Publisher[T]]) -> Self:
         """Subscribe to all sources; return itself."""
         self._downstream.on_subscribe(self)

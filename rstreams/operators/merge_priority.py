@@ -48,6 +48,8 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
 class _MergePriority(Merge[T]):
     __slots__ = ()
 
+    operator = "merge_priority"
+
     def _emit_rounds(self, most: int) -> int:  # noqa: ARG002 - there are no rounds where the first goes first
         self._emit_next()
         return 1

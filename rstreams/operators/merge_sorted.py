@@ -51,6 +51,8 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
 class _MergeSorted(Inputs[T]):
     __slots__ = ("_key", "_keys")
 
+    operator = "merge_sorted"
+
     def __init__(self, downstream: Subscriber[T], count: int, prefetch: int, key: Callable[[T], Any] | None) -> None:
         super().__init__(downstream, count, prefetch)
         self._key = key

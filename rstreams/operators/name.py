@@ -34,18 +34,22 @@ def name(source: Publisher[T], name: str) -> Publisher[T]:
     if not isinstance(name, str) or not name:
         msg = f"name(name={name!r}): name must be a text that is not empty"
         raise ConfigError(msg)
-    return Lifted(source, lambda downstream: Name(downstream, name))
+    return Lifted(source, lambda downstream: _Name(downstream, name))
 
 
-class Name(PassingStage[T]):
-    """The stage that bears a name.
+class _Name(PassingStage[T]):
+    __slots__ = ("_name",)
 
-    Attributes:
-        name: The name.
-    """
-
-    __slots__ = ("name",)
+    operator = "name"
+    only_reacts = True
+    passes_unseen = True
+    is_caption = True
 
     def __init__(self, downstream: Subscriber[T], name: str) -> None:
         super().__init__(downstream)
-        self.name = name
+        self._name = name
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        return self._name

@@ -42,6 +42,9 @@ def on_error_complete(source: Publisher[T], predicate: Callable[[Exception], obj
 class _OnErrorComplete(PassingStage[T]):
     __slots__ = ("_predicate",)
 
+    operator = "on_error_complete"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[Exception], object] | None) -> None:
         super().__init__(downstream)
         self._predicate = predicate

@@ -42,6 +42,9 @@ def on_error_map(source: Publisher[T], function: Callable[[Exception], BaseExcep
 class _OnErrorMap(PassingStage[T]):
     __slots__ = ("_function",)
 
+    operator = "on_error_map"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[Exception], BaseException]) -> None:
         super().__init__(downstream)
         self._function = function

@@ -43,6 +43,9 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
 class _OnErrorResume(Arbiter[T]):
     __slots__ = ("_handler",)
 
+    operator = "on_error_resume"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], handler: Callable[[Exception], Publisher[T]]) -> None:
         super().__init__(downstream)
         self._handler: Callable[[Exception], Publisher[T]] | None = handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams._subscription import ENDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import Lifted, Stage
@@ -38,6 +38,9 @@ def on_error_return(source: Publisher[T], value: R) -> Publisher[T | R]:
 
 class _OnErrorReturn(Stage[T, T]):
     __slots__ = ("_due", "_received", "_returned", "_value")
+
+    operator = "on_error_return"
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], value: T) -> None:
         super().__init__(downstream)

@@ -63,4 +63,12 @@ def on_overflow_buffer(
         )
         raise ConfigError(msg)
     text = f"on_overflow_buffer(size={size}): {size} items wait for demand, and one more came"
-    return Lifted(source, lambda downstream: Overflowing(downstream, size, strategy, on_drop=on_drop, overflow=text))
+    return Lifted(
+        source, lambda downstream: _OnOverflowBuffer(downstream, size, strategy, on_drop=on_drop, overflow=text)
+    )
+
+
+class _OnOverflowBuffer(Overflowing[T]):
+    __slots__ = ()
+
+    operator = "on_overflow_buffer"

@@ -37,4 +37,10 @@ def on_overflow_drop(source: Publisher[T], on_drop: Callable[[T], object] | None
     """
     if on_drop is not None:
         require_effect("on_overflow_drop", "on_drop", on_drop)
-    return Lifted(source, lambda downstream: Overflowing(downstream, 0, "drop_newest", on_drop=on_drop))
+    return Lifted(source, lambda downstream: _OnOverflowDrop(downstream, 0, "drop_newest", on_drop=on_drop))
+
+
+class _OnOverflowDrop(Overflowing[T]):
+    __slots__ = ()
+
+    operator = "on_overflow_drop"

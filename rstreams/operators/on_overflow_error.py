@@ -31,4 +31,10 @@ def on_overflow_error(source: Publisher[T]) -> Publisher[T]:
         [0, 1, 2]
     """
     text = "on_overflow_error: an item came that nobody had asked for"
-    return Lifted(source, lambda downstream: Overflowing(downstream, 0, "error", overflow=text))
+    return Lifted(source, lambda downstream: _OnOverflowError(downstream, 0, "error", overflow=text))
+
+
+class _OnOverflowError(Overflowing[T]):
+    __slots__ = ()
+
+    operator = "on_overflow_error"

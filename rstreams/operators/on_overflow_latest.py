@@ -38,4 +38,10 @@ def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | No
     """
     if on_drop is not None:
         require_effect("on_overflow_latest", "on_drop", on_drop)
-    return Lifted(source, lambda downstream: Overflowing(downstream, 1, "drop_oldest", on_drop=on_drop))
+    return Lifted(source, lambda downstream: _OnOverflowLatest(downstream, 1, "drop_oldest", on_drop=on_drop))
+
+
+class _OnOverflowLatest(Overflowing[T]):
+    __slots__ = ()
+
+    operator = "on_overflow_latest"

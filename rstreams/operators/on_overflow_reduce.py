@@ -57,6 +57,8 @@ def on_overflow_reduce(
 class _OverflowReduce(Unslowed[T]):
     __slots__ = ("_folded", "_function", "_holds")
 
+    operator = "on_overflow_reduce"
+
     def __init__(self, downstream: Subscriber[T], function: Callable[[T, T], T], *, holds: bool) -> None:
         super().__init__(downstream)
         self._function = function

@@ -70,3 +70,5 @@ def parallel(
 
 class _Parallel(Merge[R]):
     __slots__ = ()
+
+    operator = "parallel"

@@ -96,10 +96,11 @@ class _Partitioning(Routing[T, _Part[T]]):
 
         return subscribe
 
+    @property
     def waits_for(self) -> str:
         if None in self._parts:
             return f"it waits for a subscriber to stream {self._parts.index(None)} of 0 to {len(self._parts) - 1}"
-        return super().waits_for()
+        return super().waits_for
 
     def kept_for(self, member: _Part[T]) -> int:
         return len(member.kept)

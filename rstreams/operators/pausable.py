@@ -98,6 +98,8 @@ def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publishe
 class _Pausable(Waiting[T]):
     __slots__ = ("_low", "_outstanding", "_size", "_suspended", "_valve")
 
+    operator = "pausable"
+
     def __init__(self, downstream: Subscriber[T], valve: Valve, size: int) -> None:
         super().__init__(downstream)
         self._valve = valve

@@ -7,7 +7,7 @@ from typing import Generic, Self, TypeVar
 
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, counts_of
+from rstreams._sight import Counts, counts_of
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._stage import Joined, Stage, require_publisher, resume, suspend
@@ -44,6 +44,8 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
 
 class _Race(Stage[T, T]):
     __slots__ = ("_demand", "_runners", "_winner", "suspended")
+
+    operator = "race"
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)

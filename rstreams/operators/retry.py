@@ -61,6 +61,9 @@ _ENDLESS: Final = (
 class _Retry(Resubscribing[T]):
     __slots__ = ("_left", "_predicate")
 
+    operator = "retry"
+    only_reacts = True
+
     def __init__(
         self,
         downstream: Subscriber[T],

@@ -82,6 +82,8 @@ def retry_backoff(
 class _RetryBackoff(Resubscribing[T]):
     __slots__ = ("_clock", "_count", "_predicate", "_tries", "_wait_s")
 
+    operator = "retry_backoff"
+
     def __init__(
         self,
         downstream: Subscriber[T],

@@ -46,6 +46,8 @@ def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
 class _Sample(Latest[T]):
     __slots__ = ("_began", "_period_s")
 
+    operator = "sample"
+
     def __init__(self, downstream: Subscriber[T], period_s: float) -> None:
         super().__init__(downstream, "sample")
         self._period_s = period_s

@@ -43,6 +43,9 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
 class _Scan(PassesRuns[T, R]):
     __slots__ = ("_accumulator", "_result")
 
+    operator = "scan"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R) -> None:
         super().__init__(downstream)
         self._accumulator = accumulator

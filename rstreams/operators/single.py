@@ -42,6 +42,9 @@ def single(source: Publisher[T]) -> Publisher[T]:
 class _Single(KeepingStage[T, T]):
     __slots__ = ("_demand", "_kept")
 
+    operator = "single"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._demand = 0

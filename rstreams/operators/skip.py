@@ -40,6 +40,10 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
 class _Skip(Stage[T, T]):
     __slots__ = ("_count", "_to_drop", "_to_request")
 
+    operator = "skip"
+    only_reacts = True
+    passes_unseen = True
+
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)
         self._count = count

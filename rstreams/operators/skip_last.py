@@ -43,6 +43,9 @@ def skip_last(source: Publisher[T], count: int) -> Publisher[T]:
 class _SkipLast(KeepingStage[T, T]):
     __slots__ = ("_count", "_kept", "_to_request")
 
+    operator = "skip_last"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)
         self._count = count

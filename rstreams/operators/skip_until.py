@@ -42,6 +42,8 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
 class _SkipUntil(Beside[T]):
     __slots__ = ("_open",)
 
+    operator = "skip_until"
+
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._open = False

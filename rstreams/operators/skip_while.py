@@ -39,6 +39,9 @@ def skip_while(source: Publisher[T], predicate: Callable[[T], object]) -> Publis
 class _SkipWhile(Dropping[T]):
     __slots__ = ("_predicate",)
 
+    operator = "skip_while"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
         super().__init__(downstream)
         self._predicate: Callable[[T], object] | None = predicate

@@ -40,6 +40,9 @@ def switch_if_empty(source: Publisher[T], other: Publisher[R]) -> Publisher[T | 
 class _SwitchIfEmpty(Arbiter[T]):
     __slots__ = ("_other",)
 
+    operator = "switch_if_empty"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], other: Publisher[T]) -> None:
         super().__init__(downstream)
         self._other: Publisher[T] | None = other

@@ -48,6 +48,8 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
 class _SwitchMap(OneInner[T, R]):
     __slots__ = ("_next",)
 
+    operator = "switch_map"
+
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
         super().__init__(downstream, function)
         self._next: tuple[T, SharedHold] | None = None  # came while an item was being emitted

@@ -38,6 +38,10 @@ def take(source: Publisher[T], count: int) -> Publisher[T]:
 class _Take(Stage[T, T]):
     __slots__ = ("_to_emit", "_to_request")
 
+    operator = "take"
+    only_reacts = True
+    passes_unseen = True
+
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)
         self._to_emit = count

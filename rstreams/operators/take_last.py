@@ -42,6 +42,9 @@ def take_last(source: Publisher[T], count: int) -> Publisher[T]:
 class _TakeLast(Waiting[T]):
     __slots__ = ("_asked", "_count")
 
+    operator = "take_last"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)
         self._count = count

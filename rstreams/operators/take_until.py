@@ -41,6 +41,8 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
 class _TakeUntil(Beside[T]):
     __slots__ = ()
 
+    operator = "take_until"
+
     def on_next(self, item: T) -> None:
         if not self._ended:
             self._pass_on(item)

@@ -41,6 +41,9 @@ def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclus
 class _TakeWhile(Stage[T, T]):
     __slots__ = ("_inclusive", "_predicate")
 
+    operator = "take_while"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object], *, inclusive: bool) -> None:
         super().__init__(downstream)
         self._predicate = predicate

@@ -46,6 +46,8 @@ def throttle(source: Publisher[T], period_s: float) -> Publisher[T]:
 class _Throttle(Latest[T]):
     __slots__ = ("_period_s", "_until")
 
+    operator = "throttle"
+
     def __init__(self, downstream: Subscriber[T], period_s: float) -> None:
         super().__init__(downstream, "throttle")
         self._period_s = period_s

@@ -52,6 +52,9 @@ def time_interval(source: Publisher[T]) -> Publisher[TimeInterval[T]]:
 class _TimeIntervals(Stage[T, TimeInterval[T]]):
     __slots__ = ("_before", "_scheduler")
 
+    operator = "time_interval"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[TimeInterval[T]]) -> None:
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler("time_interval")

@@ -50,6 +50,8 @@ def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | 
 class _Timeout(Arbiter[T]):
     __slots__ = ("_due", "_fallback", "_scheduler", "_timed_out", "_timeout_s", "_timer")
 
+    operator = "timeout"
+
     def __init__(self, downstream: Subscriber[T], timeout_s: float, fallback: Publisher[T] | None) -> None:
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler("timeout")

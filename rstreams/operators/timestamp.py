@@ -52,6 +52,9 @@ def timestamp(source: Publisher[T]) -> Publisher[Timestamped[T]]:
 class _Timestamp(Stage[T, Timestamped[T]]):
     __slots__ = ("_scheduler",)
 
+    operator = "timestamp"
+    only_reacts = True
+
     def __init__(self, downstream: Subscriber[Timestamped[T]]) -> None:
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler("timestamp")

@@ -53,4 +53,10 @@ def window_boundary(
     """
     require_publisher("window_boundary(boundary): boundary must be", boundary)
     require_at_least("window_boundary", "prefetch", prefetch, 1)
-    return Lifted(source, lambda downstream: BoundedWindowing(downstream, prefetch, boundary))
+    return Lifted(source, lambda downstream: _WindowBoundary(downstream, prefetch, boundary))
+
+
+class _WindowBoundary(BoundedWindowing[T]):
+    __slots__ = ()
+
+    operator = "window_boundary"

@@ -64,6 +64,8 @@ def window_count(
 class _WindowCount(Splitting[T, Publisher[T]]):
     __slots__ = ("_count", "_open", "_skip", "_to_close", "_to_open")
 
+    operator = "window_count"
+
     part_name = "window"
 
     def __init__(self, downstream: Subscriber[Publisher[T]], count: int, skip: int, prefetch: int) -> None:

@@ -56,5 +56,13 @@ def window_count_or_time(
     require_at_least("window_count_or_time", "prefetch", prefetch, 1)
     return Lifted(
         source,
-        lambda downstream: TimedWindowing(downstream, prefetch, count, bound_scheduler("window_count_or_time"), span_s),
+        lambda downstream: _WindowCountOrTime(
+            downstream, prefetch, count, bound_scheduler("window_count_or_time"), span_s
+        ),
     )
+
+
+class _WindowCountOrTime(TimedWindowing[T]):
+    __slots__ = ()
+
+    operator = "window_count_or_time"

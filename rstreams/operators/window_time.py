@@ -55,5 +55,11 @@ def window_time(source: Publisher[T], span_s: float, *, prefetch: int = 256) -> 
     require_at_least("window_time", "prefetch", prefetch, 1)
     return Lifted(
         source,
-        lambda downstream: TimedWindowing(downstream, prefetch, 0, bound_scheduler("window_time"), span_s),
+        lambda downstream: _WindowTime(downstream, prefetch, 0, bound_scheduler("window_time"), span_s),
     )
+
+
+class _WindowTime(TimedWindowing[T]):
+    __slots__ = ()
+
+    operator = "window_time"

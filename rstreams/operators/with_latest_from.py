@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from rstreams._demand import UNBOUNDED
+from rstreams._sight import ASK, SEND, Waits, Way
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._deadlock import ASK, CANCEL, SEND, Answer, Way
 from rstreams.operators._stage import Lifted, Stage, require_publisher
 
 T = TypeVar("T")
@@ -45,6 +45,8 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
 
 class _WithLatestFrom(Stage[T, tuple[T, R]]):
     __slots__ = ("_busy", "_dropped", "_due", "_latest", "_other")
+
+    operator = "with_latest_from"
 
     def __init__(self, downstream: Subscriber[tuple[T, R]]) -> None:
         super().__init__(downstream)
@@ -98,20 +100,12 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
     def _delivered(self, received: int) -> int:
         return received - self._dropped
 
-    # who waits for whom, see `_deadlock`
-
-    def waits_to_ask(self) -> Answer:
-        return [(ASK, self._downstream), *self._waits_for_other()]
-
-    def waits_to_send(self) -> Answer:
-        return [(SEND, self._upstream), (ASK, self._downstream), *self._waits_for_other()]
-
-    def waits_to_cancel(self) -> Answer:
-        return [(CANCEL, self._downstream), *self._waits_for_other()]
-
-    def _waits_for_other(self) -> list[tuple[Way, object]]:
-        """Its items let those of the source through, its end may be the end."""
-        return [] if self._other.upstream is ENDED else [(SEND, self._other.upstream)]
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the other source's items let items through, and its end may be the end."""
+        other: list[tuple[Way, object]] = [] if self._other.upstream is ENDED else [(SEND, self._other.upstream)]
+        if way == SEND:
+            return [(SEND, self._upstream), (ASK, self._downstream), *other]
+        return [(way, self._downstream), *other]
 
     # the other source calls these
 

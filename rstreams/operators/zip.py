@@ -79,6 +79,8 @@ def zip(*sources: Publisher[Any], prefetch: int = 32) -> Publisher[Any]:  # noqa
 class _Zip(Inputs[tuple[Any, ...]]):
     __slots__ = ()
 
+    operator = "zip"
+
     def _step(self, most: int) -> int:  # noqa: PLR0911 - so many states
         if self._ended:
             return 0

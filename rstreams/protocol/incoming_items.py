@@ -26,7 +26,7 @@ from itertools import groupby
 from operator import itemgetter, length_hint
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._emission import runs_of
+from rstreams._fast_paths import runs_of
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed

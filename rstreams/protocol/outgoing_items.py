@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._emission import draws_of
+from rstreams._fast_paths import draws_of
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
-from rstreams._runs import Counts
+from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -35,7 +35,7 @@ from rstreams.protocol.states import State
 T = TypeVar("T")
 
 
-class LinkSubscription(Generic[T]):
+class LinkSubscription(Scannable, Generic[T]):
     """The subscription a link's subscriber holds, and the endpoint its link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
@@ -98,7 +98,7 @@ class LinkSubscription(Generic[T]):
                 comes, and is handed over.
             label: What `explain` calls it.
         """
-        self.label = label
+        self._label = label
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self.oldest: Callable[[], str] = str
@@ -213,6 +213,18 @@ class LinkSubscription(Generic[T]):
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
         return Counts(self._requested, self._items.delivered, len(self._items.buffer))
+
+    @property
+    def label(self) -> str:
+        """What `explain` calls it."""
+        return self._label
+
+    def waits_when_quiet(self, way: Way) -> Waits:
+        """Return what must happen before it sends something: its subscriber asks, for the peer has said all it will."""
+        counts = self.counts()
+        if way != SEND or counts.outstanding or counts.buffered:
+            return None
+        return [(ASK, self._subscriber)]
 
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Have the sender use up its credit now with what it has.

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Watched
 from rstreams._scheduler import bound_scheduler
+from rstreams._sight import Watched
 from rstreams._subscription import checked_error, require_subscriber
 from rstreams.abc import Event, Subscriber
 from rstreams.operators._log import Log, Reader

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import take_demand
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, Watched
+from rstreams._sight import Counts, Watched
 from rstreams._subscription import checked_error, require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.operators._sharing import Member, Sharing

@@ -7,7 +7,7 @@ from typing import Never
 
 from rstreams._demand import demand_error
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, Watched
+from rstreams._sight import Counts, Scannable, Watched
 from rstreams._subscription import require_subscriber
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
@@ -31,10 +31,10 @@ class ItemlessPublisher(Watched):
             self._end(subscriber)
 
 
-class _Itemless:
+class _Itemless(Scannable):
     __slots__ = ("__weakref__", "_requested", "_subscriber", "_thread", "ended")
 
-    label = "never"  # the others end before anyone could look
+    operator = "never"  # the others end before anyone could look
 
     def __init__(self, subscriber: Subscriber[Never]) -> None:
         self._subscriber = subscriber

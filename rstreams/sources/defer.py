@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._runs import Watched
+from rstreams._sight import Watched
 from rstreams._subscription import hint_for, require_subscriber, subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._stage import require_plain

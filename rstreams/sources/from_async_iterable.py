@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from rstreams._demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._emission import log_dropped
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, Watched
 from rstreams._scheduler import bound_scheduler
+from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
@@ -72,7 +72,7 @@ class _AsyncIterablePublisher(Watched, Generic[T]):
             pull.start()
 
 
-class _Pull(Generic[T]):
+class _Pull(Scannable, Generic[T]):
     """One subscription: a task that awaits an item for each one requested."""
 
     __slots__ = (
@@ -100,6 +100,15 @@ class _Pull(Generic[T]):
         self._delivered = 0
         self.ended = False
         self._thread = get_ident()
+
+    operator = "from_async_iterable"
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: it does nothing before it is asked, not even end."""
+        moves = self._wanted is None  # its task does something, or is about to
+        if way != SEND or moves or self.ended or self._demand:
+            return None
+        return [(ASK, self._subscriber)]
 
     def start(self) -> None:
         self._subscriber.on_subscribe(self)

@@ -54,6 +54,8 @@ class _Called(Stage[None, T]):
 
     __slots__ = ("_awaited", "_function", "_scheduler", "_task", "_waits")
 
+    operator = "from_callable"
+
     def __init__(
         self, downstream: Subscriber[T], function: Callable[[], Awaitable[T] | T], scheduler: Scheduler | None
     ) -> None:

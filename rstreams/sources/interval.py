@@ -6,8 +6,8 @@ from math import floor
 
 from rstreams._demand import UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts, Watched
 from rstreams._scheduler import bound_scheduler
+from rstreams._sight import Counts, Scannable, Watched
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
 from rstreams._times import require_seconds
@@ -68,7 +68,7 @@ class Ticking(Watched):
         ticks.start()
 
 
-class _Ticks:
+class _Ticks(Scannable):
     """The ticks of one subscriber; one that finds no demand sets no timer, and the next request looks at the clock."""
 
     __slots__ = (
@@ -86,6 +86,8 @@ class _Ticks:
         "_timer",
         "ended",
     )
+
+    operator = "interval"
 
     def __init__(
         self, subscriber: Subscriber[int], scheduler: Scheduler, first_s: float, period_s: float | None

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._demand import add_demand
 from rstreams._emission import log_dropped
-from rstreams._runs import Counts, Watched, counts_of
 from rstreams._scheduler import bound_scheduler
+from rstreams._sight import Counts, Watched, counts_of
 from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.operators._stage import Stage, raised_during, require_plain, require_publisher
@@ -116,6 +116,8 @@ class _Holding(Stage[T, T]):
     """A stage that gives something back at its end."""
 
     __slots__ = ()
+
+    operator = "using"
 
     def on_next(self, item: T) -> None:
         if self._ended:

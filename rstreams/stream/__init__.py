@@ -15,6 +15,7 @@ from rstreams import operators
 from rstreams._subscription import hint_for
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
+from rstreams.operators._shown import shown_as
 from rstreams.operators._stage import refuse_unrun, require_effect
 from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
@@ -89,7 +90,7 @@ class Stream(StreamMethods[T_co], NotIterable):
         Demand, holds, errors: `rstreams.operators.group_by`.
         """
         groups = operators.group_by(self._source, key, prefetch=prefetch, max_groups=max_groups)
-        return Stream(operators.map(groups, GroupedStream[K, T_co]))
+        return Stream(shown_as(groups, GroupedStream[K, T_co]))
 
     def publish(self, *, window: int = 256) -> ConnectableStream[T_co]:
         """Share one run of this stream among all subscribers, begun by `connect()`.

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counts, counts_of
+from rstreams._sight import Counts, Scannable, label_of
 from rstreams.abc import Publisher, Subscription
-from rstreams.operators.name import Name
 
 __all__ = ["Explanation", "StageReport", "explain"]
-
-# Where a file bears the name of what is in it.
-_OURS = ("rstreams.operators.", "rstreams.sources.", "rstreams.observables.", "rstreams.node.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +92,12 @@ def explain(publisher: Publisher[Any]) -> Explanation:
 
 def reported(subscription: Subscription) -> StageReport:
     """Return where a run stands, from this subscription up."""
-    upstreams: Sequence[Subscription] = getattr(subscription, "upstreams", tuple)()
-    upstream = tuple(reported(each) for each in upstreams)
-    waits_for: str = getattr(subscription, "waits_for", "")
-    named = isinstance(subscription, Name)
-    return StageReport(_name_of(subscription), counts_of(subscription), upstream, waits_for, named)
-
-
-def _name_of(subscription: Subscription) -> str:
-    if isinstance(subscription, Name):
-        return subscription.name
-    told: str | None = getattr(subscription, "label", None)
-    if told is not None:
-        return told
-    module: str = getattr(subscription, "made_by", subscription).__module__
-    return module.rpartition(".")[2] if module.startswith(_OURS) else type(subscription).__name__
+    if not isinstance(subscription, Scannable):
+        return StageReport(label_of(subscription), None, ())
+    upstream = tuple(reported(each) for each in subscription.upstreams())
+    return StageReport(
+        subscription.label, subscription.counts(), upstream, subscription.waits_for, subscription.is_caption
+    )
 
 
 def _shown(number: int, run: StageReport) -> Iterator[str]:

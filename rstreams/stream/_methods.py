@@ -14,6 +14,7 @@ from rstreams import operators, sources
 from rstreams.abc import Publisher
 from rstreams.notifications import Notification
 from rstreams.operators._extreme import Ordered
+from rstreams.operators._shown import shown_as
 from rstreams.operators._stage import Ack
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
@@ -1371,7 +1372,7 @@ class StreamMethods(ABC, Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.window_boundary`.
         """
         return self._stream(
-            operators.map(operators.window_boundary(self._source, boundary, prefetch=prefetch), self._stream)
+            shown_as(operators.window_boundary(self._source, boundary, prefetch=prefetch), self._stream)
         )
 
     def window_count(self, count: int, *, skip: int | None = None, prefetch: int = 256) -> Stream[Stream[T_co]]:
@@ -1386,7 +1387,7 @@ class StreamMethods(ABC, Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.window_count`.
         """
         return self._stream(
-            operators.map(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), self._stream)
+            shown_as(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), self._stream)
         )
 
     def window_count_or_time(self, count: int, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
@@ -1400,7 +1401,7 @@ class StreamMethods(ABC, Generic[T_co]):
         Demand, holds, errors: `rstreams.operators.window_count_or_time`.
         """
         return self._stream(
-            operators.map(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), self._stream)
+            shown_as(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), self._stream)
         )
 
     def window_time(self, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
@@ -1412,7 +1413,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.window_time`.
         """
-        return self._stream(operators.map(operators.window_time(self._source, span_s, prefetch=prefetch), self._stream))
+        return self._stream(shown_as(operators.window_time(self._source, span_s, prefetch=prefetch), self._stream))
 
     def with_latest_from(self, other: Publisher[R]) -> Stream[tuple[T_co, R]]:
         """Emit each item of this stream together with the latest item of `other`.

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, demand_error
-from rstreams._runs import Counts
+from rstreams._sight import CANCEL, Counts, Scannable, Waits, Way
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber, Subscription
 
@@ -31,7 +31,7 @@ Outcome: TypeAlias = Literal["done", "failed", "released"]
 """How an item ended; where several held it the worst outcome wins, as `rstreams.abc.Hold` says."""
 
 
-class ProbeSubscriber(Generic[T]):
+class ProbeSubscriber(Scannable, Generic[T]):
     """A subscriber that records what it receives and requests what the test tells it to.
 
     Attributes:
@@ -77,6 +77,10 @@ class ProbeSubscriber(Generic[T]):
         self._live = False
         self._subscribed().cancel()
 
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before it cancels: nothing that a stage could wait for."""
+        return [] if way == CANCEL else None
+
     def on_subscribe(self, subscription: Subscription) -> None:
         """Record the subscription, and request what the probe was made with; a second one is cancelled (2.5)."""
         self.signals.append("on_subscribe")
@@ -116,7 +120,7 @@ class ProbeSubscriber(Generic[T]):
         return self.subscription
 
 
-class ManualPublisher(Generic[T]):
+class ManualPublisher(Scannable, Generic[T]):
     """A publisher played by the test, which behaves like a link: it counts demand and records how each item ended.
 
     It serves one subscriber at a time, the last that subscribed. Signals are sent even after a cancel, because a

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import counts_of
+from rstreams._sight import counts_of
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import DemandError
 from rstreams.operators._stage import Stage

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rstreams
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counted, Counts
+from rstreams._sight import Counts, Scannable
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.map import map as map_
@@ -235,5 +235,5 @@ def test_the_counts_tell_what_is_kept(skip: int | None, kept: int) -> None:
     source.next(1, 2)
 
     subscription = probe.subscription
-    assert isinstance(subscription, Counted)
+    assert isinstance(subscription, Scannable)
     assert subscription.counts() == Counts(requested=5, delivered=0, buffered=kept)

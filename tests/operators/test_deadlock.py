@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rstreams
 from rstreams import Stream
 from rstreams._demand import UNBOUNDED
+from rstreams._sight import SEND, Waits, Way
 from rstreams.abc import Publisher
 from rstreams.errors import DemandDeadlock
 from rstreams.operators import _lookout
@@ -41,8 +42,8 @@ Inner = Callable[[Publisher[int]], Publisher[Any]]
 class _Obedient(ManualPublisher[T]):
     """A source that does nothing unasked: it does not even end."""
 
-    def waits_to_send(self) -> list[tuple[str, object]] | None:
-        return None if self.outstanding else []
+    def waits_to(self, way: Way) -> Waits:
+        return None if way != SEND or self.outstanding else []
 
 
 @pytest.fixture(name="scheduler")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counted, Counts
+from rstreams._sight import Counts, Scannable
 from rstreams.abc import Publisher
 from rstreams.errors import BufferOverflow, ConfigError, DemandError, RStreamsError
 from rstreams.operators.flat_map import flat_map
@@ -241,6 +241,6 @@ def test_the_counts_are_those_of_the_groups() -> None:
     group_by(source, lambda x: x).subscribe(probe)
     source.next(1, 2, 2)
     subscription = probe.subscription
-    assert isinstance(subscription, Counted)
+    assert isinstance(subscription, Scannable)
 
     assert subscription.counts() == Counts(requested=3, delivered=2, buffered=3)

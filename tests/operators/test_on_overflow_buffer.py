@@ -3,7 +3,7 @@ from typing import Any, Literal
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counted, Counts
+from rstreams._sight import Counts, Scannable
 from rstreams.errors import BufferOverflow, ConfigError
 from rstreams.operators.on_overflow_buffer import on_overflow_buffer
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -121,7 +121,7 @@ def test_it_does_not_wait_for_one_who_pauses_below() -> None:
 def test_what_waits_is_counted_and_what_was_dropped_is_not(strategy: Literal["drop_oldest", "drop_newest"]) -> None:
     source, probe = ManualPublisher[int](), ProbeSubscriber[int](3)
     on_overflow_buffer(source, 2, strategy=strategy).subscribe(probe)
-    assert isinstance(probe.subscription, Counted)
+    assert isinstance(probe.subscription, Scannable)
 
     source.next(1, 2)
     assert probe.subscription.counts() == Counts(3, 2, 0)

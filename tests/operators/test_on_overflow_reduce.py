@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counted, Counts
+from rstreams._sight import Counts, Scannable
 from rstreams.errors import ConfigError
 from rstreams.operators.on_overflow_reduce import on_overflow_reduce
 from rstreams.sources.from_iterable import from_iterable
@@ -135,5 +135,5 @@ def test_what_was_folded_in_counts_as_one() -> None:
     on_overflow_reduce(source, operator.add).subscribe(probe)
     source.next(1, 2, 3, 4)
 
-    assert isinstance(probe.subscription, Counted)
+    assert isinstance(probe.subscription, Scannable)
     assert probe.subscription.counts() == Counts(1, 1, 1)

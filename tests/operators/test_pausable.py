@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counted, Counts
+from rstreams._sight import Counts, Scannable
 from rstreams.errors import ConfigError, SpecViolation
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.map import map as map_
@@ -338,7 +338,7 @@ def test_what_is_kept_is_counted() -> None:
     valve.pause()
     source.next(3, 4, 5)
 
-    assert isinstance(probe.subscription, Counted)
+    assert isinstance(probe.subscription, Scannable)
     assert probe.subscription.counts() == Counts(9, 2, 3)
 
 

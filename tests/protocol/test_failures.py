@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rstreams._holds import NO_HOLD
-from rstreams._runs import Counts
+from rstreams._sight import Counts
 from rstreams.abc import Hold
 from rstreams.errors import ConfigError, DeliveryFailed
 from rstreams.protocol.delivery import (

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from rstreams._demand import UNBOUNDED
-from rstreams._runs import Counts, counts_of
+from rstreams._sight import Counts, counts_of
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, DemandError, SpecViolation
 from rstreams.sources.interval import interval

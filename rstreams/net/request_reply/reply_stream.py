@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from rstreams._runs import Watched
+from rstreams._sight import Watched
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
@@ -87,6 +87,8 @@ class _Replies(Stage[Reply, T]):
     """Takes the replies to one request out of their messages; an end or a failure ends the stream."""
 
     __slots__ = ("_count_late", "_decode", "correlation")
+
+    operator = "replies"
 
     def __init__(self, downstream: Subscriber[T], decode: Callable[[bytes], T], count_late: Callable[[], None]) -> None:
         super().__init__(downstream)

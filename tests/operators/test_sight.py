@@ -1,0 +1,112 @@
+"""Every stage says what it is: by what name it is called, and what it waits for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rstreams
+from rstreams import Stream, operators
+from rstreams._sight import Scannable
+from rstreams.errors import DemandDeadlock, RStreamsError
+from rstreams.operators._sharing import Sharing
+from rstreams.operators._stage import Stage
+from rstreams.testing import ProbeSubscriber, VirtualScheduler
+
+UNANSWERED = {
+    "buffer_boundary": "its second source may end a list at any time",
+    "buffer_count_or_time": "a timer may end a list at any time",
+    "buffer_time": "a timer may end a list at any time",
+    "debounce": "a timer may emit at any time",
+    "delay": "a timer may emit at any time",
+    "expand": "it reads what it has emitted, so it can wait for itself and still move",
+    "on_overflow_buffer": "it asks for all there is at once, so nothing waits for it to ask",
+    "on_overflow_drop": "it asks for all there is at once, so nothing waits for it to ask",
+    "on_overflow_error": "it asks for all there is at once, so nothing waits for it to ask",
+    "on_overflow_latest": "it asks for all there is at once, so nothing waits for it to ask",
+    "on_overflow_reduce": "it asks for all there is at once, so nothing waits for it to ask",
+    "pausable": "its valve may open at any time",
+    "race": "the first of its sources to send something cancels the others",
+    "retry_backoff": "a timer may subscribe again at any time",
+    "sample": "a timer may emit at any time",
+    "skip_until": "its second source may open it at any time",
+    "switch_map": "its next outer item ends the current stream",
+    "take_until": "its second source may end it at any time",
+    "throttle": "a timer may emit at any time",
+    "timeout": "a timer may end it at any time",
+}
+"""The operators that never take part in a `DemandDeadlock`, and why: they may move by themselves."""
+
+
+def _stages(operator: str) -> list[type[Any]]:
+    """Return the stages that stand in an operator's file; none if it is made of other operators."""
+    module = import_module(f"rstreams.operators.{operator}")
+    classes = [each for _, each in inspect.getmembers(module, inspect.isclass) if each.__module__ == module.__name__]
+    return [each for each in classes if issubclass(each, Stage | Sharing)]
+
+
+def _answers(stage: type[Any]) -> bool:
+    defined = next(base for base in stage.__mro__ if "waits_to" in vars(base))
+    return getattr(stage, "only_reacts", False) or defined not in {Stage, Scannable}
+
+
+def test_every_operator_says_what_it_waits_for_or_why_not() -> None:
+    stages = {operator: _stages(operator) for operator in operators.__all__}
+    silent = {operator for operator, found in stages.items() if not all(map(_answers, found))}
+    assert silent == UNANSWERED.keys()
+
+
+def test_every_stage_of_an_operator_bears_its_name() -> None:
+    for operator in operators.__all__:
+        for stage in _stages(operator):
+            if issubclass(stage, Stage) and "label" not in vars(stage) and not hasattr(stage, "_operator"):
+                assert stage.operator == operator
+
+
+def test_no_analysis_looks_at_files_or_modules() -> None:
+    package = Path(rstreams.__file__).parent
+    assert [file.name for file in package.rglob("*.py") if "__module__" in file.read_text("utf-8")] == []
+
+
+GATHERERS: dict[str, Callable[[Stream[int]], Stream[Any]]] = {
+    "collect": lambda group: group.collect(),
+    "buffer_until": lambda group: group.buffer_until(lambda _: False),
+    "timestamp": lambda group: group.timestamp().to_set(),
+    "time_interval": lambda group: group.time_interval().last(),
+    "lists that overlap": lambda group: group.buffer_count(3, skip=1),
+    "lists with gaps": lambda group: group.buffer_count(3, skip=5).last(),
+}
+
+WINDOWS: dict[str, Callable[[Stream[int]], Stream[Any]]] = {
+    "window_time": lambda stream: stream.window_time(1.0),
+    "window_count_or_time": lambda stream: stream.window_count_or_time(5, 1.0),
+    "window_boundary": lambda stream: stream.window_boundary(Stream.never()),
+    "window_count": lambda stream: stream.window_count(2),
+}
+
+
+@pytest.mark.parametrize("gatherer", GATHERERS)
+async def test_more_groups_than_slots_are_found_behind(gatherer: str) -> None:
+    groups = Stream.range(100).group_by(lambda n: n % 20, prefetch=16)
+    with pytest.raises(DemandDeadlock, match=r"group_by has \d+ live groups"):
+        await groups.flat_map(GATHERERS[gatherer], concurrency=4).to_list()
+
+
+@pytest.mark.parametrize("operator", WINDOWS)
+def test_the_second_subscriber_of_a_window_is_told_by_which_operator(operator: str) -> None:
+    with VirtualScheduler():
+        windows = ProbeSubscriber[Any](1)
+        WINDOWS[operator](Stream.range(10)).subscribe(windows)
+        (window,) = windows.items
+        first, second = ProbeSubscriber[int](), ProbeSubscriber[int]()
+        window.subscribe(first)
+        window.subscribe(second)
+        assert isinstance(second.error, RStreamsError)
+        assert str(second.error).startswith(f"a window of {operator} has one subscriber")
+        windows.cancel()
+        first.cancel()
