@@ -1,4 +1,4 @@
-"""Holds: who still needs an item, and the outcome it ends with (see `rstreams.abc.Hold`).
+"""Holds: who still needs an item, and the outcome it ends with; `rstreams.abc` shows `Hold` and `NO_HOLD` to users.
 
 `NO_HOLD` is the answer of every source whose items need no acknowledgement. `SharedHold` is what a stage uses that
 keeps items and emits something made of them: it holds them upstream and shares that claim with whoever
@@ -8,10 +8,31 @@ holds what it emitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from rstreams.abc import Hold
+
+@runtime_checkable
+class Hold(Protocol):
+    """A claim on one item: it is not settled before every hold on it has been released.
+
+    Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
+    same item the worst outcome wins: failed, then released, then done.
+
+    Context: any task of the run the subscription belongs to; never blocks, never raises.
+    Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
+    """
+
+    def done(self) -> None:
+        """Say that the item has been processed (accepted)."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the item failed (modified, delivery-failed)."""
+        ...
+
+    def release(self) -> None:
+        """Give the item back unprocessed (released): another consumer may have it."""
+        ...
 
 
 class SharedHold:

@@ -61,13 +61,12 @@ class Counts:
 
 
 class Blocked(Protocol):
-    """What a stage that may block tells of itself, for the text of a `DemandDeadlock`.
+    """What a stage that may block tells of itself, for the text of a `DemandDeadlock`."""
 
-    Attributes:
-        part_name: What it has several of: its inner streams, its subscribers.
-    """
-
-    part_name: ClassVar[str]
+    @property
+    def part_name(self) -> str:
+        """What it has several of: its inner streams, its subscribers."""
+        ...
 
     @property
     def describes(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from rstreams._holds import NO_HOLD
+from rstreams._holds import NO_HOLD, Hold
 
 __all__ = [
     "NO_HOLD",
@@ -32,30 +32,6 @@ __all__ = [
 R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
-@runtime_checkable
-class Hold(Protocol):
-    """A claim on one item: it is not settled before every hold on it has been released.
-
-    Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
-    same item the worst outcome wins: failed, then released, then done.
-
-    Context: any task of the run the subscription belongs to; never blocks, never raises.
-    Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
-    """
-
-    def done(self) -> None:
-        """Say that the item has been processed (accepted)."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Say that processing the item failed (modified, delivery-failed)."""
-        ...
-
-    def release(self) -> None:
-        """Give the item back unprocessed (released): another consumer may have it."""
-        ...
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from rstreams._demand import demand_error
 from rstreams._holds import SharedHold, share_hold
@@ -12,9 +12,6 @@ from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._subscription import require_subscriber, subscribe_failed
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import RStreamsError
-
-if TYPE_CHECKING:
-    from rstreams.operators._splitting import Splitting
 
 T = TypeVar("T")
 
@@ -34,6 +31,57 @@ class Shared:
 
 
 Entry: TypeAlias = tuple[T, Hold, Shared | None]
+
+
+class Whole(Protocol[T]):
+    """What a part needs of the stage that feeds it (`_splitting`)."""
+
+    @property
+    def part_name(self) -> str:
+        """What the parts are called."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        ...
+
+    @property
+    def item_window(self) -> int:
+        """How many items can be held at once."""
+        ...
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        ...
+
+    def waits_for_items(self) -> Waits:
+        """Return what must happen before an item comes, or the end."""
+        ...
+
+    def require_own_thread(self, n: int | None = None) -> None:
+        """Refuse a request from another thread, or without a number a cancel."""
+        ...
+
+    def hold_item(self) -> Hold:
+        """Claim the item that is on its way straight through."""
+        ...
+
+    def sent(self, items: int) -> None:
+        """Note that so many kept items have left a part for good."""
+        ...
+
+    def forget(self, part: Part[T]) -> None:
+        """Note that a part has ended successfully."""
+        ...
+
+    def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
+        """Note that a part was cancelled with these items waiting."""
+        ...
+
+    def broken(self, error: BaseException, part: Part[T] | None) -> None:
+        """End it all because a subscriber raised."""
+        ...
 
 
 class Part(Scannable, Generic[T]):
@@ -63,7 +111,7 @@ class Part(Scannable, Generic[T]):
         "taken",
     )
 
-    def __init__(self, splitting: Splitting[T, Any]) -> None:
+    def __init__(self, splitting: Whole[T]) -> None:
         self._splitting = splitting
         self._queue: deque[Entry[T]] = deque()
         self.requested = 0

@@ -15,10 +15,10 @@ from rstreams._subscription import require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.message import decode_body, encode_item
 from rstreams.net.connection import Connection
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing.local_driver import LocalDriver
 
 
 class LocalLink:

@@ -15,12 +15,13 @@ from rstreams.abc import Hold
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, PublisherFailed, RStreamsError
 from rstreams.net._proton import LinkDriver
 from rstreams.net._pump import RUN
-from rstreams.protocol.driver import Driver, LocalDriver
+from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Flow, Lost, Role, Settlement
 from rstreams.protocol.link import Link
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from tests.net.engines import Engines
 from tests.protocol.played import decode, encode
 

@@ -18,11 +18,11 @@ from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver, decode_body
 from rstreams.net._pump import RUN
 from rstreams.net.bodies import open_body
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from tests.net.engines import Engines
 from tests.net.over_tcp import connected, pump_of, until
 

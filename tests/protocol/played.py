@@ -9,7 +9,6 @@ from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import END, FailureStrategy, Outcome
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import (
     Attach,
     Detach,
@@ -25,6 +24,7 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 
 REFUSED_BY_SENDER = Attach("test", Role.SENDER, None, None)
 REFUSED_BY_RECEIVER = Attach("test", Role.RECEIVER, None, None)

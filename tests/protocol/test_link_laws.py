@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rstreams._demand import UNBOUNDED
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, RStreamsError
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.testing import ManualPublisher
+from rstreams.testing.local_driver import LocalDriver
 from tests.protocol.played import decode, encode
 
 OUTCOMES = {"done": "accepted", "fail": "modified", "release": "released", "reject": "rejected"}

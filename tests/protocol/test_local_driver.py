@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rstreams.errors import ConnectionLost, LinkDetached
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.refusal import refuse
 from rstreams.testing import ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from tests.protocol.played import LOST, LocalPair
 
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import ACCEPTED
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources import from_iterable
 from rstreams.testing import ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from tests.protocol.played import LOST, REJECTED, PlayedDriver, PlayedReceiver, PlayedSender, decode, encode, never
 
 ITEMS = 12

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rstreams.errors import ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.protocol.credit import CreditLedger, SenderLedger, check_pack
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement, Transfer
 from rstreams.protocol.packing import (
     OUTCOMES,
@@ -26,6 +25,7 @@ from rstreams.protocol.packing import (
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from tests.protocol.played import LOST, PlayedDriver, decode, encode, never
 
 # the format

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from rstreams.errors import DeliveryFailed
 from rstreams.message import encode_item
-from rstreams.protocol.driver import LocalDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing.local_driver import LocalDriver
 from rstreams.testing.probes import ManualPublisher, ProbeSubscriber
 
 
