@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, add_demand, demand_error
 from rstreams._holds import SharedHold
@@ -171,7 +171,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         "stopped",
     )
 
-    part_name: ClassVar[str] = "subscriber"
+    part_name = "subscriber"
 
     def __init__(self, label: str) -> None:
         """Start with nobody; `label` is the operator's name."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._emission import log_dropped
@@ -64,7 +64,7 @@ class Splitting(Stage[T, P]):
         "_unsent",
     )
 
-    part_name: ClassVar[str] = "part"
+    part_name = "part"
 
     def __init__(self, downstream: Subscriber[P], prefetch: int) -> None:
         super().__init__(downstream)
