@@ -1,13 +1,14 @@
-"""Runs the demo: `python -m examples.seattle`. Starts its processes, watches them, checks the result, ends them all.
+"""Runs the demo: starts its processes, watches them, checks the result, ends them all.
 
-Its last line says what came of it; the exit code is 0 only if every daily maximum is right and every reading accounted
-for.
+Its last line says what came of it; the exit code is 0 only if every daily maximum is right and every observation
+accounted for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import signal
 import sys
@@ -19,20 +20,19 @@ from typing import Any, Final
 import trio
 
 import rstreams
-from examples.seattle import chart
-from examples.seattle.processes import Child
-from examples.seattle.progress import Progress
-from examples.seattle.readings import MAXIMA, READINGS, daily_maxima, seattle
-from examples.seattle.view import View, shown
+from examples.airports import chart
+from examples.airports.observations import MAXIMA, OBSERVATIONS, STATIONS, weather_file
+from examples.airports.processes import Child, Keeper
+from examples.airports.progress import Progress
+from examples.airports.results import expected_results
+from examples.airports.view import View, shown
+from examples.airports.watchdog import PATIENCE_S, Watchdog
 from rstreams.node import STATISTICS
 
-DESCRIPTION: Final = "Real temperatures through AMQP 1.0 links and a Spark job, each accounted for."
+DESCRIPTION: Final = "A year of weather observations through AMQP 1.0 links and a Spark job, each accounted for."
 
-QUEUE_CAPACITY: Final = 2000
-"""Two micro-batches: one at Spark, and one that the publisher fills meanwhile. More it is not given credit for."""
-
-SHOW_THROUGH: Final = 5
-"""For how many tenths of a second the numbers must agree: Spark tells of its last micro-batch a moment later."""
+QUEUE_CAPACITY: Final = 4000
+"""Two micro-batches: one at Spark, and one that the publishers fill meanwhile. They get no credit for more."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -42,43 +42,51 @@ class Demo:
 
     Attributes:
         progress: What is known of it.
-        trouble: Why it ended, if not because all was through.
+        trouble: Why it was ended early, in one line; an empty text if it was not.
+        tail: The last lines of the process that made the trouble.
         signal: The signal that ended it, or None.
     """
 
     def __init__(self, progress: Progress) -> None:
         """Prepare a run."""
         self.progress = progress
-        self.trouble: list[str] = []
+        self.trouble = ""
+        self.tail: list[str] = []
         self.signal: int | None = None
         self._children: list[Child] = []
         self._over = trio.Event()
         self._starting = trio.Lock()  # so that none is started behind the back of `_end_children`
 
-    async def run(self, time_limit_s: float) -> None:
-        """Run until all is through, or something is wrong; then nothing that was started is left."""
+    async def run(self, patience_s: float) -> None:
+        """Run until all is through, or something is wrong; then nothing that was started is left.
+
+        Args:
+            patience_s: For how long nothing may move; see `Watchdog`.
+        """
         with (
             trio.open_signal_receiver(*SIGNALS) as signals,
-            TemporaryDirectory(prefix="rstreams-seattle-") as folder,
+            TemporaryDirectory(prefix="rstreams-airports-") as folder,
             shown(self.progress) as view,
         ):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch_signals, signals)
-                nursery.start_soon(self._show, view)
-                nursery.start_soon(self._run_node, nursery, folder)
-                try:
-                    with trio.move_on_after(time_limit_s):
+            self._keeper = await Keeper.start()
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._watch_signals, signals)
+                    nursery.start_soon(self._watch_progress, view, patience_s)
+                    nursery.start_soon(self._run_node, nursery, folder)
+                    try:
                         await self._over.wait()
-                    self._end([f"after {time_limit_s:g} s this is not as it should be:", *self.progress.missing()])
-                finally:
-                    # What they write is read meanwhile: a process that cannot write cannot end either.
-                    await self._end_children()
-                nursery.cancel_scope.cancel()
+                    finally:
+                        # What they write is read meanwhile: a process that cannot write cannot end either.
+                        await self._end_children()
+                    nursery.cancel_scope.cancel()
+            finally:
+                await self._keeper.end()
 
-    def _end(self, trouble: list[str]) -> None:
+    def _end(self, trouble: str, tail: list[str] | None = None) -> None:
         """End the run, if it has not ended."""
         if not self._over.is_set():
-            self.trouble = trouble
+            self.trouble, self.tail = trouble, tail or []
             self._over.set()
 
     async def _run_node(self, nursery: trio.Nursery, folder: str) -> None:
@@ -88,7 +96,7 @@ class Demo:
             if url := re.search(r"amqp://\S+:\d+", line):
                 self._start_others(nursery, url[0], folder)
 
-        queues = ["--queue", f"{READINGS}:{QUEUE_CAPACITY}", "--queue", MAXIMA]
+        queues = ["--queue", f"{OBSERVATIONS}:{QUEUE_CAPACITY}", "--queue", MAXIMA]
         command = [sys.executable, "-m", "rstreams.cli", "node", "--listen", "127.0.0.1:0", *queues]
         await self._run_child("node", command, on_line)
 
@@ -96,13 +104,18 @@ class Demo:
         progress, to = self.progress, ["--url", url]
         environment = {"PYSPARK_PYTHON": sys.executable, "TMPDIR": folder}
         nursery.start_soon(self._watch_node, url)
-        nursery.start_soon(self._run_module, "job", progress.on_job, [*to, "--folder", folder], environment)
-        nursery.start_soon(self._run_module, "subscriber", progress.on_subscriber, to)
-        nursery.start_soon(self._run_module, "publisher", progress.on_publisher, to)
+        nursery.start_soon(
+            self._run_module, "Spark job", "job", progress.on_job, [*to, "--folder", folder], environment
+        )
+        nursery.start_soon(self._run_module, "subscriber", "subscriber", progress.on_subscriber, to)
+        for station in STATIONS:
+            arguments = [*to, "--station", station]
+            nursery.start_soon(self._run_module, f"publisher {station}", "publisher", progress.on_publisher, arguments)
 
     async def _run_module(
         self,
         name: str,
+        module: str,
         on_line: Callable[[Mapping[str, Any]], None],
         arguments: list[str],
         environment: dict[str, str] | None = None,
@@ -113,9 +126,8 @@ class Demo:
             if line.startswith("{"):
                 on_line(json.loads(line))
 
-        await self._run_child(
-            name, [sys.executable, "-m", f"examples.seattle.{name}", *arguments], on_text, environment
-        )
+        command = [sys.executable, "-m", f"examples.airports.{module}", *arguments]
+        await self._run_child(name, command, on_text, environment)
 
     async def _run_child(
         self,
@@ -124,17 +136,18 @@ class Demo:
         on_line: Callable[[str], None],
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Run a process. Only the publisher may end before the demo does."""
+        """Run a process. Only publishers may end before the demo does."""
         async with self._starting:
             if self._over.is_set():
                 return
             child = await Child.start(command, environment)
             self._children.append(child)
+            await self._keeper.keep(child)
         code = await child.run(on_line)
-        if code != 0 or name != "publisher":
-            tail = [f"    {line}" for line in child.tail] or ["    (nothing)"]
-            how = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-            self._end([f"the {name} ended early, {how}; its last lines:", *tail])
+        if code < 0:
+            self._end(f"the {name} was ended by {signal.Signals(-code).name}")
+        elif code > 0 or not name.startswith("publisher"):
+            self._end(f"the {name} ended early, with exit code {code}", [f"{name}: {line}" for line in child.tail])
 
     async def _watch_node(self, url: str) -> None:
         """Ask the node for its statistics, ten times a second: it makes a snapshot for each one requested."""
@@ -148,23 +161,26 @@ class Demo:
                     await trio.sleep(0.1)
         except rstreams.RStreamsError as error:
             await trio.sleep(1)  # a node that died is told by `_run_child`, with its last lines
-            self._end([f"the node no longer answers: {error}"])
+            self._end(f"the node no longer answers: {error}")
 
     async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
             if not self._over.is_set():  # else the processes are being ended already
                 self.signal = number
-                self._end([f"stopped by {signal.Signals(number).name}"])
+                self._end(f"stopped by {signal.Signals(number).name}")
 
-    async def _show(self, view: View) -> None:
-        """Show the progress ten times a second until all is through."""
-        through_for = 0
-        while through_for < SHOW_THROUGH:
+    async def _watch_progress(self, view: View, patience_s: float) -> None:
+        """Show the progress ten times a second until all is through, or nothing moves any more."""
+        watchdog = Watchdog(patience_s, trio.current_time())
+        while not (self.progress.is_through or watchdog.gives_up):
             view.update()
             await trio.sleep(0.1)
-            through_for = through_for + 1 if self.progress.is_through else 0
+            watchdog.look(self.progress.steps, trio.current_time())
         view.update()
-        self._over.set()
+        if self.progress.is_through:
+            self._over.set()
+        else:
+            self._end(f"timed out: nothing has moved for {watchdog.still_s:.0f} s")
 
     async def _end_children(self) -> None:
         """End all processes, the node as the last."""
@@ -177,26 +193,31 @@ class Demo:
                 await child.end()
 
 
-def main() -> int:
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise ValueError
+    return seconds
+
+
+def run() -> int:
     """Run the demo, tell what came of it, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m examples.seattle", description=DESCRIPTION)
-    parser.add_argument("--output", type=Path, default=Path("build/seattle.png"), help="the chart (%(default)s)")
-    parser.add_argument("--time-limit", type=float, default=110, metavar="S", help="seconds (%(default)s)")
+    parser = argparse.ArgumentParser(prog="python -m examples.airports", description=DESCRIPTION)
+    parser.add_argument("--output", type=Path, default=Path("build/airports.png"), help="the chart (%(default)s)")
+    patience = "seconds without any progress, after which the demo gives up; more on a slow machine (%(default)g)"
+    parser.add_argument("--patience", type=_seconds, default=PATIENCE_S, metavar="S", help=patience)
     options = parser.parse_args()
-    rows = seattle()
-    progress = Progress(len(rows), daily_maxima(rows))
+    progress = Progress(expected_results(weather_file()))
     demo = Demo(progress)
-    trio.run(demo.run, options.time_limit)
-    for line in demo.trouble or progress.missing():
+    trio.run(demo.run, options.patience)
+    for line in demo.tail if demo.trouble else progress.wrong():
         print(line)
-    if progress.days:
-        chart.write_png(options.output, {day: result.maximum for day, result in progress.days.items()}, progress.seen)
+    if progress.results:
+        chart.write_png(options.output, progress.maxima, progress.received)
         print(f"chart: {options.output}")
-    print(progress.last_line())
-    if demo.signal is not None:
-        return 128 + demo.signal
+    if demo.trouble:
+        print(f"demo: {demo.trouble}; {progress.so_far()}")
+        return 1 if demo.signal is None else 128 + demo.signal
+    print(f"without a temperature, and so in no maximum: {progress.received_without_temperature} observation(s)")
+    print(f"demo: {progress.verdict()}")
     return 0 if progress.is_right else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,9 @@
-"""The Spark job: reads the queue "readings", keeps the maximum of each day, writes it to the queue "maxima".
+"""The Spark job: reads the queue "observations", keeps the maximum of each day at each station, writes it to "maxima".
 
-    python -m examples.seattle.job --url amqp://127.0.0.1:5672 --folder /tmp/seattle
+    python -m examples.airports.job --url amqp://127.0.0.1:5672 --folder /tmp/airports
 
-It prints each micro-batch as a line of JSON: {"batch": 3, "rows": 1000, "seconds": 0.8}. It ends by SIGTERM.
+It prints lines of JSON. While it starts, they say what it does: {"phase": "starts Java"}. Then each micro-batch has one:
+{"batch": 3, "rows": 2000, "seconds": 0.8}. It ends by SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,52 +19,55 @@ from pathlib import Path
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody uses
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.seattle.readings import MAXIMA, READINGS
+from examples.airports.observations import MAXIMA, OBSERVATIONS, TIME_ZONE
 
-BATCH = 1000
-"""The most readings in a micro-batch, which is the link's credit."""
+BATCH = 2000
+"""The most observations in a micro-batch, which is the link's credit."""
 
 STARTS_SOONER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a job that runs for seconds: the JVM compiles quickly, and not best. Leave it out of one that runs for days."""
 
 
 def daily_maxima(messages: DataFrame) -> DataFrame:
-    """Return one row a day: its date, the maximum, and how many different message ids went into it.
+    """Return one row for each station and day: the maximum, and how many different message ids went into the row.
 
-    A message may come twice, after a restart. Its id goes into the set of ids only once, so the count is exact. There
+    A message may come twice, after a restart. Its id goes into the set of ids only once, so the counts are exact. There
     is no watermark, because a year has few days to keep; with one, Spark could forget the days that are over.
     """
-    reading = F.from_json(F.col("body").cast("string"), "time timestamp, temperature double")
+    observation = F.from_json(F.col("body").cast("string"), "time timestamp, temperature double")
+    id_without_temperature = F.when(F.col("observation.temperature").isNull(), F.col("message_id"))
     return (
-        messages.select("message_id", reading.alias("reading"))
-        .groupBy(F.window("reading.time", "1 day").alias("window"))
+        messages.select("message_id", "subject", observation.alias("observation"))
+        .groupBy(F.col("subject").alias("station"), F.to_date("observation.time").alias("day"))
         .agg(
-            F.max("reading.temperature").alias("maximum"),
-            F.size(F.collect_set("message_id")).alias("readings"),
+            F.max("observation.temperature").alias("maximum"),
+            F.size(F.collect_set("message_id")).alias("observations"),
+            F.size(F.collect_set(id_without_temperature)).alias("without_temperature"),
         )
-        .select(F.date_format("window.start", "yyyy-MM-dd").alias("day"), "maximum", "readings")
     )
 
 
 def as_messages(maxima: DataFrame) -> DataFrame:
-    """Return the columns of the sink: the day as message id, the rest as JSON."""
+    """Return the columns of the sink: station and day as message id, the station as subject, the rest as JSON."""
     return maxima.select(
-        F.col("day").alias("message_id"),
-        F.to_json(F.struct("maximum", "readings")).alias("body"),
+        F.concat_ws(" ", "station", "day").alias("message_id"),
+        F.col("station").alias("subject"),
+        F.to_json(F.struct("maximum", "observations", "without_temperature")).alias("body"),
         F.lit("application/json").alias("content_type"),
     )
 
 
 def start_query(spark: SparkSession, url: str, folder: Path) -> StreamingQuery:
     """Start the query: from queue to queue, in micro-batches."""
-    readings = (
+    observations = (
         spark.readStream.format("rstreams")
         .option("url", url)
-        .option("address", READINGS)
+        .option("address", OBSERVATIONS)
         .option("maxMessagesPerTrigger", BATCH)
         .option("spoolDir", str(folder / "spool"))
         .load()
@@ -76,7 +80,7 @@ def start_query(spark: SparkSession, url: str, folder: Path) -> StreamingQuery:
     # In update mode a day is sent again whenever a batch has changed it. Spark has no update mode for sinks written in
     # Python, such as writeStream.format("rstreams"), so each batch of changes is written as a DataFrame.
     return (
-        daily_maxima(readings)
+        daily_maxima(observations)
         .writeStream.outputMode("update")
         .foreachBatch(send)
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -87,9 +91,9 @@ def start_query(spark: SparkSession, url: str, folder: Path) -> StreamingQuery:
 def start_spark(folder: Path) -> SparkSession:
     """Start a small Spark in this process's JVM, quiet and reachable from this machine only."""
     return (
-        SparkSession.builder.appName("seattle")
+        SparkSession.builder.appName("airports")
         .master("local[2]")
-        .config("spark.sql.session.timeZone", "UTC")  # or a day would begin at the local midnight
+        .config("spark.sql.session.timeZone", TIME_ZONE)  # a day begins at midnight at the airports
         .config("spark.sql.shuffle.partitions", 2)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -103,33 +107,48 @@ def start_spark(folder: Path) -> SparkSession:
     )
 
 
-def print_progress(query: StreamingQuery, printed: int) -> int:
-    """Print the micro-batches after number `printed`, and return the number of the last."""
+def report(**values: object) -> None:
+    """Print a line of JSON."""
+    print(json.dumps(values), flush=True)
+
+
+def report_batches(query: StreamingQuery, reported: int) -> int:
+    """Report the micro-batches after number `reported`, and return the number of the last."""
     for progress in query.recentProgress:
-        if progress.batchId > printed and progress.numInputRows:
-            printed = progress.batchId
-            seconds = progress.batchDuration / 1000
-            print(json.dumps({"batch": printed, "rows": progress.numInputRows, "seconds": seconds}), flush=True)
-    return printed
+        if progress.batchId > reported and progress.numInputRows:
+            reported = progress.batchId
+            report(batch=reported, rows=progress.numInputRows, seconds=progress.batchDuration / 1000)
+    return reported
 
 
-def main(url: str, folder: Path) -> None:
+def run(url: str, folder: Path) -> None:
     """Run the query until SIGTERM; if it fails, say why and exit with code 1."""
+    report(phase="starts Java")
     spark = start_spark(folder)
+    report(phase="starts the query")
     query = start_query(spark, url, folder)
+    report(phase="works on its first micro-batch")
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    printed = -1
+    reported = -1
     while query.isActive and not stopped.wait(0.1):
-        printed = print_progress(query, printed)
+        reported = report_batches(query, reported)
     if (error := query.exception()) is not None:
         sys.exit(str(error).partition("\n===")[0])  # the rest is the query's plan
     query.stop()
     spark.stop()
 
 
+def main(url: str, folder: Path) -> None:
+    """Run the job; if its Java process ends, say so and exit with code 1."""
+    try:
+        run(url, folder)
+    except (Py4JNetworkError, ConnectionError):
+        sys.exit("Spark's Java process has ended")
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Compute daily maxima of temperatures, in Spark.")
+    parser = argparse.ArgumentParser(description="Compute the highest temperature of each day, in Spark.")
     parser.add_argument("--url", required=True, help="the AMQP 1.0 peer, such as amqp://127.0.0.1:5672")
     parser.add_argument("--folder", required=True, type=Path, help="for the checkpoint and what Spark keeps on disk")
     main(**vars(parser.parse_args()))

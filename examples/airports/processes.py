@@ -1,7 +1,8 @@
 """The processes of the demo: started each in a session of its own, read line by line, and ended with all they started.
 
 Spark's JVM and its Python workers change their process groups, but no process leaves its session by itself. So what
-belongs to a child is what is in its session, whether its parent still lives or not.
+belongs to a child is what is in its session, whether its parent still lives or not. If the demo itself is killed, nobody
+ends its children but the keeper, which is one more process.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ GRACE_S = 5.0
 """How long processes may take to end by themselves."""
 
 _LOOK_EVERY_S = 0.05
+
+_KEEP = 'while read -r child; do children="$children -$child"; done; [ -z "$children" ] || kill -TERM -- $children'
+"""Reads the children's ids until the end of the input, then ends the process group of each."""
 
 
 class Child:
@@ -50,6 +54,11 @@ class Child:
             start_new_session=True,  # Ctrl-C reaches only the demo, which then ends the others in order
         )
         return cls(process)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, and so of its session and its first process group."""
+        return self._process.pid
 
     async def run(self, on_line: Callable[[str], None]) -> int:
         """Call `on_line` with each line of its standard output, and return its exit code when it has ended."""
@@ -102,6 +111,37 @@ class Child:
             return [self._process.pid] if self._process.poll() is None else []
         pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
         return [pid for pid in pids if _session_of(pid) == self._process.pid]
+
+
+class Keeper:
+    """A process that ends the children if this process ends without having done so, as it does by SIGKILL.
+
+    It waits for the end of its standard input, which comes when this process is gone, however it went.
+    """
+
+    def __init__(self, process: trio.Process) -> None:
+        """Wrap a process that runs `_KEEP`; see `start`."""
+        self._process = process
+
+    @classmethod
+    async def start(cls) -> Keeper:
+        """Start the process, in a session of its own, so that Ctrl-C does not reach it."""
+        command = ["sh", "-c", _KEEP]
+        return cls(await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, start_new_session=True))
+
+    async def keep(self, child: Child) -> None:
+        """Have a child ended if this process is gone."""
+        assert self._process.stdin is not None
+        with suppress(trio.BrokenResourceError):  # somebody has ended it; the demo can do without
+            await self._process.stdin.send_all(f"{child.pid}\n".encode())
+
+    async def end(self) -> None:
+        """End it without the children."""
+        with trio.CancelScope(shield=True):
+            self._process.kill()
+            await self._process.wait()
+            assert self._process.stdin is not None
+            await self._process.stdin.aclose()
 
 
 def _session_of(pid: int) -> int | None:

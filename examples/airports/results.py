@@ -40,6 +40,11 @@ class Result:
     observations: int
     without_temperature: int
 
+    @property
+    def with_temperature(self) -> int:
+        """How many of them have a temperature."""
+        return self.observations - self.without_temperature
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Result:
         """Return the result in a JSON object. Spark leaves a maximum out that is null."""

@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from examples.seattle import chart
-from examples.seattle.progress import Progress
+from examples.airports import chart
+from examples.airports.progress import Progress
 
 WIDTH: Final = 80
 """The most columns that the live view takes."""
@@ -57,7 +57,7 @@ class LiveView:
     def update(self) -> None:
         """Draw the state as it is now."""
         size = self._live.console.size
-        lines = 15 if size.height >= 30 else 10
+        lines = 5 if size.height >= 30 else 3
         self._live.update(
             screen(self._progress, monotonic() - self._began, min(size.width, WIDTH), lines), refresh=True
         )
@@ -70,14 +70,14 @@ def screen(progress: Progress, elapsed_s: float, width: int, lines: int) -> Rend
         progress: The run so far.
         elapsed_s: Seconds since it began.
         width: Columns of text.
-        lines: Lines for the chart.
+        lines: Lines for the chart of each station.
     """
     title = Table.grid(expand=True)
     title.width = width
     title.add_column(style="bold")
     title.add_column(style="dim", justify="right")
-    title.add_row("Seattle's temperatures of 2010, and the highest of each day", f"{elapsed_s:.0f} s")
-    maxima = {day: result.maximum for day, result in progress.days.items()}
+    title.add_row("New York's airports in 2013: the highest temperature of each day", f"{elapsed_s:.0f} s")
+    days = sorted({day for _station, day in progress.expected})
     return Group(
         title,
         Text(),
@@ -85,35 +85,41 @@ def screen(progress: Progress, elapsed_s: float, width: int, lines: int) -> Rend
         Text(),
         _batches(progress),
         Text(),
-        chart.as_text(maxima, sorted(progress.maxima), width, lines),
+        chart.as_text(progress.maxima, days, width, lines),
     )
 
 
 def _processes(progress: Progress) -> RenderableType:
-    """Return one line a process, with a bar of what it has done, and one for the credit."""
-    rows, days = progress.rows, len(progress.maxima)
-    queue = {"enqueued": 0, "accepted": 0, "ready": 0, "unsettled": 0, "credit": 0, **progress.queue}
+    """Return one line for each process, with a bar of what it has done."""
+    rows, days = progress.rows, len(progress.expected)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
     table.add_column(no_wrap=True)
-    accepted = max(progress.accepted, queue["enqueued"])  # the publisher itself knows only when it is through
-    table.add_row("publisher", _bar(progress.sent, rows), f"{progress.sent:,} sent, {accepted:,} of {rows:,} accepted")
-    table.add_row("node", _bar(queue["accepted"], rows), f"{queue['accepted']:,} accepted by Spark")
-    table.add_row("", "", Text("{ready:,} waiting, {unsettled:,} at Spark, credit {credit:,}".format(**queue), "dim"))
-    table.add_row("Spark", _bar(progress.seen, rows), _spark(progress))
-    table.add_row("subscriber", _bar(len(progress.days), days), f"{len(progress.days)} of {days} days")
+    for station, total in progress.rows_of.items():
+        sent = progress.sent[station]
+        table.add_row(f"publisher {station}", _bar(sent, total), f"{sent:,} of {total:,} published")
+    table.add_row("queue", _bar(progress.queue.get("accepted", 0), rows), _queue(progress))
+    table.add_row("Spark", _bar(progress.processed, rows), _spark(progress))
+    results = f"{progress.received:,} received in {len(progress.results):,} of {days:,} results"
+    table.add_row("subscriber", _bar(progress.received, rows), results)
     return table
 
 
 def _bar(done: int, total: int) -> ProgressBar:
-    return ProgressBar(total, done, width=20, complete_style="cyan", finished_style="green")
+    return ProgressBar(total, done, width=16, complete_style="cyan", finished_style="green")
+
+
+def _queue(progress: Progress) -> str:
+    if not progress.queue:
+        return "the node is starting"
+    return "{ready:,} waiting, {unsettled:,} at Spark, credit {credit:,}".format(**progress.queue)
 
 
 def _spark(progress: Progress) -> str:
-    if progress.seen:
-        return f"{progress.seen:,} different readings seen"
-    return "works on its first micro-batch" if progress.queue.get("consumers") else "is starting"
+    if progress.batches:
+        return f"{progress.processed:,} of {progress.rows:,} processed"
+    return progress.phases[-1] if progress.phases else "is starting"
 
 
 def _batches(progress: Progress) -> RenderableType:
@@ -124,31 +130,36 @@ def _batches(progress: Progress) -> RenderableType:
     for _ in range(_BATCHES):
         table.add_column(justify="right", min_width=5)
     table.add_row("micro-batch", *(f"{batch.number}" for batch in last))
-    table.add_row("readings", *(f"{batch.rows:,}" for batch in last))
+    table.add_row("observations", *(f"{batch.rows:,}" for batch in last))
     table.add_row("seconds", *(f"{batch.seconds:.1f}" for batch in last))
     return table
 
 
 class LineView:
-    """A line whenever a micro-batch is done, or the publisher; for pipes and logs."""
+    """A line for each step of Spark's, and for each publisher that is through; for pipes and logs."""
 
     def __init__(self, progress: Progress) -> None:
         """Print what is new in `progress`."""
         self._progress = progress
+        self._phases = 0
         self._batches = 0
-        self._published = False
+        self._through: set[str] = set()
 
     def update(self) -> None:
         """Print what is new."""
         progress = self._progress
+        for phase in progress.phases[self._phases :]:
+            print(f"Spark: {phase}; {progress.published:,} observations published", flush=True)
+        self._phases = len(progress.phases)
         for batch in progress.batches[self._batches :]:
             print(
-                f"micro-batch {batch.number}: {batch.rows:,} readings in {batch.seconds:.1f} s; "
-                f"{progress.sent:,} sent, {progress.queue.get('accepted', 0):,} accepted at the node, "
-                f"{progress.seen:,} seen by Spark, {len(progress.days)} days at the subscriber",
+                f"micro-batch {batch.number}: {batch.rows:,} observations in {batch.seconds:.1f} s; "
+                f"{progress.published:,} published, {progress.processed:,} processed by Spark, "
+                f"{progress.received:,} received in {len(progress.results):,} results",
                 flush=True,
             )
         self._batches = len(progress.batches)
-        if progress.accepted and not self._published:
-            self._published = True
-            print(f"publisher: {progress.sent:,} sent, {progress.accepted:,} accepted", flush=True)
+        for station in progress.accepted.keys() - self._through:
+            self._through.add(station)
+            counts = f"{progress.sent[station]:,} published, {progress.accepted[station]:,} accepted"
+            print(f"publisher {station}: {counts}", flush=True)
