@@ -218,6 +218,6 @@ def run() -> int:
     if demo.trouble:
         print(f"demo: {demo.trouble}; {progress.so_far()}")
         return 1 if demo.signal is None else 128 + demo.signal
-    print(f"without a temperature, and so in no maximum: {progress.received_without_temperature} observation(s)")
+    print(f"observations without a temperature, which are in no maximum: {progress.received_without_temperature}")
     print(f"demo: {progress.verdict()}")
     return 0 if progress.is_right else 1

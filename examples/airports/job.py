@@ -1,9 +1,9 @@
-"""The Spark job: reads the queue "observations", keeps the maximum of each day at each station, writes it to "maxima".
+"""The Spark job: reads the queue "observations", keeps the maximum of each station and day, writes it to "maxima".
 
     python -m examples.airports.job --url amqp://127.0.0.1:5672 --folder /tmp/airports
 
-It prints lines of JSON. While it starts, they say what it does: {"phase": "starts Java"}. Then each micro-batch has one:
-{"batch": 3, "rows": 2000, "seconds": 0.8}. It ends by SIGTERM.
+It prints lines of JSON. While it starts, they say what it does: {"phase": "starts Java"}. Then there is one for each
+micro-batch: {"batch": 3, "rows": 2000, "seconds": 0.8}. It ends by SIGTERM.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def start_query(spark: SparkSession, url: str, folder: Path) -> StreamingQuery:
         .option("url", url)
         .option("address", OBSERVATIONS)
         .option("maxMessagesPerTrigger", BATCH)
+        .option("maxTriggerDelay", "1s")  # a batch that is not full waits so long for more
         .option("spoolDir", str(folder / "spool"))
         .load()
     )

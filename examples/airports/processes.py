@@ -1,8 +1,8 @@
 """The processes of the demo: started each in a session of its own, read line by line, and ended with all they started.
 
 Spark's JVM and its Python workers change their process groups, but no process leaves its session by itself. So what
-belongs to a child is what is in its session, whether its parent still lives or not. If the demo itself is killed, nobody
-ends its children but the keeper, which is one more process.
+belongs to a child is what is in its session, whether its parent still lives or not. If the demo itself is killed, the
+keeper ends its children; that is one more process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRACE_S = 5.0
 
 _LOOK_EVERY_S = 0.05
 
-_KEEP = 'while read -r child; do children="$children -$child"; done; [ -z "$children" ] || kill -TERM -- $children'
+_KEEP = 'while read -r child; do children="$children -$child"; done; [ -z "$children" ] || kill -TERM $children'
 """Reads the children's ids until the end of the input, then ends the process group of each."""
 
 

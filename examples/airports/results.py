@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,9 +60,9 @@ def expected_results(path: Path) -> dict[StationDay, Result]:
     import pandas as pd  # noqa: PLC0415 - takes half a second, and only the process that checks needs it
 
     columns = ["origin", "year", "month", "day", "temp"]
-    observations = pd.read_csv(path, usecols=columns, float_precision="round_trip")
+    observations = pd.read_csv(path, usecols=columns)
     days = observations.groupby(columns[:4])["temp"].agg(["max", "size", "count"])
-    rows: Iterator[tuple[tuple[str, int, int, int], float, int, int]] = days.itertuples(name=None)
+    rows: Iterable[tuple[tuple[str, int, int, int], float, int, int]] = days.itertuples(name=None)
     return {
         StationDay(station, f"{year}-{month:02}-{day:02}"): Result(
             None if math.isnan(maximum) else float(maximum), int(size), int(size - with_temperature)

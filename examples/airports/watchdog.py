@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 PATIENCE_S: Final = 120.0
-"""For how long nothing may move on a quick machine. Java and Spark take some ten seconds there for their longest step."""
+"""For how long nothing may move on a quick machine, where the longest step of Java and Spark takes ten seconds."""
 
 _TIMES_THE_LONGEST: Final = 10
 """A pause may be so many times longer than the longest pause that ended."""

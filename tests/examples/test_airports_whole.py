@@ -1,6 +1,8 @@
 """The demo as its user runs it, with Spark: to its end, interrupted, and with a process that dies."""
 
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -27,21 +29,23 @@ class Run:
     """A run of the demo, whose processes all carry a mark in their environment."""
 
     folder: Path
+    arguments: tuple[str, ...] = ()
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
         (self.folder / "tmp").mkdir()
-        command = [sys.executable, "-m", "examples.seattle", "--output", str(self.folder / "chart.png")]
+        command = [sys.executable, "-m", "examples.airports", "--output", str(self.folder / "chart.png")]
+        command += self.arguments
         environment = os.environ | {MARK: self.mark, "TMPDIR": str(self.folder / "tmp")}
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
-    def until_first_batch(self) -> None:
-        """Wait until Spark has done a micro-batch."""
+    def until(self, start: str) -> None:
+        """Wait until the demo has printed a line that begins so."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.startswith("micro-batch 0"):
+            if line.startswith(start):
                 return
-        pytest.fail("the demo ended before its first micro-batch")
+        pytest.fail(f"the demo ended before it printed {start!r}")
 
     def end(self) -> tuple[int, list[str]]:
         """Wait for the end; return the exit code and the lines of output since."""
@@ -57,51 +61,94 @@ class Run:
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         return found
 
-    def kill(self, what: str) -> None:
-        """Kill the process that has `what` in its command line."""
+    def signal(self, what: str, number: signal.Signals) -> None:
+        """Send a signal to the process that has `what` in its command line."""
         (pid,) = (pid for pid, command in self.processes().items() if what in command)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
+
+    def left_behind(self) -> list[str]:
+        """What there is of the run when it is over: processes and temporary files."""
+        return [*self.processes().values(), *(path.name for path in (self.folder / "tmp").iterdir())]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
-    run = Run(tmp_path)
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
+    run = Run(tmp_path, getattr(request, "param", ()))
     with run.process:
         yield run
         run.process.kill()
     for pid in run.processes():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
-def test_every_maximum_is_right_and_every_reading_accounted_for(run: Run) -> None:
+ALL_RIGHT = "demo: 1092 of 1092 daily maxima right, 26115 of 26115 observations accounted for"
+SO_FAR = r"; of 26,115 observations [\d,]+ were published, [\d,]+ processed by Spark, [\d,]+ received in results"
+
+
+def test_every_maximum_is_right_and_every_observation_accounted_for(run: Run) -> None:
     code, lines = run.end()
-    assert lines[-1] == "demo: 365 of 365 daily maxima right, 8759 of 8759 readings accounted for"
+    assert lines[-1] == ALL_RIGHT
+    assert lines[-2] == "observations without a temperature, which are in no maximum: 1"
     assert code == 0
-    assert sum(line.startswith("micro-batch ") for line in lines) >= 9
+    assert sum(line.startswith("micro-batch ") for line in lines) >= 13
+    assert {line for line in lines if line.startswith("publisher")} == {
+        "publisher EWR: 8,703 published, 8,703 accepted",
+        "publisher JFK: 8,706 published, 8,706 accepted",
+        "publisher LGA: 8,706 published, 8,706 accepted",
+    }
     assert (run.folder / "chart.png").read_bytes().startswith(b"\x89PNG")
-    assert run.processes() == {}
-    assert list((run.folder / "tmp").iterdir()) == []
+    assert run.left_behind() == []
 
 
 def test_interrupted_it_leaves_nothing_behind(run: Run) -> None:
-    run.until_first_batch()
-    assert len(run.processes()) > 5  # the demo, its four processes, and what Spark has started
+    run.until("micro-batch 0")
+    assert len(run.processes()) > 7  # the demo, its keeper, its six processes, and what Spark has started
     run.process.send_signal(signal.SIGINT)
     code, lines = run.end()
     assert code == 130
-    assert "stopped by SIGINT" in lines
-    assert lines[-1].endswith("of 8759 readings accounted for")
-    assert run.processes() == {}
-    assert list((run.folder / "tmp").iterdir()) == []
+    assert re.fullmatch("demo: stopped by SIGINT" + SO_FAR, lines[-1])
+    assert run.left_behind() == []
 
 
-@pytest.mark.parametrize(("what", "name"), [("rstreams.cli node", "node"), ("bin/java", "job")])
-def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, name: str) -> None:
-    run.until_first_batch()
-    run.kill(what)
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("rstreams.cli node", "the node was ended by SIGKILL"),
+        ("--station JFK", "the publisher JFK was ended by SIGKILL"),
+        ("bin/java", "the Spark job ended early, with exit code 1"),
+    ],
+)
+def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) -> None:
+    run.until("Spark: works on its first micro-batch")
+    run.signal(what, signal.SIGKILL)
     code, lines = run.end()
     assert code == 1
-    assert any(line.startswith(f"the {name} ended early") for line in lines)
-    assert lines[-1] != "demo: 365 of 365 daily maxima right, 8759 of 8759 readings accounted for"
+    assert re.fullmatch(f"demo: {told}" + SO_FAR, lines[-1])
+    assert run.left_behind() == []
+
+
+@pytest.mark.parametrize("run", [("--patience", "0.5")], indirect=True)
+def test_a_job_that_stands_still_is_a_time_out_with_the_true_counts(run: Run) -> None:
+    run.until("micro-batch 0")
+    run.signal("bin/java", signal.SIGSTOP)
+    code, lines = run.end()
+    assert code == 1
+    match = re.fullmatch(r"demo: timed out: nothing has moved for \d+ s" + SO_FAR, lines[-1])
+    assert match
+    published, processed, received = (
+        int(number.replace(",", "")) for number in re.findall(r"[\d,]{3,}", lines[-1])[1:]
+    )
+    assert 26115 >= published >= processed >= 2000
+    assert received > 0
+    assert run.left_behind() == []
+
+
+def test_killed_itself_it_leaves_no_process_behind(run: Run) -> None:
+    run.until("micro-batch 0")
+    descriptors = [os.pidfd_open(pid) for pid in run.processes()]
+    run.process.kill()
+    for descriptor in descriptors:
+        select.select([descriptor], [], [])  # until that process has ended
+        os.close(descriptor)
     assert run.processes() == {}
-    assert list((run.folder / "tmp").iterdir()) == []
