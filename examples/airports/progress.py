@@ -85,8 +85,8 @@ class Progress:
 
     @property
     def published(self) -> int:
-        """How many observations the publishers have sent."""
-        return self.sent.total()
+        """How many observations were sent, says who knows more: the publishers, who tell every tenth, or the node."""
+        return max(self.sent.total(), self.queue.get("enqueued", 0))
 
     @property
     def processed(self) -> int:
@@ -111,9 +111,9 @@ class Progress:
     @property
     def steps(self) -> int:
         """A number that grows whenever something moves, and never shrinks."""
-        queue = self.queue.get("enqueued", 0) + self.queue.get("accepted", 0)
+        queue = self.queue.get("enqueued", 0) + self.queue.get("accepted", 0) + bool(self.queue)
         spark = len(self.phases) + len(self.batches) + self.taken
-        return self.published + len(self.accepted) + queue + spark + self.results_received + bool(self.queue)
+        return self.sent.total() + len(self.accepted) + queue + spark + self.results_received
 
     @property
     def counts(self) -> dict[str, int]:

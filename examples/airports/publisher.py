@@ -2,7 +2,7 @@
 
     python -m examples.airports.publisher --url amqp://127.0.0.1:5672 --station EWR
 
-It prints how far it is as lines of JSON: {"station": "EWR", "sent": 100}. In the last one it also says how many of them
+It prints how far it is as lines of JSON: {"station": "EWR", "sent": 10}. In the last one it also says how many of them
 the peer has accepted: {"station": "EWR", "sent": 8703, "accepted": 8703}.
 """
 
@@ -18,7 +18,7 @@ import rstreams
 from examples.airports.observations import OBSERVATIONS, STATIONS, Observation, read_file, weather_file
 from rstreams import Message, Stream
 
-REPORT_EVERY = 100
+REPORT_EVERY = 10
 
 
 def as_message(observation: Observation) -> Message:

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_each_thing_that_moves_is_a_step() -> None:
     progress = Progress(EXPECTED)
-    moves = [
+    moves: list[Callable[[], None]] = [
         lambda: on_queue(progress),
         lambda: progress.on_job({"phase": "starts Java"}),
         lambda: progress.on_publisher({"station": "EWR", "sent": 20}),

@@ -19,7 +19,7 @@ MARK = "RSTREAMS_DEMO_TEST"
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="the test finds the demo's processes in /proc"),
 ]
 
@@ -128,19 +128,14 @@ def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) 
     assert run.left_behind() == []
 
 
-@pytest.mark.parametrize("run", [("--patience", "0.5")], indirect=True)
+@pytest.mark.parametrize("run", [("--patience", "20")], indirect=True)
 def test_a_job_that_stands_still_is_a_time_out_with_the_true_counts(run: Run) -> None:
-    run.until("micro-batch 0")
-    run.signal("bin/java", signal.SIGSTOP)
+    run.until("Spark: starts Java")
+    run.signal("examples.airports.job", signal.SIGSTOP)
     code, lines = run.end()
     assert code == 1
-    match = re.fullmatch(r"demo: timed out: nothing has moved for \d+ s" + SO_FAR, lines[-1])
-    assert match
-    published, processed, received = (
-        int(number.replace(",", "")) for number in re.findall(r"[\d,]{3,}", lines[-1])[1:]
-    )
-    assert 26115 >= published >= processed >= 2000
-    assert received > 0
+    counts = "of 26,115 observations 4,000 were published, 0 processed by Spark, 0 received in results"
+    assert re.fullmatch(rf"demo: timed out: nothing has moved for \d+ s; {counts}", lines[-1])
     assert run.left_behind() == []
 
 
