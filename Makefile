@@ -15,9 +15,9 @@ help: ## show this list
 setup: ## install all that the other targets need
 	@tools/setup.sh dev docs java
 
-demo: ## real temperatures through AMQP links and a Spark job, each accounted for
+demo: ## a year of weather observations through AMQP links and a Spark job, each accounted for
 	@tools/setup.sh demo java
-	$(SPARK) $(BIN)/python -m examples.seattle
+	$(SPARK) $(BIN)/python -m examples.airports
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
