@@ -43,7 +43,7 @@ class Demo:
     Attributes:
         progress: What is known of it.
         trouble: Why it was ended early, in one line; an empty text if it was not.
-        tail: The last lines of the process that made the trouble.
+        tail: What the process that made the trouble said before that.
         signal: The signal that ended it, or None.
     """
 
@@ -147,7 +147,9 @@ class Demo:
         if code < 0:
             self._end(f"the {name} was ended by {signal.Signals(-code).name}")
         elif code > 0 or not name.startswith("publisher"):
-            self._end(f"the {name} ended early, with exit code {code}", [f"{name}: {line}" for line in child.tail])
+            said = child.tail[-1] if child.tail else f"exit code {code}, without a word"
+            before = list(child.tail)[:-1]
+            self._end(f"the {name} ended early: {said}", [f"{name}: {line}" for line in before])
 
     async def _watch_node(self, url: str) -> None:
         """Ask the node for its statistics, ten times a second: it makes a snapshot for each one requested."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody uses
 from pyspark.sql.streaming.query import StreamingQuery
@@ -142,9 +143,12 @@ def run(url: str, folder: Path) -> None:
 
 def main(url: str, folder: Path) -> None:
     """Run the job; if its Java process ends, say so and exit with code 1."""
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # what it logs of a failure is in the query's, too
     try:
         run(url, folder)
-    except (Py4JNetworkError, ConnectionError):
+    except Py4JJavaError:
+        raise  # Java is there, and says what is wrong
+    except (Py4JError, ConnectionError):
         sys.exit("Spark's Java process has ended")
 
 

@@ -33,7 +33,7 @@ class Child:
     """A process that was started, and everything it started.
 
     Attributes:
-        tail: The last lines it wrote, for when it fails.
+        tail: The last lines it wrote to standard error, for when it fails.
     """
 
     def __init__(self, process: trio.Process) -> None:
@@ -66,7 +66,7 @@ class Child:
         assert self._process.stderr is not None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, self._process.stdout, on_line)
-            nursery.start_soon(self._read, self._process.stderr, _nothing)
+            nursery.start_soon(self._read, self._process.stderr, self.tail.append)
             code = await self._process.wait()
             # What it started may live on and keep the pipes open.
             nursery.cancel_scope.deadline = trio.current_time() + 1
@@ -78,9 +78,7 @@ class Child:
             async for received in stream:
                 *lines, rest = (rest + received).split(b"\n")
                 for line in lines:
-                    text = line.decode(errors="replace")
-                    self.tail.append(text)
-                    on_line(text)
+                    on_line(line.decode(errors="replace"))
 
     async def end(self) -> None:
         """End it and all it started: by SIGTERM to the process itself, and after `GRACE_S` by SIGKILL to all.
@@ -152,7 +150,3 @@ def _session_of(pid: int) -> int | None:
         return None
     state, _parent, _group, session = status.rpartition(")")[2].split()[:4]  # the name before may hold anything
     return int(session) if state not in "ZX" else None
-
-
-def _nothing(_line: str) -> None:
-    """Lines of standard error are only for `tail`."""

@@ -218,10 +218,10 @@ async def test_lines_come_as_they_are_written_and_the_exit_code_last() -> None:
     assert lines == ["one", "two"]
 
 
-async def test_the_tail_has_both_outputs() -> None:
-    child = await Child.start([sys.executable, "-c", "import sys; print('out'); sys.exit('why')"])
+async def test_the_tail_is_what_it_wrote_to_standard_error() -> None:
+    child = await Child.start([sys.executable, "-c", "import sys; print('out'); sys.exit('what\\nwhy')"])
     assert await child.run(lambda _line: None) == 1
-    assert sorted(child.tail) == ["out", "why"]
+    assert list(child.tail) == ["what", "why"]
 
 
 async def test_a_process_that_ends_by_itself_is_not_waited_for() -> None:
@@ -289,11 +289,17 @@ class DemoOf(Demo):
 
 
 async def test_a_process_that_ends_early_ends_the_demo_and_its_last_lines_are_told() -> None:
-    demo = DemoOf("import sys; sys.exit('no room')")
+    demo = DemoOf("import sys; sys.exit('looked for room\\nno room')")
     await demo.run(PATIENT_S)
-    assert demo.trouble == "the node ended early, with exit code 1"
-    assert demo.tail == ["node: no room"]
+    assert demo.trouble == "the node ended early: no room"
+    assert demo.tail == ["node: looked for room"]
     assert demo.signal is None
+
+
+async def test_a_process_that_ends_early_without_a_word_is_told_with_its_exit_code() -> None:
+    demo = DemoOf("import sys; sys.exit(0)")
+    await demo.run(PATIENT_S)
+    assert demo.trouble == "the node ended early: exit code 0, without a word"
 
 
 async def test_the_signal_that_killed_a_process_is_named() -> None:

@@ -116,7 +116,7 @@ def test_interrupted_it_leaves_nothing_behind(run: Run) -> None:
     [
         ("rstreams.cli node", "the node was ended by SIGKILL"),
         ("--station JFK", "the publisher JFK was ended by SIGKILL"),
-        ("bin/java", "the Spark job ended early, with exit code 1"),
+        ("bin/java", "the Spark job ended early: Spark's Java process has ended"),
     ],
 )
 def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) -> None:
@@ -125,6 +125,7 @@ def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) 
     code, lines = run.end()
     assert code == 1
     assert re.fullmatch(f"demo: {told}" + SO_FAR, lines[-1])
+    assert not any(line.startswith("Spark job:") for line in lines)  # one line says it
     assert run.left_behind() == []
 
 
