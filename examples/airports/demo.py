@@ -12,7 +12,7 @@ import math
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -43,7 +43,7 @@ class Demo:
     Attributes:
         progress: What is known of it.
         trouble: Why it was ended early, in one line; an empty text if it was not.
-        tail: What the process that made the trouble said before that.
+        traceback: The lines of it, if a process that failed has printed one.
         signal: The signal that ended it, or None.
     """
 
@@ -51,7 +51,7 @@ class Demo:
         """Prepare a run."""
         self.progress = progress
         self.trouble = ""
-        self.tail: list[str] = []
+        self.traceback: list[str] = []
         self.signal: int | None = None
         self._children: list[Child] = []
         self._over = trio.Event()
@@ -83,10 +83,10 @@ class Demo:
             finally:
                 await self._keeper.end()
 
-    def _end(self, trouble: str, tail: list[str] | None = None) -> None:
+    def _end(self, trouble: str, traceback: list[str] | None = None) -> None:
         """End the run, if it has not ended."""
         if not self._over.is_set():
-            self.trouble, self.tail = trouble, tail or []
+            self.trouble, self.traceback = trouble, traceback or []
             self._over.set()
 
     async def _run_node(self, nursery: trio.Nursery, folder: str) -> None:
@@ -148,8 +148,7 @@ class Demo:
             self._end(f"the {name} was ended by {signal.Signals(-code).name}")
         elif code > 0 or not name.startswith("publisher"):
             said = child.tail[-1] if child.tail else f"exit code {code}, without a word"
-            before = list(child.tail)[:-1]
-            self._end(f"the {name} ended early: {said}", [f"{name}: {line}" for line in before])
+            self._end(f"the {name} ended early: {said}", _traceback(child.tail))
 
     async def _watch_node(self, url: str) -> None:
         """Ask the node for its statistics, ten times a second: it makes a snapshot for each one requested."""
@@ -195,6 +194,17 @@ class Demo:
                 await child.end()
 
 
+def _traceback(lines: Iterable[str]) -> list[str]:
+    """Return the last traceback among the lines, up to the end; the last line is told anyway."""
+    traceback: list[str] = []
+    for line in lines:
+        if line.startswith("Traceback"):
+            traceback = [line]
+        elif traceback:
+            traceback.append(line)
+    return traceback[:-1]
+
+
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < math.inf:
@@ -212,7 +222,7 @@ def run() -> int:
     progress = Progress(expected_results(weather_file()))
     demo = Demo(progress)
     trio.run(demo.run, options.patience)
-    for line in demo.tail if demo.trouble else progress.wrong():
+    for line in demo.traceback if demo.trouble else progress.wrong():
         print(line)
     if progress.results:
         chart.write_png(options.output, progress.maxima, progress.received)

@@ -143,7 +143,7 @@ def run(url: str, folder: Path) -> None:
 
 def main(url: str, folder: Path) -> None:
     """Run the job; if its Java process ends, say so and exit with code 1."""
-    logging.getLogger("py4j").addHandler(logging.NullHandler())  # what it logs of a failure is in the query's, too
+    logging.disable()  # py4j logs pages when Java has ended, of what it raises as well
     try:
         run(url, folder)
     except Py4JJavaError:

@@ -38,7 +38,7 @@ class Child:
 
     def __init__(self, process: trio.Process) -> None:
         """Wrap a process that leads its session; see `start`."""
-        self.tail: deque[str] = deque(maxlen=15)
+        self.tail: deque[str] = deque(maxlen=50)
         self._process = process
 
     @classmethod

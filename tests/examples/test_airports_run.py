@@ -288,12 +288,20 @@ class DemoOf(Demo):
         """Take a line of the process."""
 
 
-async def test_a_process_that_ends_early_ends_the_demo_and_its_last_lines_are_told() -> None:
-    demo = DemoOf("import sys; sys.exit('looked for room\\nno room')")
+async def test_a_process_that_ends_early_ends_the_demo_and_its_last_line_is_told() -> None:
+    demo = DemoOf("import sys; print('hello', file=sys.stderr); sys.exit('no room')")
     await demo.run(PATIENT_S)
     assert demo.trouble == "the node ended early: no room"
-    assert demo.tail == ["node: looked for room"]
+    assert demo.traceback == []
     assert demo.signal is None
+
+
+async def test_the_traceback_of_a_process_that_failed_is_told() -> None:
+    demo = DemoOf("import sys; print('hello', file=sys.stderr); 1 / 0")
+    await demo.run(PATIENT_S)
+    assert demo.trouble == "the node ended early: ZeroDivisionError: division by zero"
+    assert demo.traceback[0] == "Traceback (most recent call last):"
+    assert "division by zero" not in "".join(demo.traceback)
 
 
 async def test_a_process_that_ends_early_without_a_word_is_told_with_its_exit_code() -> None:
@@ -306,7 +314,7 @@ async def test_the_signal_that_killed_a_process_is_named() -> None:
     demo = DemoOf("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     await demo.run(PATIENT_S)
     assert demo.trouble == "the node was ended by SIGKILL"
-    assert demo.tail == []
+    assert demo.traceback == []
 
 
 async def test_when_nothing_moves_the_demo_ends_and_says_for_how_long(
@@ -315,7 +323,7 @@ async def test_when_nothing_moves_the_demo_ends_and_says_for_how_long(
     demo = DemoOf("import time; time.sleep(600)")
     await demo.run(120)
     assert demo.trouble == "timed out: nothing has moved for 120 s"
-    assert demo.tail == []
+    assert demo.traceback == []
 
 
 async def test_when_all_is_through_the_demo_ends_without_trouble() -> None:
