@@ -453,8 +453,13 @@ class LinkDriver:
             start = 0
             for at, delivery in enumerate(map(as_delivery, deliveries)):
                 state = lib.pn_delivery_remote_state(delivery)
-                if state in TERMINAL or lib.pn_delivery_settled(delivery):
-                    decided.append((tags[at], read_outcome(delivery, state)))
+                settled = _is_settled(delivery)
+                if state in TERMINAL or settled:
+                    outcome = read_outcome(delivery, state)
+                    decided.append((tags[at], outcome))
+                    if not settled:  # who settles second is told what it was
+                        write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
+                        lib.pn_delivery_update(delivery, state)
                     lib.pn_delivery_settle(delivery)
                     if start < at:
                         left.append((tags[start:at], deliveries[start:at]))

@@ -207,9 +207,12 @@ class PythonLoops:
     def settle_accepted(self, deliveries: Sequence[Delivery]) -> int:
         """See `Loops`."""
         state_of, settle, accepted = lib.pn_delivery_remote_state, lib.pn_delivery_settle, lib.PN_ACCEPTED
+        settled_of, update = lib.pn_delivery_settled, lib.pn_delivery_update
         for at, delivery in enumerate(deliveries):
             if state_of(delivery) != accepted:
                 return at
+            if not settled_of(delivery):
+                update(delivery, accepted)  # who settles second is told what it was
             settle(delivery)
         return len(deliveries)
 
