@@ -1,7 +1,7 @@
 """A receiver that settles second (rcv-settle-mode second): it tells an outcome, and waits for the sender to settle.
 
 Azure's Python client completes a message this way, and takes it for completed only if the sender's disposition repeats
-the outcome.
+the outcome: `rejected` without an error, for an error would say that the sender refuses to.
 """
 
 from __future__ import annotations
@@ -71,11 +71,10 @@ async def test_accepted_last_first() -> None:
 
 @pytest.mark.parametrize(
     ("state", "kind", "fields"),
-    [(REJECTED, "rejected", None), (RELEASED, "released", []), (MODIFIED, "modified", [True, True])],
+    [(REJECTED, "rejected", []), (RELEASED, "released", []), (MODIFIED, "modified", [True, True])],
+    ids=["rejected", "released", "modified"],
 )
-async def test_any_other_outcome_is_repeated_with_what_it_says(
-    state: bytes, kind: str, fields: list[Any] | None
-) -> None:
+async def test_any_other_outcome_is_repeated(state: bytes, kind: str, fields: list[Any]) -> None:
     said: dict[int, Any] = {}
 
     async def script(peer: Peer) -> None:
@@ -92,10 +91,7 @@ async def test_any_other_outcome_is_repeated_with_what_it_says(
             await connection.publish("a", Stream.of(1))
     assert caught.value.outcome == kind
     assert outcome_of(said[0]) == kind
-    if fields is None:
-        assert said[0].value[0].value[:2] == ["rstreams:bad-item", "number one"]
-    else:
-        assert said[0].value[:2] == fields
+    assert [field for field in said[0].value if field is not None] == fields
 
 
 async def test_what_the_receiver_has_settled_is_not_repeated() -> None:

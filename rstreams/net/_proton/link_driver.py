@@ -457,9 +457,8 @@ class LinkDriver:
                 if state in TERMINAL or settled:
                     outcome = read_outcome(delivery, state)
                     decided.append((tags[at], outcome))
-                    if not settled:  # who settles second is told what it was
-                        write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
-                        lib.pn_delivery_update(delivery, state)
+                    if not settled:
+                        self._repeat(delivery, outcome)
                     lib.pn_delivery_settle(delivery)
                     if start < at:
                         left.append((tags[start:at], deliveries[start:at]))
@@ -469,6 +468,12 @@ class LinkDriver:
         self._sent = left
         for outcome, run in groupby(decided, itemgetter(1)):
             self.receive(Disposition([tag for tag, _ in run], outcome))
+
+    def _repeat(self, delivery: Pointer, outcome: Outcome) -> None:
+        """Tell a receiver that settles second its outcome again; an error of its own would be one of this side."""
+        if outcome.kind == "modified":
+            write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
+        lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
 
 
 def _is_settled(delivery: Pointer) -> bool:
