@@ -12,15 +12,11 @@ from rstreams import Node, Stream
 from rstreams.errors import RequestFailed
 from rstreams.net.request_reply.requester import Requester
 from rstreams.testing import ProbeSubscriber
-from tests.interop.processes import eventually
-from tests.interop.rhea_peer import Event, RheaServer, rhea_client
+from tests.interop.processes import eventually, of
+from tests.interop.rhea_peer import RheaServer, rhea_client
 from tests.interop.tap import Tap, tapped
 
 pytestmark = pytest.mark.broker
-
-
-def of(events: list[Event], name: str) -> list[Event]:
-    return [event for event in events if event["event"] == name]
 
 
 async def ask_all(requester: Requester[object], tap: Tap) -> None:
