@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -127,7 +128,7 @@ async def told_by(command: Sequence[str], *, script: bytes = b"", timeout_s: flo
                 nursery.start_soon(read, process.stderr, errors)
         assert process.returncode is not None
     finally:
-        print(said.decode(errors="replace"), errors.decode(errors="replace"))  # pytest shows it if the test fails
+        sys.stdout.write(f"{said.decode()}{errors.decode(errors='replace')}")  # pytest shows it if the test fails
     return process.returncode, [json.loads(line) for line in said.splitlines()]
 
 

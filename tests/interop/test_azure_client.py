@@ -1,4 +1,4 @@
-"""Azure's Python client as the client, a node of rstreams as the server: first the AMQP client inside it, then all of it."""
+"""Azure's Python client as the client, a node of rstreams as the server: the AMQP client inside it, then all of it."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ async def test_refusals_say_why(azure_servicebus: Path) -> None:
 async def test_plain_credentials(azure_servicebus: Path) -> None:
     async with listening({"alice": "sesame"}) as (node, listener):
         node.queue("work")
-        _, events = await pyamqp(azure_servicebus, listener.port, "login", "work", user="alice", password="sesame")
+        _, events = await pyamqp(azure_servicebus, listener.port, "login", "work", user="alice:sesame")
         assert of(events, "opened")
-        _, events = await pyamqp(azure_servicebus, listener.port, "login", "work", user="alice", password="guessed")
+        _, events = await pyamqp(azure_servicebus, listener.port, "login", "work", user="alice:guessed")
         assert not of(events, "opened")
         _, events = await pyamqp(azure_servicebus, listener.port, "login", "work")
         assert not of(events, "opened")
@@ -120,9 +120,7 @@ async def test_over_tls(azure_servicebus: Path, tmp_path: Path) -> None:
     async with Node(users={"alice": "sesame"}) as node:
         queue = node.queue("work", capacity=100)
         listener = await node.listen("127.0.0.1:0", tls=server_context(files.node, files.node_key))
-        code, events = await pyamqp(
-            azure_servicebus, listener.port, "send", "work", user="alice", password="sesame", ca=files.ca
-        )
+        code, events = await pyamqp(azure_servicebus, listener.port, "send", "work", user="alice:sesame", ca=files.ca)
         assert (code, len(of(events, "sent")), queue.statistics().ready) == (0, 20, 20)
 
 

@@ -1,4 +1,4 @@
-"""go-amqp as the client, a node of rstreams as the server. What it says is recorded, too: `tests/net/test_go_amqp.py`."""
+"""go-amqp as the client, a node of rstreams as the server; what it says is recorded, too, in `tests/net/go_amqp/`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import rstreams
 from rstreams import Node, Stream
 from tests.interop.processes import Event, eventually, of, told_by
+from tests.interop.tap import tapped
 from tests.interop.test_proton_python import listening
 from tests.interop.test_rhea_client import counting
-from tests.interop.tap import tapped
 
 pytestmark = pytest.mark.broker
 

@@ -1,7 +1,7 @@
 """Does one thing with the AMQP client inside Azure's, `_pyamqp`, and ends: `pyamqp.py PORT WHAT ADDRESS [OPTION...]`.
 
-An option is `user=...`, `password=...` or `ca=FILE`, which asks for TLS. Each event is one line of JSON on standard output. It runs
-in the environment of the client, which is not that of the tests.
+An option is `user=NAME:PASSWORD`, or `ca=FILE`, which asks for TLS. Each event is one line of JSON on standard output.
+It runs in the environment of the client, which is not that of the tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Anonymous:
 
 def connection():
     """Return the options of a client for the connection."""
-    auth = SASLPlainAuth(OPTIONS["user"], OPTIONS["password"]) if "user" in OPTIONS else Anonymous()
+    auth = SASLPlainAuth(*OPTIONS["user"].split(":")) if "user" in OPTIONS else Anonymous()
     over = (
         {"connection_verify": OPTIONS["ca"], "custom_endpoint_address": f"amqps://127.0.0.1:{PORT}"}
         if "ca" in OPTIONS

@@ -1,6 +1,7 @@
 """Does one thing with Azure's client for Service Bus, and ends: `service_bus.py PORT WHAT ENTITY`.
 
-Each event is one line of JSON on standard output. It runs in the environment of the client, which is not that of the tests.
+Each event is one line of JSON on standard output. It runs in the environment of the client, which is not that of the
+tests.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Does one thing with the `Container` of python-qpid-proton, and ends: `python3 - URL WHAT ADDRESS < client.py`.
 
-Each event is one line of JSON on standard output. It runs in a chroot with Debian's package, not with what the tests have.
+Each event is one line of JSON on standard output. It runs in a chroot with Debian's package, not with what the
+tests have.
 """
 
 import json
@@ -189,7 +190,7 @@ class Sends(Client):
         while event.sender.credit and self.left:
             event.sender.send(self.left.pop(0))
 
-    def on_accepted(self, event):
+    def on_accepted(self, _event):
         tell("accepted")
 
     def on_rejected(self, event):
