@@ -51,7 +51,10 @@ PERFORMATIVES: Final = {
     ),
     0x13: (
         "flow",
-        "next-incoming-id incoming-window next-outgoing-id outgoing-window handle delivery-count link-credit - drain",
+        (
+            "next-incoming-id incoming-window next-outgoing-id outgoing-window handle delivery-count link-credit - "
+            "drain echo"
+        ),
     ),
     0x14: ("transfer", "handle delivery-id delivery-tag message-format settled more - state resume aborted"),
     0x15: ("disposition", "role first last settled state"),
