@@ -1,7 +1,7 @@
 """Records what go-amqp says to a node, for `tests/net/test_go_amqp.py`.
 
-Run `python -m tests.interop.record_go_amqp CLIENT`. CLIENT is the program that `make interop` builds of `go_amqp/*.go`; it must be
-one that can drain, see `drain.go`.
+Run `python -m tests.interop.record_go_amqp CLIENT`. CLIENT is the program that `make interop` builds of
+`go_amqp/*.go`; it must be one that can drain, see `drain.go`.
 """
 
 from __future__ import annotations

@@ -47,16 +47,16 @@ async def test_a_stream_that_fails(go_amqp: Path) -> None:
 async def test_a_drain_when_no_credit_is_left_and_one_when_some_is(go_amqp: Path) -> None:
     if not drains(go_amqp):
         pytest.skip("go-amqp 1.0 has no DrainCredit: name a checkout of a later one with RSTREAMS_INTEROP_GO_AMQP")
-    source = counting(4)
-    async with listening() as (node, listener):
-        node.serve("numbers", source)
-
-        def more(_: object) -> None:
-            source.next(4)
-
-        code, events = await run(go_amqp, listener.url, "drains", "numbers")
+    async with listening() as (node, listener), tapped(listener.url) as tap:
+        queue = node.queue("work")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish("work", Stream.range(20))
+        code, events = await run(go_amqp, tap.url, "drains", "work")
+        trace = tap.credit("work")
+        await eventually(lambda: queue.statistics().accepted == 5)
     assert code == 0
     assert [event["left"] for event in of(events, "drained")] == [0, 4]
+    assert trace.overdrawn == 0
 
 
 async def test_each_outcome_ends_its_item(go_amqp: Path) -> None:
@@ -83,7 +83,7 @@ async def test_what_fails_comes_again_with_its_count(go_amqp: Path) -> None:
 
 async def test_it_receives_on_a_mixed_link(go_amqp: Path) -> None:
     async with listening() as (node, listener):
-        node.serve("numbers", Stream.range(3))
+        node.serve("numbers", Stream.range(1000))
         code, events = await run(go_amqp, listener.url, "receives-mixed", "numbers")
     assert (code, [event["body"] for event in of(events, "message")]) == (0, [0, 1, 2])
 
@@ -97,7 +97,7 @@ async def test_it_receives_settled_items(go_amqp: Path) -> None:
 
 async def test_it_settles_second(go_amqp: Path) -> None:
     async with listening() as (node, listener):
-        node.serve("numbers", Stream.range(3))
+        node.serve("numbers", Stream.range(1000))
         code, events = await run(go_amqp, listener.url, "receives-second", "numbers")
     assert code == 0
     assert of(events, "attached") == [{"event": "attached", "error": None}]
