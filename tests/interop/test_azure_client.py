@@ -208,3 +208,11 @@ async def test_requests_for_management_are_refused(azure_servicebus: Path) -> No
         code, events = await client(azure_servicebus, port, "peek")
     assert code == 0
     assert of(events, "peeked")
+
+
+async def test_a_batch_is_refused_and_says_why(azure_servicebus: Path) -> None:
+    async with service_bus() as (_, port, queue):
+        code, events = await client(azure_servicebus, port, "batch")
+        assert (code, queue.statistics().ready) == (0, 0)
+    (refused,) = of(events, "refused")
+    assert "0x80013700" in refused["text"]
