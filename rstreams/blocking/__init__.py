@@ -38,6 +38,7 @@ from rstreams.net.request_reply.answering import refuse_plain_generator
 from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
+from rstreams.net.sight import Sight
 from rstreams.operators._stage import refuse_unrun, require_effect, require_plain
 from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
@@ -90,6 +91,14 @@ class BlockingConnection:
 
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
+
+    def explain(self) -> Sight:
+        """Return what each link of the connection waits for; see `rstreams.Connection.explain`."""
+
+        async def explain() -> Sight:
+            return self._connection.explain()
+
+        return self._portal.run(explain)
 
     @overload
     def stream(

@@ -28,6 +28,7 @@ from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
 from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions, check_names
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
+from rstreams.net.sight import Sight
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
 from rstreams.operators._stage import refuse_generator, require_at_least
 from rstreams.protocol.byte_bound import check_window_bytes
@@ -70,6 +71,16 @@ class Connection(RequestReply):
     def status(self) -> ConnectionStatus:
         """Whether the connection is open, lost for a while, or closed, and why."""
         return self._links.carrier.status
+
+    def explain(self) -> Sight:
+        """Return what each link of the connection waits for: `print(connection.explain())`.
+
+        A link that sends may wait for credit, for outcomes, for items or for the peer's attach; one that receives for
+        items, or for the outcomes of what fills its window. `Stream.explain` says it of one pipeline, with its stages.
+
+        Context: Any task of the connection's trio run.
+        """
+        return self._links.explain()
 
     @overload
     def stream(

@@ -128,6 +128,7 @@ class Sender:
         self._waiters: deque[_Waiter] = deque()
         self._current = MessageHold()
         self._closed: BaseException | None = None
+        self._on_wait: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         """Return where it sends to."""
@@ -187,6 +188,8 @@ class Sender:
     async def _wait_for_credit(self) -> None:
         waiter = _Waiter()
         self._waiters.append(waiter)
+        if self._on_wait is not None:
+            self._on_wait()
         try:
             await waiter.turn.wait()
         except trio.Cancelled:
@@ -218,6 +221,15 @@ class Sender:
 
 class SenderPublisher(Sender):
     """A sender as the publisher of its link."""
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for credit."""
+        return len(self._waiters)
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever a message begins to wait."""
+        self._on_wait = tell
 
     def complete(self) -> None:
         """Take no more messages; the link is detached when all are settled."""

@@ -41,10 +41,12 @@ from rstreams.net.listener import (
 )
 from rstreams.net.request_reply.answering import Answering, Handler
 from rstreams.net.security import Admission
+from rstreams.net.sight import Sight
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
 from rstreams.node._links import CLOSING, Address, Links
 from rstreams.node._seen import DEFAULT_PRODUCERS
+from rstreams.node._sight import Statistics, state_of
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.responding import LocalReplies, Responding, as_takes
@@ -355,6 +357,17 @@ class Node:
             multicasts={name: each.statistics() for name, each in addresses if isinstance(each, Multicast)},
             served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},
         )
+
+    def explain(self) -> Sight:
+        """Return what each address stores, and which one is full: `print(node.explain())`.
+
+        Producers of a full queue, and of a multicast whose slowest subscriber asks for nothing, have no credit. Who
+        publishes in the same process sees it by this; who does so elsewhere, by what `$statistics` serves.
+        """
+        now = self.statistics()
+        addresses: dict[str, Statistics] = {**now.queues, **now.multicasts, **now.served}
+        heading = f"node {now.container_id!r:.80}: {now.connections} connection{'' if now.connections == 1 else 's'}"
+        return Sight(heading, tuple(state_of(name, numbers) for name, numbers in addresses.items()))
 
     def _dead_letters(self, name: str, dead_letters: str | None) -> Queue | None:
         if dead_letters is None:

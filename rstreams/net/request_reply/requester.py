@@ -304,6 +304,7 @@ class _Route(Generic[T]):
         self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
         self._requests = RequestLink[bytes](
             self.sender,
+            where=links.where(options.address),
             encode=bytes,
             settlement=Settlement.AT_LEAST_ONCE,
             settle_before_detach=True,
