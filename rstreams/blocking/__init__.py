@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import trio
 
 import rstreams.net.client as network
+from rstreams._argument_names import name_arguments
 from rstreams.abc import Publisher, Subscriber
 from rstreams.blocking._body import readable
 from rstreams.blocking._delivery import BlockingDelivery
@@ -373,3 +374,6 @@ class BlockingStream(BlockingMethods[T_co]):
 
     def _with(self, stream: Stream[R]) -> BlockingStream[R]:
         return BlockingStream(self._portal, stream)
+
+
+name_arguments("BlockingStream", BlockingMethods, BlockingStream)

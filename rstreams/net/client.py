@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from rstreams._argument_names import named_arguments
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._names import check_container_id
 from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
@@ -28,6 +29,7 @@ from rstreams.runtime.entered import async_entered
 from rstreams.runtime.scope import Scope
 
 
+@named_arguments
 @async_entered("async with rstreams.connect(...) as connection:")
 async def connect(
     url: str | Sequence[str],

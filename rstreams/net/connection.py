@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
 
+from rstreams._argument_names import check_argument_names, name_arguments
 from rstreams._subscription import hint_for
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
@@ -25,7 +26,7 @@ from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
 from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
-from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions, check_names
+from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
 from rstreams.net.sight import Sight
@@ -198,7 +199,7 @@ class Connection(RequestReply):
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
-        check_names("messages", options)
+        check_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     def streamed_messages(
@@ -276,7 +277,8 @@ class Connection(RequestReply):
         check_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
         check_function("consume", "decode", decode)
-        check_names("consume", options)
+        functions = (Connection.consume, Connection.stream)
+        check_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
         require_at_least("consume", "concurrency", concurrency, 1, "")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
@@ -470,3 +472,6 @@ def _settlement(name: str, *more: str) -> Settlement:
 
 def _check_address(address: str) -> None:
     check_name("address", address, "an address")
+
+
+name_arguments("Connection", Connection, RequestReply)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import trio
 
+from rstreams._argument_names import name_arguments
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
@@ -387,3 +388,6 @@ class Node:
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         self._links.attach(driver, frame)
+
+
+name_arguments("Node", Node)

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from rstreams import operators
+from rstreams._argument_names import name_arguments
 from rstreams._subscription import hint_for
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
@@ -308,3 +309,6 @@ class ConnectableStream(Stream[T_co]):
 
 def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+name_arguments("Stream", StreamMethods, Stream)

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams._argument_names import name_arguments
 from rstreams._codec.message_fields import check_properties
 from rstreams._subscription import ENDED
 from rstreams._times import require_seconds
@@ -256,6 +257,9 @@ class Requester(Generic[T]):
             raise
         else:
             receipt.when_settled(lambda receipt: _on_refused(receipt, on_failed))
+
+
+name_arguments("Requester", Requester)
 
 
 class _Pending(Generic[T]):
