@@ -57,6 +57,7 @@ from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
 from rstreams.runtime.scope import Scope
+from rstreams.runtime.service import ends_in_order
 from rstreams.sources import generate
 
 
@@ -144,6 +145,7 @@ class Node:
         await self._scope.__aenter__()
         self._home = Home()
         self._scope.nursery.start_soon(self._expiry.run)
+        self._forget = ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True)
         return self
 
     async def __aexit__(
@@ -151,6 +153,7 @@ class Node:
     ) -> bool:
         """Close every connection, then end the scope."""
         self._open = False
+        self._forget()
         with trio.CancelScope(shield=True):
             await self._close_connections()
         return await self._scope.__aexit__(kind, error, traceback)
