@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
 
+from rstreams import operators
 from rstreams._argument_names import check_argument_names, name_arguments
 from rstreams._subscription import hint_for
 from rstreams._times import require_seconds
@@ -22,6 +23,7 @@ from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.consuming import Handling
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
+from rstreams.net.encoding import Encoding, check_encode
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
@@ -295,8 +297,9 @@ class Connection(RequestReply):
     async def publish(
         self,
         address: str,
-        items: Publisher[Any],
+        items: Publisher[T],
         *,
+        encode: Callable[[T], object] | None = None,
         settlement: SettlementName = "at_least_once",
         expose_errors: bool = False,
         capabilities: Sequence[str] = (),
@@ -313,6 +316,8 @@ class Connection(RequestReply):
                 that is a `ByteStream` is sent while it comes, one message at a time: half a megabyte of it, and one
                 chunk, are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
                 cannot be sent again, so that a loss before it is settled ends the call even if the connection returns.
+            encode: Makes of each item what is sent: a `Message`, or a value that becomes its body. None: the items are
+                that already. A tuple comes back as a list, for AMQP has lists only; docs/guides/codecs.md has recipes.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops what it has
                 stored already when it is sent again after a loss.
@@ -347,10 +352,12 @@ class Connection(RequestReply):
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
+        check_encode("publish", encode)
+        encoding = None if encode is None else Encoding(encode)
         sending = self._links.send(
             call,
             address,
-            items,
+            items if encoding is None else operators.map(items, encoding.__call__),
             encode=encode_item,
             settlement=_settlement(settlement),
             fail_on_refusal=True,
@@ -366,7 +373,8 @@ class Connection(RequestReply):
             sending.end.abort()
             raise
         if sending.error is not None:
-            raise naming_the_item(call, sending.end, sending.error)
+            unencodable = sending.end.unencodable or (encoding is not None and encoding.failed)
+            raise naming_the_item(call, sending.end, sending.error) if unencodable else sending.error
         return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
     @async_entered("async with connection.sender(...) as sender:")
@@ -374,6 +382,7 @@ class Connection(RequestReply):
         self,
         address: str,
         *,
+        encode: Callable[[Any], object] | None = None,
         settlement: SettlementName = "at_least_once",
         capabilities: Sequence[str] = (),
         producer_id: str | None = None,
@@ -383,6 +392,7 @@ class Connection(RequestReply):
 
         Args:
             address: The peer's name for the target.
+            encode: Makes of each item what is sent, as for `publish`.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as for `publish`.
             capabilities: As for `publish`.
@@ -396,9 +406,10 @@ class Connection(RequestReply):
             was sent is settled.
         """
         _check_address(address)
+        check_encode("sender", encode)
         mode = _settlement(settlement)
         streams = settlement != EFFECTIVELY_ONCE
-        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams)
+        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)
         sending = self._links.send(
             f"sender({address!r})",
             address,

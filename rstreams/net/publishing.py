@@ -42,8 +42,8 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
 
 
 def naming_the_item(call: str, end: LinkSubscriber[Any], error: BaseException) -> BaseException:
-    """Return what ended `call`; if that is an item that cannot be encoded, the error says which one it is."""
-    if not end.unencodable or not isinstance(error, ConfigError):
+    """Return what ended `call` for an item that cannot be encoded: the error says which one it is."""
+    if not isinstance(error, ConfigError):
         return error
     before = f"{end.accepted} before it were accepted"
     if end.outcome_unknown:

@@ -6,7 +6,7 @@ import ssl
 import uuid
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import trio
 
@@ -30,6 +30,7 @@ from rstreams.net._options import (
 from rstreams.net._proton import LinkDriver, decode_body
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
+from rstreams.net.encoding import check_encode, encoded_for
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
@@ -59,6 +60,8 @@ from rstreams.protocol.frames import Attach
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
 from rstreams.sources import generate
+
+T = TypeVar("T")
 
 
 class Node:
@@ -158,17 +161,22 @@ class Node:
             await self._close_connections()
         return await self._scope.__aexit__(kind, error, traceback)
 
-    def serve(self, address: str, publisher: Publisher[Any]) -> None:
+    def serve(self, address: str, publisher: Publisher[T], *, encode: Callable[[T], object] | None = None) -> None:
         """Serve a stream: whoever attaches to `address` gets a subscription of its own.
 
         Args:
             address: The name peers use.
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
+            encode: Makes of each item what is sent, as for `Connection.publish`. An item at which it raises ends the
+                subscription that it was for, and the log says which item it was.
 
         Demand: Each subscriber's link credit reaches `publisher` as its subscription's demand.
         Errors: `ConfigError` for a name that is taken or cannot be, or a `publisher` that is none.
         """
-        self._add(Served(address, publisher))
+        check_encode("serve", encode)
+        served = Served(address, publisher)
+        served.publisher = encoded_for(address, publisher, encode)
+        self._add(served)
 
     def queue(
         self,
@@ -233,6 +241,7 @@ class Node:
         *,
         concurrency: int = 16,
         decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
         expose_errors: bool | None = None,
     ) -> None:
         """Answer the requests sent to `address` here, with no queue in between; see `Connection.respond`.
@@ -242,6 +251,7 @@ class Node:
             handler: As for `Connection.respond`. It runs in the node's scope.
             concurrency: The most requests in the handler at a time, and granted to one requester.
             decode: As for `Connection.respond`.
+            encode: As for `Connection.respond`.
             expose_errors: As for `Connection.respond`; None: as the node's.
 
         Demand: A requester is granted `concurrency` requests that have not been answered. A stream of replies is asked
@@ -249,7 +259,8 @@ class Node:
         Errors: `ConfigError` for a name that is taken or cannot be, a handler that is none, a concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
-        answering = Answering(address, handler, decode, expose)
+        check_encode("respond", encode)
+        answering = Answering(address, handler, decode, expose, encode)
         replies = LocalReplies(lambda name: as_takes(self._links.find(name)))
         self._add(Responding(answering, concurrency, replies, self._scope))
 

@@ -37,6 +37,7 @@ from rstreams.errors import (
 )
 from rstreams.message import Message, MessageId, encode_item
 from rstreams.net._names import check_name
+from rstreams.net.encoding import Encoding
 from rstreams.net.links import Links
 from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.net.request_reply._properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
@@ -66,6 +67,7 @@ class RequestOptions(Generic[T]):
     max_in_flight: int
     reply_address: str | None
     capabilities: tuple[str, ...]
+    encode: Callable[[Any], object] | None = None
 
 
 class Requester(Generic[T]):
@@ -85,6 +87,7 @@ class Requester(Generic[T]):
         self._links = links
         self._nursery = nursery
         self._options = options
+        self._encode = None if options.encode is None else Encoding(options.encode)
         self._free = trio.Semaphore(options.max_in_flight)
         self._prefix = uuid.uuid4().hex
         self._numbers = itertools.count(1)
@@ -208,9 +211,10 @@ class Requester(Generic[T]):
             self._over = error
 
     def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
-        message = item if isinstance(item, Message) else Message(item)
-        key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
         try:
+            item = item if self._encode is None else self._encode(item)
+            message = item if isinstance(item, Message) else Message(item)
+            key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
             check_properties(message.properties)
             message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
             encode_item(message)
