@@ -373,8 +373,7 @@ class Connection(RequestReply):
             sending.end.abort()
             raise
         if sending.error is not None:
-            unencodable = sending.end.unencodable or (encoding is not None and encoding.failed)
-            raise naming_the_item(call, sending.end, sending.error) if unencodable else sending.error
+            raise naming_the_item(call, sending.end, sending.error, encoding)
         return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
     @async_entered("async with connection.sender(...) as sender:")

@@ -21,28 +21,46 @@ class Encoding:
     """One call of something with `encode`; called with each item.
 
     Attributes:
-        failed: Whether `encode` has raised.
+        error: What `encode` has raised. As it is, it goes no further than to this side: its text may be a secret.
         count: How many items it has encoded.
     """
 
     def __init__(self, encode: Callable[[Any], object]) -> None:
         self._encode = encode
-        self.failed = False
+        self.error: BaseException | None = None
         self.count = 0
 
     def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and what it becomes
         """Return what `encode` makes of an item.
 
-        Errors: `ConfigError` with what it raises.
+        Errors: Raises what it raises.
         """
         try:
             encoded = self._encode(item)
         except Exception as error:
-            self.failed = True
-            msg = f"encode raised {type(error).__name__}: {text_of(error)}"
-            raise ConfigError(msg) from error
+            self.error = error
+            raise
         self.count += 1
         return encoded
+
+    def at_once(self, item: Any) -> Any:  # noqa: ANN401 - likewise
+        """Return what `encode` makes of an item that no stream has.
+
+        Errors: `ConfigError` with what it raises.
+        """
+        try:
+            return self(item)
+        except Exception as error:
+            raise self.told(error) from error
+
+    def told(self, error: BaseException) -> BaseException:
+        """Return what is told on this side of `error`: a `ConfigError` if `encode` has raised it."""
+        if error is not self.error:
+            return error
+        self.error = None
+        told = ConfigError(f"encode raised {type(error).__name__}: {text_of(error)}")
+        told.__cause__ = error
+        return told
 
 
 def check_encode(call: str, encode: Callable[[Any], object] | None) -> None:
@@ -66,9 +84,9 @@ def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object]
         encoding = Encoding(encode)
 
         def tell(error: BaseException) -> None:
-            if encoding.failed:
+            if error is encoding.error:
                 text = "item %d of a subscription to %r, counted from 0: %s"
-                logger.error(text, encoding.count, address, error)
+                logger.error(text, encoding.count, address, encoding.told(error), exc_info=error)
 
         return operators.do_on_error(operators.map(items, encoding.__call__), tell)
 

@@ -189,7 +189,7 @@ class Sender:
 
     def _encoded(self, item: object) -> object:
         try:
-            sent = item if self._encode is None else self._encode(item)
+            sent = item if self._encode is None else self._encode.at_once(item)
             return sent if self._streams and is_streamed(sent) else encode_item(sent)
         except ConfigError as error:
             msg = f"a message to {self.address!r}: {error}"

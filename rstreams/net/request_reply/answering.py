@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeAlias
 from rstreams.abc import Publisher
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message
-from rstreams.net.encoding import Encoding
 from rstreams.net.request_reply._properties import (
     NO_REPLY,
     ONE,
@@ -116,7 +115,7 @@ class Answering:
             await way.send_all(address, marked.on_error_resume(lambda error: Stream.of(self._failure(request, error))))
 
     def _encoded(self, item: Any) -> Any:  # noqa: ANN401 - a reply
-        return item if self.encode is None else Encoding(self.encode)(item)
+        return item if self.encode is None else self.encode(item)
 
     async def _send_failure(self, request: Message, address: str, error: Exception, way: Way) -> None:
         if request.properties.get(REPLIES) == STREAM:

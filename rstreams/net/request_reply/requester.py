@@ -212,7 +212,7 @@ class Requester(Generic[T]):
 
     def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
         try:
-            item = item if self._encode is None else self._encode(item)
+            item = item if self._encode is None else self._encode.at_once(item)
             message = item if isinstance(item, Message) else Message(item)
             key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
             check_properties(message.properties)
