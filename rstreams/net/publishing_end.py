@@ -178,7 +178,8 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def state(self) -> str:
         """Say what the link waits for, without its address."""
-        for_long = "" if self._since is None else f" for {trio.current_time() - self._since:.3g} s"
+        waited_s = 0.0 if self._since is None else trio.current_time() - self._since
+        for_long = f" for {waited_s:.0f} s" if waited_s >= 1 else ""
         state = self._state
         if state is State.ATTACH_SENT:
             return f"the peer has not answered the attach{for_long}"

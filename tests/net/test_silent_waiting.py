@@ -65,11 +65,11 @@ async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCapture
     assert info == f"{cut} at the scripted peer has granted credit again, after 1004.5 s"
     assert shown[0] == (
         "  -> the subscriber stalls: it has all that it requested; "
-        f"link to {cut} at the scripted peer: no credit from the peer for 1e+03 s; the stream that is published waits"
+        f"link to {cut} at the scripted peer: no credit from the peer for 1004 s; the stream that is published waits"
     )
     assert shown[1].splitlines() == [
         "connection to the scripted peer: connected",
-        f"  to {cut}: no credit from the peer for 1e+03 s; the stream that is published waits",
+        f"  to {cut}: no credit from the peer for 1004 s; the stream that is published waits",
     ]
 
 
