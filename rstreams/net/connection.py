@@ -46,6 +46,7 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 T = TypeVar("T")
 
 SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
+"""How an item is settled; see `Connection.stream` and `Connection.publish`."""
 
 DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
