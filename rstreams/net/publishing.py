@@ -43,7 +43,7 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
 
 
 def naming_the_item(
-    call: str, end: LinkSubscriber[Any], error: BaseException, encoding: Encoding | None
+    call: str, end: LinkSubscriber[Any], error: BaseException, encoding: Encoding | None = None
 ) -> BaseException:
     """Return what ended `call`; if that is an item that cannot be encoded, the error says which one it is."""
     told = error if encoding is None else encoding.told(error)

@@ -90,6 +90,13 @@ def _nothing() -> None:
     """There is nothing to take back."""
 
 
+def _is_of_the_end(error: BaseException) -> bool:
+    """Tell whether a program that was told to stop failed with nothing but connections that are gone."""
+    return isinstance(error, ConnectionLost) or (
+        isinstance(error, BaseExceptionGroup) and error.split(ConnectionLost)[1] is None
+    )
+
+
 class _Service:
     """One call of `run`.
 
@@ -127,8 +134,8 @@ class _Service:
                 with self._main:
                     results.append(await main())
                 nursery.cancel_scope.cancel()
-        except ConnectionLost:
-            if self.signal is None:
+        except (ConnectionLost, BaseExceptionGroup) as error:
+            if self.signal is None or not _is_of_the_end(error):
                 raise
         finally:
             for each, handler in before.items():

@@ -7,7 +7,8 @@ import logging
 import pytest
 import trio
 
-from rstreams import Stream
+from rstreams import DeadLetters, Stream
+from rstreams.errors import StreamTimeout
 from rstreams.net.publishing_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
 from tests.net.over_tcp import connected
 from tests.net.peers import ReceivingPeer, until
@@ -149,6 +150,42 @@ async def test_a_publisher_that_has_credit_and_no_items_is_silent(caplog: pytest
         with trio.move_on_after(1000):
             await connection.publish("work", Stream.never())
     assert not told(caplog)
+
+
+async def test_a_requester_says_so_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def never(_request: object) -> None:
+        await trio.sleep_forever()
+
+    async with connected() as (node, connection):
+        node.respond("slow", never, concurrency=1)
+        async with connection.requester("slow", timeout_s=20) as requester, trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                with pytest.raises(StreamTimeout):
+                    await requester.request("anything")
+
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+    ((_, warning),) = told(caplog)
+    assert warning.startswith("'slow' at 127.0.0.1:")
+    assert "has granted no credit for 5 s: 1 item waits." in warning
+
+
+async def test_dead_letters_that_wait_say_so_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        node.queue("dead", capacity=1)
+        node.serve("numbers", Stream.range(3))
+
+        async def consume() -> None:
+            await connection.consume("numbers", refuse, on_failure=DeadLetters("dead"))
+
+        def refuse(item: int) -> None:
+            raise ValueError(item)
+
+        nursery.start_soon(consume)
+        await trio.sleep(TOLD_AFTER_S + 1)
+        assert ["'dead' at" in text and "2 items wait." in text for _, text in told(caplog)].count(True) == 1
+        nursery.cancel_scope.cancel()
 
 
 async def test_explain_of_a_connection_names_what_each_link_waits_for() -> None:

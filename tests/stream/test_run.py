@@ -15,6 +15,7 @@ import trio
 
 import rstreams
 from rstreams.errors import ConfigError
+from rstreams.runtime.service import ends_in_order
 
 SERVICE = """
 import logging
@@ -130,6 +131,53 @@ def test_a_function_that_ends_by_itself() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     assert rstreams.run(add, 1, 2) == 3
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_sent_while_the_program_ends_is_no_failure(number: signal.Signals) -> None:
+    async def send(connection: rstreams.Connection) -> None:
+        async with connection.sender("work") as sender:
+            while True:
+                await sender.send("again")
+                signal.raise_signal(number)
+
+    async def main() -> None:
+        async with rstreams.Node() as node:
+            node.queue("work")
+            listener = await node.listen("127.0.0.1:0")
+            async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
+                nursery.start_soon(send, connection)
+                nursery.start_soon(send, connection)
+
+    with pytest.raises(SystemExit) as ended:
+        rstreams.run(main, drain_s=1000)
+    assert ended.value.code == (130 if number == signal.SIGINT else 0)
+
+
+def test_a_failure_while_the_program_ends_is_one() -> None:
+    async def main() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await trio.sleep_forever()
+        finally:
+            raise KeyError(1)
+
+    with pytest.raises(KeyError):
+        rstreams.run(main)
+
+
+def test_a_drain_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_timeout_s: float) -> None:
+        raise ValueError
+
+    async def main() -> None:
+        ends_in_order(fail)
+        signal.raise_signal(signal.SIGTERM)
+        await trio.sleep_forever()
+
+    with pytest.raises(SystemExit):
+        rstreams.run(main)
+    assert "could not be drained" in caplog.text
 
 
 def test_what_the_function_raises_is_raised() -> None:
