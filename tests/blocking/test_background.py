@@ -43,9 +43,9 @@ def test_consuming_goes_on_until_it_is_stopped(here: Fixture) -> None:
 
 def test_a_stream_that_ends_ends_it(here: Fixture) -> None:
     items: list[int] = []
-    consumer = here.connection.consume_in_background("numbers", items.append)
-    consumer.wait(30)
-    assert items == list(range(10_000))
+    consumer = here.connection.consume_in_background("few", items.append)
+    consumer.wait()
+    assert items == [0, 1, 2]
 
 
 def test_a_failure_is_raised_to_who_waits(here: Fixture) -> None:
