@@ -46,12 +46,14 @@ check: ## format, lint, types, layers and the quick tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/fluent.py --check
 	$(BIN)/python tools/operator_pages.py --check
+	$(BIN)/python tools/reference_page.py --check
 	$(MAKE) test-quick
 
 format: ## write the code the way `make check` wants it
 	@tools/setup.sh dev
 	$(BIN)/python tools/fluent.py
 	$(BIN)/python tools/operator_pages.py
+	$(BIN)/python tools/reference_page.py
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -6,6 +6,7 @@ nothing while items flow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 from weakref import ref
@@ -14,6 +15,9 @@ from rstreams._demand import UNBOUNDED
 from rstreams.abc import Subscription
 
 _MANY: Final = 16
+
+_SUBSCRIBER: Final = ("_downstream", "_subscriber", "subscriber")
+"""Where a subscription has its subscriber."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,22 @@ class Counted(Protocol):
 def counts_of(subscription: Subscription) -> Counts | None:
     """Return the counts of a subscription, or None if it has none to tell."""
     return subscription.counts() if isinstance(subscription, Counted) else None
+
+
+def stall_of(subscription: Subscription) -> str:
+    """Return what the subscriber of `subscription` waits for, as it says itself; empty if it says nothing.
+
+    A stage that has had all it asked for waits for its own subscriber: that one is asked then.
+    """
+    subscriber: Any = subscription
+    while subscriber is not None:
+        subscriber = next((found for name in _SUBSCRIBER if (found := getattr(subscriber, name, None))), None)
+        stall: Callable[[], str] | None = getattr(subscriber, "stall", None)
+        if stall is not None:
+            return stall()
+        if not isinstance(subscriber, Counted) or subscriber.counts().outstanding:
+            return ""
+    return ""
 
 
 class Watched:

@@ -133,12 +133,24 @@ class DeadLetterQueue:
         self._demand = 0
         self._waiting: deque[tuple[bytes, ForwardedHold]] = deque()
         self._current: Hold = NO_HOLD
+        self._on_wait: Callable[[], None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many dead letters wait for credit."""
+        return len(self._waiting)
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever a dead letter begins to wait."""
+        self._on_wait = tell
 
     def put(self, encoded: bytes, hold: ForwardedHold) -> None:
         """Send a message; `hold` is let go with its outcome."""
         self._waiting.append((encoded, hold))
         if self._attached:
             self._send()
+            if self._waiting and self._on_wait is not None:
+                self._on_wait()
         else:
             self._attached = True
             try:

@@ -37,14 +37,6 @@ class StreamOptions(TypedDict, total=False):
     dedup_window: int | None
 
 
-def check_names(call: str, options: Mapping[str, object]) -> None:
-    """Raise `TypeError`, as Python does, for an option that no stream has; it names the method that was called."""
-    for name in options:
-        if name not in StreamOptions.__annotations__:
-            msg = f"Connection.{call}() got an unexpected keyword argument {name!r}"
-            raise TypeError(msg)
-
-
 @dataclass(frozen=True, slots=True)
 class ReceivingOptions(Generic[T]):
     """What `Connection.stream` was asked for, checked.

@@ -52,6 +52,7 @@ class OutgoingItems(Generic[T]):
         woken: Whether the link was woken for what has come, and has not been at work since.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         unencodable: Whether the stream failed because an item could not be encoded.
+        stall: Says what the link waits for, for `explain` of the publisher; nothing unless who attaches it knows.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class OutgoingItems(Generic[T]):
         "holds",
         "payloads",
         "publisher_ended",
+        "stall",
         "turn_over",
         "unencodable",
         "woken",
@@ -116,6 +118,7 @@ class OutgoingItems(Generic[T]):
         self.woken = False
         self.turn_over = False
         self.unencodable = False
+        self.stall: Callable[[], str] = str
         self._publisher = publisher
         self._ledger = ledger
         self._encode = encode

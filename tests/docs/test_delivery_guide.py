@@ -20,6 +20,7 @@ PRINTED = [
     ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
     ["0", "1", "ended: True"],
     ["3 3", "a", "b", "c"],
+    [],  # a service, which does not end by itself
     ["the stream has ended", "True True"],
 ]
 
