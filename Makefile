@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop soak clean
+.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop soak bare clean
 
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -70,6 +70,9 @@ SECONDS ?= 60
 soak: ## publishers and consumers through a network that fails at random, for SECONDS=60; each message counted
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
+
+bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
+	@tools/bare.sh
 
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs

@@ -58,7 +58,7 @@ missing_packages() { # the Debian packages that the interpreter $1 lacks to make
 
 choose_python() { # the first that has all it needs, else the first that apt can help
     local candidate usable=()
-    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
         is_new_enough "$candidate" && usable+=("$candidate")
     done
     ((${#usable[@]})) || die "needs Python 3.11 or later: install it, or name it with PYTHON=..."
