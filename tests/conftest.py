@@ -17,6 +17,11 @@ settings.load_profile(os.environ.get("RSTREAMS_EXAMPLES", "all"))
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests with Spark come first: with several workers one takes them all, and starts one Spark."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let `usefixtures("autojump_clock")` set the clock; pytest-trio itself looks for one among the arguments only."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker("trio") is None:

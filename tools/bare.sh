@@ -87,45 +87,36 @@ as_user() { # as_user TREE USER HOME COMMAND...
         sh -c 'cd ~/rstreams && exec "$@"' sh "$@"
 }
 
-run_target() { # run_target TREE USER HOME TARGET; prints the packages that root had to install
-    local tree=$1 user=$2 home=$3 target=$4 told="" packages try
-    for try in 1 2 3 4; do
-        if as_user "$tree" "$user" "$home" timeout --kill-after=60 "$limit_s" make "$target" </dev/null >"$tree/output" 2>&1; then
-            cat "$tree/output"
-            return 0
-        fi
-        cat "$tree/output"
-        packages=$(sed -n 's/.*run: sudo apt-get install \([a-z0-9.+ -]*\)$/\1/p' "$tree/output" | tail -1)
-        [[ $user != root && -n $packages && $packages != "$told" && $try -lt 4 ]] || return 1
+run_target() { # run_target TREE USER HOME TARGET LOG; notes the packages that root had to install in TREE/told
+    local tree=$1 user=$2 home=$3 target=$4 log=$5 told="" packages
+    until as_user "$tree" "$user" "$home" timeout --kill-after=60 "$limit_s" make "$target" </dev/null >>"$log" 2>&1; do
+        packages=$(sed -n 's/.*run: sudo apt-get install \([a-z0-9.+ -]*\)$/\1/p' "$log" | tail -1)
+        [[ $user != root && -n $packages && $packages != "$told" ]] || return 1
         told=$packages
-        echo "bare: root installs, as that line says: $packages" | tee -a "$tree/told"
+        echo "bare: root installs what that line says: $packages" >>"$log"
+        echo "$packages" >>"$tree/told"
         # shellcheck disable=SC2086 # several packages
         DEBIAN_FRONTEND=noninteractive chroot "$tree" sh -c 'apt-get update && apt-get install --yes "$@"' sh $packages \
-            </dev/null >"$tree/apt.log" 2>&1 || { cat "$tree/apt.log"; return 1; }
+            </dev/null >"$tree/apt.log" 2>&1 || { cat "$tree/apt.log" >>"$log"; return 1; }
     done
 }
 
-if [[ ${1:-} == --inside ]]; then # --inside TREE SUITE USER HOME: in a table of mounts and of processes of its own
-    tree=$2 suite=$3 user=$4 home=$5
+run_inside() { # run_inside TREE SUITE USER HOME: in a table of mounts and of processes of its own
+    local tree=$1 suite=$2 user=$3 home=$4 python target began result log told
     mount_in "$tree" "$top/cache/$suite" "$home"
     python=$(chroot "$tree" python3 -c "import platform; print(platform.python_version())")
     for target in $targets; do
         began=$SECONDS result=ok
         log=$top/$suite-$user-$target.log
-        : >"$tree/told"
+        : >"$tree/told" >"$log"
         echo "bare: $suite (Python $python), $user: make $target; see build/bare/${log##*/}" >&2
-        run_target "$tree" "$user" "$home" "$target" >"$log" || result=FAILED
-        told=$(sed 's/.*line says: //' "$tree/told" | xargs)
+        run_target "$tree" "$user" "$home" "$target" "$log" || result=FAILED
+        told=$(xargs <"$tree/told")
         echo "$suite $python $user $target $result $((SECONDS - began)) ${told:+(told to install: $told)}" >>"$top/table"
     done
-    exit 0
-fi
+}
 
 # ------------------------------------------------------------------------------------------------------------- the runs
-
-[[ $(id -u) == 0 ]] || die "needs root, to make a Debian of its own and to run in it"
-for user in $users; do [[ $user == root || $user == plain ]] || die "USERS=\"$users\": root and plain are allowed"; done
-[[ -z $(git status --porcelain) ]] || echo "bare: note that HEAD is tested; what is not committed is no part of it" >&2
 
 tree="" run=""
 clean_up() {
@@ -141,39 +132,54 @@ clean_up() {
     fi
     rm -rf --one-file-system "$tree"
 }
-trap clean_up EXIT
-trap 'exit 130' INT TERM HUP
 
-mkdir -p "$top/base"
-: >"$top/table"
-failed=0
-for suite in $suites; do
-    echo "bare: a Debian $suite with python3, git, make and ca-certificates; the first time this takes minutes" >&2
-    if ! said=$(tools/interop/chroot.sh "$suite" "$top/base/$suite" python3 git make ca-certificates); then
-        echo "$suite - - - FAILED 0 ($said)" >>"$top/table"
-        continue
-    fi
-    for user in $users; do
-        tree=$top/tree-$suite-$user-$$
-        home=/root
-        cp --archive --one-file-system "$top/base/$suite" "$tree"
-        if [[ $user == plain ]]; then
-            home=/home/plain
-            chroot "$tree" useradd --create-home --shell /bin/bash plain
+main() {
+    local user suite said home ids failed=0
+    [[ $(id -u) == 0 ]] || die "needs root, to make a Debian of its own and to run in it"
+    for user in $users; do [[ $user == root || $user == plain ]] || die "USERS=\"$users\": root and plain are allowed"; done
+    [[ -z $(git status --porcelain) ]] || echo "bare: note that HEAD is tested; what is not committed is no part of it" >&2
+    trap clean_up EXIT
+    trap 'exit 130' INT TERM HUP
+
+    mkdir -p "$top/base"
+    : >"$top/table"
+    for suite in $suites; do
+        echo "bare: a Debian $suite with python3, git, make and ca-certificates; the first time this takes minutes" >&2
+        if ! said=$(tools/interop/chroot.sh "$suite" "$top/base/$suite" python3 git make ca-certificates); then
+            echo "$suite - - - FAILED 0 ($said)" >>"$top/table"
+            continue
         fi
-        bring_settings "$tree" "$home"
-        git clone --quiet --no-hardlinks "$PWD" "$tree$home/rstreams"
-        mkdir -p "$top/cache/$suite" "$tree$home/.cache/pip"
-        chroot "$tree" chown -R "$user:" "$home"
-        chown -R "$(chroot "$tree" id -u "$user"):" "$top/cache/$suite" # pip wants its cache to be the user's own
-        unshare --mount --pid --fork --kill-child "$0" --inside "$tree" "$suite" "$user" "$home" &
-        run=$!
-        wait "$run" || failed=1
-        run=""
-        clean_up
+        for user in $users; do
+            tree=$top/tree-$suite-$user-$$
+            home=/root
+            cp --archive --one-file-system "$top/base/$suite" "$tree"
+            if [[ $user == plain ]]; then
+                home=/home/plain
+                chroot "$tree" useradd --create-home --shell /bin/bash plain
+            fi
+            bring_settings "$tree" "$home"
+            git clone --quiet --no-hardlinks "$PWD" "$tree$home/rstreams"
+            mkdir -p "$top/cache/$suite" "$tree$home/.cache/pip"
+            chroot "$tree" chown -R "$user:" "$home"
+            ids=$(chroot "$tree" id -u "$user"):$(chroot "$tree" id -g "$user")
+            chown -R "$ids" "$top/cache/$suite" # pip wants its cache to be the user's own
+            unshare --mount --pid --fork --kill-child "$0" --inside "$tree" "$suite" "$user" "$home" &
+            run=$!
+            wait "$run" || failed=1
+            run=""
+            clean_up
+        done
     done
-done
 
-sed -i '1i suite python user target result seconds' "$top/table"
-awk '{ printf "%-10s %-9s %-6s %-16s %-7s %7s ", $1, $2, $3, $4, $5, $6; $1 = $2 = $3 = $4 = $5 = $6 = ""; sub(/^ +/, ""); print }' "$top/table"
-! grep -q ' FAILED ' "$top/table" && ((!failed))
+    sed -i '1i suite python user target result seconds' "$top/table"
+    awk '{ printf "%-10s %-9s %-6s %-16s %-7s %7s ", $1, $2, $3, $4, $5, $6; $1 = $2 = $3 = $4 = $5 = $6 = ""; sub(/^ +/, ""); print }' "$top/table"
+    ! grep -q ' FAILED ' "$top/table" && ((!failed))
+}
+
+# bash reads a script as it runs it; here it has read all of it before it begins.
+if [[ ${1:-} == --inside ]]; then
+    run_inside "${@:2}"
+else
+    main
+fi
+exit
