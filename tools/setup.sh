@@ -38,7 +38,8 @@ tick() { # shows that the step with the log $1 goes on: each second on a termina
     local log=$1 began=$SECONDS every=20 width=0 text
     [[ ! -t 2 ]] || { every=1 && width=$(tput cols 2>/dev/null || echo 80); }
     while sleep "$every" </dev/null >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-        text="setup:   $((SECONDS - began)) s: $(tail -n 1 "$log" | tr -d '\r' | sed 's/^ *//')"
+        text=$(tail -n 20 "$log" | grep -v '^WARNING' | tail -n 1 | tr -d '\r' | sed 's/^ *//') || true
+        text="setup:   $((SECONDS - began)) s${text:+: $text}"
         if ((width)); then printf '\r\033[K%s' "${text:0:width - 1}" >&2; else echo "${text:0:120}" >&2; fi
     done
 }
@@ -124,19 +125,19 @@ pip_install() {
 make_venv() {
     local python
     python=$(choose_python)
-    step venv "making .venv with $("$python" --version) (about 20 seconds)" new_venv "$python"
+    step venv "making .venv with $("$python" --version) (about 10 seconds)" "$python" -m venv --clear "$venv"
 }
 
-new_venv() {
-    "$1" -m venv --clear "$venv" && pip_install pip
+install_targets() { # pip first: the one that comes with Python may not know the options
+    pip_install pip && pip_install --build-constraint constraints.txt "$@"
 }
 
 install_extra() {
-    local targets=(--editable ".[$1]") how_long="about two minutes the first time"
+    local targets=(--editable ".[$1]")
     case $1 in demo | dev) targets+=(--editable ./adapters/spark) ;; esac
-    runs "$venv/bin/python" -c "" || make_venv
-    step "$1" "installing rstreams with [$1]: downloads packages and compiles the AMQP engine ($how_long)" \
-        pip_install --build-constraint constraints.txt "${targets[@]}"
+    runs "$venv/bin/python" -m pip --version || make_venv # one that was interrupted has no pip
+    step "$1" "installing rstreams with [$1] and compiling the AMQP engine (about three minutes the first time)" \
+        install_targets "${targets[@]}"
     [[ $1 != dev ]] || prepare_tests
 }
 
