@@ -122,7 +122,7 @@ tree="" run=""
 clean_up() {
     if [[ -n $run ]]; then # its first process takes all others with it
         first=$(pgrep --parent "$run") || true
-        kill -KILL "$run" 2>/dev/null || true
+        { kill -KILL "$run" && wait "$run"; } 2>/dev/null || true
         [[ -z $first ]] || timeout 60 tail --pid="$first" -f /dev/null || true
         run=""
     fi
