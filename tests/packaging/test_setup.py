@@ -39,6 +39,7 @@ class Checkout:
             self.write(name, "")
         self.write("bin/python3", PYTHON)
         self.write("bin/openssl", "#!/bin/sh\n")
+        self.write("bin/compiler", "#!/bin/sh\ncat >/dev/null\n")
 
     def write(self, name: str, text: str) -> None:
         """Write a file that can be run."""
@@ -50,10 +51,10 @@ class Checkout:
     def setup(self, *parts: str, **variables: str) -> tuple[int, list[str]]:
         """Run the script; return its exit code and the lines it said."""
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        environ = {name: value for name, value in os.environ.items() if name not in {"PYTHON", "JAVA_HOME"}}
+        environ = os.environ | {"PATH": path, "PYTHON": "python3", "CC": "compiler"} | variables
         done = subprocess.run(
             [self.folder / "tools" / "setup.sh", *parts],
-            env=environ | {"PATH": path, "CC": "true"} | variables,
+            env=environ,
             capture_output=True,
             text=True,
             check=False,
@@ -105,6 +106,6 @@ def test_a_venv_without_pip_is_made_anew(checkout: Checkout) -> None:
 def test_who_is_not_root_is_told_all_that_is_missing_in_one_line(checkout: Checkout, part: str, packages: str) -> None:
     checkout.write("bin/id", "#!/bin/sh\necho 1000\n")
     checkout.write("bin/openssl", "#!/bin/sh\nexit 1\n")
-    code, lines = checkout.setup(part, CC="false")
+    code, lines = checkout.setup(part, CC="no-compiler")
     assert code == 1
     assert lines == [f"setup: python3 lacks what the build needs; run: sudo apt-get install {packages}"]
