@@ -1,6 +1,7 @@
 """Settings that hold for all tests."""
 
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
@@ -13,6 +14,10 @@ from hypothesis import settings
 settings.register_profile("all", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=40)
 settings.load_profile(os.environ.get("RSTREAMS_EXAMPLES", "all"))
+
+# What a script starts in the background ignores SIGINT. Some tests interrupt themselves or what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -78,11 +78,11 @@ mount_in() { # what a container has too
     done
 }
 
-as_user() { # as_user TREE USER HOME COMMAND...
+as_user() { # as_user TREE USER HOME COMMAND...; bash has what it starts in the background ignore SIGINT
     local tree=$1 user=$2 home=$3 settings
     shift 3
     mapfile -t settings < <(passed_on)
-    chroot "$tree" setpriv --reuid="$user" --regid="$user" --init-groups env -i HOME="$home" USER="$user" \
+    chroot "$tree" setpriv --reuid="$user" --regid="$user" --init-groups env -i --default-signal=INT HOME="$home" USER="$user" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM=dumb "${settings[@]}" \
         sh -c 'cd ~/rstreams && exec "$@"' sh "$@"
 }
