@@ -37,7 +37,7 @@ conformance: ## the Reactive Streams rules, over every source, operator, sink an
 
 coverage: ## the quick tests, measured
 	@tools/setup.sh dev
-	@echo "tests: the quick ones, measured, about N minutes on two quiet cores"
+	@echo "tests: the quick ones, measured, a few minutes on two quiet cores"
 	$(PYTEST) -m "$(QUICK)" --cov --cov-report=
 	$(BIN)/python -m coverage report --include "rstreams/protocol/*" --fail-under 100
 	$(BIN)/python -m coverage report --fail-under 95

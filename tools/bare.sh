@@ -127,7 +127,7 @@ clean_up() {
         run=""
     fi
     [[ -n $tree && -e $tree ]] || return 0
-    if grep -q " $tree/" /proc/self/mountinfo; then # cannot be, for mounts are made in runs of their own
+    if grep -qF " $tree/" /proc/self/mountinfo; then # cannot be, for mounts are made in runs of their own
         die "something is mounted in $tree: it stays"
     fi
     rm -rf --one-file-system "$tree"
