@@ -95,8 +95,7 @@ def test_without_a_compiler_or_when_asked_for_the_wheel_is_a_pure_one(
     wheels: dict[str, Path], tmp_path: Path, variables: dict[str, str]
 ) -> None:
     (source,) = wheels["rstreams"].parent.glob("rstreams-*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path, filter="data")
+    run("tar", "-xzf", source, cwd=tmp_path)  # tarfile's own way differs from 3.11.2 to 3.14
     (project,) = tmp_path.iterdir()
     build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "dist", project)
     said = ran(*build, cwd=tmp_path, **variables)
