@@ -74,7 +74,7 @@ class Node:
         certificate_users: Who the owner of a verified client certificate is, for SASL EXTERNAL: a mapping of user names
             by certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
-        idle_timeout_s: Seconds of silence after which a client counts as dead.
+        idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
         max_links: The most links of one connection.

@@ -12,13 +12,17 @@ from tests.compiled import compiled
 BOTH_WAYS = {
     "test_differential",
     "test_engine_limits",
+    "test_flow_answers",
     "test_hostile_peers",
     "test_loops",
+    "test_message_formats",
     "test_odd_frames",
     "test_random_frames",
+    "test_refused_frames",
     "test_scripted_ends",
     "test_scripted_faults",
     "test_scripted_peer",
+    "test_session_storms",
 }
 
 
