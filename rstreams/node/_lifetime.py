@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, skip_value
 from rstreams._codec.encode import NULL, encode_fields, encode_value
+from rstreams._codec.forwarding import split_list
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 from rstreams.errors import ConfigError
 from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT, MAX_TEXT
@@ -22,6 +23,7 @@ DELIVERY_COUNT: Final = "x-opt-rstreams-delivery-count"
 """The annotation of a dead letter that says how many attempts to deliver it have failed."""
 
 _TTL: Final = 2
+_FIRST_ACQUIRER: Final = 3
 _DELIVERY_COUNT: Final = 4
 _EXPIRY: Final = 8
 
@@ -103,8 +105,8 @@ def _without_lifetime(encoded: bytes) -> bytes:
         if code > PROPERTIES:
             break
         if code in {HEADER, PROPERTIES}:
-            fields, end = _split_list(encoded, content)
-            for index in (_TTL, _DELIVERY_COUNT) if code == HEADER else (_EXPIRY,):
+            fields, end = split_list(encoded, content)
+            for index in (_TTL, _FIRST_ACQUIRER, _DELIVERY_COUNT) if code == HEADER else (_EXPIRY,):
                 if index < len(fields):
                     fields[index] = NULL
             parts.append(START[code] + encode_fields(fields))
@@ -113,14 +115,3 @@ def _without_lifetime(encoded: bytes) -> bytes:
             parts.append(encoded[at:end])
         before, at = code, end
     return b"".join(parts) + encoded[at:]
-
-
-def _split_list(buffer: bytes, at: int) -> tuple[list[bytes], int]:
-    """Return the encoded values of the list at `at`, and the position after it."""
-    values, end = read_list(buffer, at)
-    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
-    fields: list[bytes] = []
-    for _ in values:
-        start, at = at, skip_value(buffer, at)
-        fields.append(buffer[start:at])
-    return fields, end

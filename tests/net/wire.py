@@ -40,7 +40,7 @@ U32: Final = 2**32
 
 # AMQP 1.0 section 2.7: the fields of each performative, in order, as far as they are looked at here.
 PERFORMATIVES: Final = {
-    0x10: ("open", "container-id hostname max-frame-size channel-max idle-time-out"),
+    0x10: ("open", "container-id hostname max-frame-size channel-max idle-time-out - - offered-capabilities"),
     0x11: ("begin", "remote-channel next-outgoing-id incoming-window outgoing-window handle-max"),
     0x12: (
         "attach",

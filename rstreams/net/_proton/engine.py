@@ -30,6 +30,10 @@ from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
 
 
+ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
+"""What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
+
+
 class EngineEvents(Protocol):
     """Who hears of what concerns the connection as a whole."""
 
@@ -155,6 +159,9 @@ class Engine:
     def accept(self) -> None:
         """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
         self._trace()
+        offered = lib.pn_connection_offered_capabilities(self._connection)
+        lib.pn_data_clear(offered)
+        write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
         lib.pn_transport_set_server(self._transport)
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
@@ -459,7 +466,7 @@ class Engine:
     def _free_ended(self) -> None:
         ended, self._ended = self._ended, []
         for driver in ended:
-            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
+            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver):
                 del self._drivers[driver.pointer]
                 self.forget(driver)
                 driver.let_go()
@@ -480,9 +487,12 @@ def _sent_at(driver: LinkDriver) -> int:
     return driver.sent_at
 
 
-def _is_alive_there(pointer: Pointer) -> bool:
-    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away."""
-    return bool(lib.pn_link_state(pointer) & lib.PN_REMOTE_ACTIVE)
+def _is_alive_there(driver: LinkDriver) -> bool:
+    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away.
+
+    For the engine a link whose peer has left it, and not closed it, goes on; with the detach of this side it is over.
+    """
+    return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
 
 
 _HANDLERS: Final = {
