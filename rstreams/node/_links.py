@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakSet
 
 from rstreams._codec.forwarding import without_delivery_annotations
@@ -127,9 +127,13 @@ class Links:
             text = f"{frame.source!r} takes requests: there is nothing to receive"
             self._refuse(driver, frame, Condition.NOT_ALLOWED, text)
             return
+        elif isinstance(address, Queue):
+            copies = frame.distribution == "copy" and not frame.dynamic
+            publisher = _Browsed(address) if copies else _Consumed(address, _origin(driver, frame))
         else:
             publisher = address
         stored = isinstance(address, Queue | Multicast | ReplyStream)
+        moves = isinstance(publisher, _Consumed)
         end = LinkSubscriber(
             publisher,
             encode=_as_is if stored else encode_item,
@@ -142,13 +146,18 @@ class Links:
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if stored else open_body,
         )
-        (self.consumers if stored else self.served).add(end)
+        (self.consumers if stored and not isinstance(publisher, _Browsed) else self.served).add(end)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
         answer = _answer(frame, Role.SENDER, end.properties())
         ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
-        link.send(replace(answer, dynamic=frame.dynamic, properties={**answer.properties, **ends}))
+        distribution: Literal["move", "copy"] = "move" if moves else "copy"
+        link.send(
+            replace(
+                answer, dynamic=frame.dynamic, distribution=distribution, properties={**answer.properties, **ends}
+            )
+        )
         end.start()
 
     def _attach_producer(self, driver: LinkDriver, frame: Attach) -> None:
@@ -216,6 +225,32 @@ class Links:
     @staticmethod
     def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
         driver.bind(refuse(driver, frame, condition.value, description))
+
+
+class _Consumed:
+    """A queue, for the one consumer that it is to know by name."""
+
+    def __init__(self, queue: Queue, origin: str) -> None:
+        self._queue = queue
+        self._origin = origin
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        self._queue.subscribe(subscriber, self._origin)
+
+
+class _Browsed:
+    """A queue, for one browser."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        self._queue.browse(subscriber)
+
+
+def _origin(driver: LinkDriver, frame: Attach) -> str:
+    """Return who attaches, as far as it says who it is."""
+    return f"container {driver.peer_container!r:.120}, link {frame.name!r:.120}"
 
 
 def _answer(frame: Attach, role: Role, properties: dict[str, Any]) -> Attach:

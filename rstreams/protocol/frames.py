@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, TypeAlias
 from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
 from rstreams.protocol.delivery import Outcome
 
-
 COORDINATOR: Final = "$coordinator"
 """What stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
 

@@ -18,7 +18,7 @@ import cproton
 from cproton_ffi import lib
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
-from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.net._proton.conditions import read_condition, read_text, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
@@ -28,7 +28,6 @@ from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
-
 
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 """What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
@@ -282,6 +281,11 @@ class Engine:
     def peer_properties(self) -> Mapping[str, Any]:
         """What the peer says of itself in its `open`."""
         return read_map(lib.pn_connection_remote_properties(self._connection))
+
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself."""
+        return read_text(lib.pn_connection_remote_container(self._connection))
 
     def _session_of(self, name: str) -> Pointer | None:
         for driver in self._drivers.values():

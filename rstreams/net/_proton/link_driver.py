@@ -156,6 +156,11 @@ class LinkDriver:
             self._large.drop()
             del self._engine
 
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself, from its `open`."""
+        return self._engine.peer_container
+
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         attach = self._packed_as_told(read_attach(self.pointer))
@@ -170,6 +175,8 @@ class LinkDriver:
         if isinstance(frame, Detach):
             self.heard_detach = True
             self._heard_open_end = not frame.closed
+        elif isinstance(frame, Attach):
+            self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
         if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
             self._receive_late(frame)
             return
