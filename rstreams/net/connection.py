@@ -153,9 +153,9 @@ class Connection(RequestReply):
                 at once: what is modified until the queue's limit of failed attempts, what is released without end.
             expose_errors: Whether the peer is told the type and the text of an error with what is given back as failed,
                 rejected, or sent to `DeadLetters`; else only its type. A queue of a node notes it on the dead letter.
-            browse: Whether to get copies of what a queue has, in order, and leave it there: what becomes of them changes
-                nothing. The stream goes on with what comes later. A peer that does not say that it copies is asked for
-                nothing, and the stream ends with `LinkDetached`.
+            browse: Whether to get copies of what a queue has, in order, and leave it there: what becomes of them
+                changes nothing. The stream goes on with what comes later. A peer that does not say that it copies is
+                asked for nothing, and the stream ends with `LinkDetached`.
             filters: What of the source is wanted: values by the filter's name, `Described` where the peer asks for it.
             capabilities: What the source must be able to do, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of

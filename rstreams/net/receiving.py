@@ -81,7 +81,7 @@ class Browsing(LinkSubscription[T]):
         super().on_attach(frame)
         if not frame.refuses and frame.distribution != "copy":
             said = f"distribution-mode {frame.distribution}" if frame.distribution else "no distribution-mode"
-            text = f"browse=True: the peer does not say that it gives out copies ({said}), so it may remove what it sends"
+            text = f"browse=True: the peer does not say that it gives out copies ({said}): it may remove what it sends"
             error = LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
             error.place = self.place()
             self.give_up(error)

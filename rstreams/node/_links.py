@@ -154,9 +154,7 @@ class Links:
         ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
         distribution: Literal["move", "copy"] = "move" if moves else "copy"
         link.send(
-            replace(
-                answer, dynamic=frame.dynamic, distribution=distribution, properties={**answer.properties, **ends}
-            )
+            replace(answer, dynamic=frame.dynamic, distribution=distribution, properties={**answer.properties, **ends})
         )
         end.start()
 

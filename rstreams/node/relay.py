@@ -21,7 +21,7 @@ from rstreams._demand import UNBOUNDED, add_demand
 from rstreams._holds import NO_HOLD, SharedHold, share_hold
 from rstreams._subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import Condition, DeliveryFailed, ProtocolError, RemoteProtocolError
+from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.protocol.receiver import LinkSubscription
 
 
@@ -46,6 +46,9 @@ class Relayed:
     Demand: All that the link's window allows: each message holds its place there until its address has it.
     Errors: A message that is no message, names no address, or one that there is not or has no room, is rejected.
     Spec: As the module says.
+
+    Attributes:
+        waiting: How many messages wait for room.
     """
 
     def __init__(self, routes: Routes, window: int) -> None:
@@ -57,6 +60,7 @@ class Relayed:
         self._ended = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
+        """Ask for all that the link can have on hand; a second subscription is cancelled (2.5)."""
         if self._subscription is not ENDED:
             subscription.cancel()
             return
@@ -64,26 +68,29 @@ class Relayed:
         subscription.request(UNBOUNDED)
 
     def on_next(self, item: bytes) -> None:
+        """Pass a message on, or refuse it."""
         if self._ended:
             return
         hold = self._subscription.hold()
         try:
-            name = address_of(item)
-            if name is None:
-                text = "a message on a link without an address must say where it is to go, in its field to"
-                raise ProtocolError(Condition.INVALID_FIELD.value, text)
-            way = self._ways.get(name)
-            if way is None:
-                way = self._ways[name] = _Way(self, name, self._routes.route(name))
-        except RemoteProtocolError as error:
-            self._refuse(hold, Condition.DECODE_ERROR.value, error.description)
+            way = self._way_for(item)
         except ProtocolError as error:
             self._refuse(hold, error.condition, error.description)
-        else:
-            way.put(item, hold)
-            if self.waiting > self._most_waiting:
-                text = f"the address {name!r} has no room, and as many messages as may wait for some do already"
-                self._refuse(way.take_last(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+            return
+        way.put(item, hold)
+        if self.waiting > self._most_waiting:
+            text = f"the address {way.name!r} has no room, and as many messages as may wait for some do already"
+            self._refuse(way.take_last(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+
+    def _way_for(self, item: bytes) -> _Way:
+        name = address_of(item)
+        if name is None:
+            text = "a message on a link without an address must say where it is to go, in its field to"
+            raise ProtocolError(Condition.INVALID_FIELD.value, text)
+        way = self._ways.get(name)
+        if way is None:
+            way = self._ways[name] = _Way(self, name, self._routes.route(name))
+        return way
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - why the sender left changes nothing here
         """The link is gone: the sender has back what waited, but for what it has settled."""
@@ -123,7 +130,7 @@ class _Way:
 
     def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]]) -> None:
         self._relayed = relayed
-        self._name = name
+        self.name = name
         self._make = make
         self._producer: Subscriber[bytes] | None = None
         self._waiting: deque[tuple[bytes, Hold]] = deque()
@@ -174,7 +181,7 @@ class _Way:
     def cancel(self) -> None:
         """The address takes no more of anybody."""
         self._demand = 0
-        self._relayed.address_gone(self._name)
+        self._relayed.address_gone(self.name)
 
     def hold(self) -> Hold:
         """Return a hold on the message in hand."""
@@ -206,5 +213,5 @@ class _Way:
         if not self._waiting and self._producer is not None and not self._sending:
             producer, self._producer = self._producer, None
             self._demand = 0
-            self._relayed.over(self._name)
+            self._relayed.over(self.name)
             producer.on_complete()

@@ -125,27 +125,25 @@ async def test_what_a_consumer_had_when_it_left_without_closing_comes_again() ->
 
 
 async def test_a_sender_is_told_that_its_temporary_address_is_gone() -> None:
-    async with Node() as node:
-        async with foreign(await node.listen("127.0.0.1:0")) as client:
-            made = await client.attach("r", "receiver", dynamic=True)
-            address = made["source"].value[0]
-            await client.attach("s", "sender", address=address, handle=1)
-            await client.credit(handle=1)
-            await client.send(detach_frame())
-            gone = {}
-            for _ in range(2):
-                came = await client.due("detach")
-                gone[came["handle"]] = came
-            assert gone[0]["error"] is None
-            condition, description = condition_of(gone[1]["error"])
-            assert condition == "amqp:resource-deleted"
-            assert address in description
+    async with Node() as node, foreign(await node.listen("127.0.0.1:0")) as client:
+        made = await client.attach("r", "receiver", dynamic=True)
+        address = made["source"].value[0]
+        await client.attach("s", "sender", address=address, handle=1)
+        await client.credit(handle=1)
+        await client.send(detach_frame())
+        gone = {}
+        for _ in range(2):
+            came = await client.due("detach")
+            gone[came["handle"]] = came
+        assert gone[0]["error"] is None
+        condition, description = condition_of(gone[1]["error"])
+        assert condition == "amqp:resource-deleted"
+        assert address in description
 
 
 async def test_transactions_are_refused_as_what_they_are() -> None:
-    async with Node() as node:
-        async with foreign(await node.listen("127.0.0.1:0")) as client:
-            answer = await client.attach("t", "sender", coordinator=True)
-            assert answer["target"] is None
-            condition, description = condition_of((await client.due("detach"))["error"])
-            assert (condition, "transactions" in description) == ("amqp:not-implemented", True)
+    async with Node() as node, foreign(await node.listen("127.0.0.1:0")) as client:
+        answer = await client.attach("t", "sender", coordinator=True)
+        assert answer["target"] is None
+        condition, description = condition_of((await client.due("detach"))["error"])
+        assert (condition, "transactions" in description) == ("amqp:not-implemented", True)

@@ -164,26 +164,25 @@ async def test_a_handler_of_the_node_is_reached_over_a_relay() -> None:
 
 
 async def test_what_waits_for_an_address_that_goes_is_refused() -> None:
-    async with Node() as node:
-        async with foreign(await node.listen("127.0.0.1:0")) as client:
-            place = (await client.attach("replies", "receiver", dynamic=True))["source"].value[0]
-            await client.attach("filler", "sender", address=place, handle=1)
-            sent = 0
-            while sent < 1024:
-                credit = await client.credit(handle=1)
-                count = min(credit, 1024 - sent)
-                await client.send(
-                    *[transfer_frame(number, b"x", settled=True, handle=1) for number in range(sent, sent + count)]
-                )
-                sent += count
-            await client.attach("relay", "sender", handle=2)
-            await client.credit(handle=2)
-            await client.send(transfer_frame(sent, b"", payload=to(place), handle=2))
-            await until(lambda: any(each.waiting for each in node._links._relayed))
-            await client.send(detach_frame())
-            while (came := await client.frame()).name != "disposition":
-                pass
-            assert condition_of(came["state"].value[0])[0] == "amqp:resource-deleted"
+    async with Node() as node, foreign(await node.listen("127.0.0.1:0")) as client:
+        place = (await client.attach("replies", "receiver", dynamic=True))["source"].value[0]
+        await client.attach("filler", "sender", address=place, handle=1)
+        sent = 0
+        while sent < 1024:
+            credit = await client.credit(handle=1)
+            count = min(credit, 1024 - sent)
+            await client.send(
+                *[transfer_frame(number, b"x", settled=True, handle=1) for number in range(sent, sent + count)]
+            )
+            sent += count
+        await client.attach("relay", "sender", handle=2)
+        await client.credit(handle=2)
+        await client.send(transfer_frame(sent, b"", payload=to(place), handle=2))
+        await until(lambda: any(each.waiting for each in node._links._relayed))
+        await client.send(detach_frame())
+        while (came := await client.frame()).name != "disposition":
+            pass
+        assert condition_of(came["state"].value[0])[0] == "amqp:resource-deleted"
 
 
 async def test_while_a_node_is_drained_a_relay_passes_on_replies_alone() -> None:
