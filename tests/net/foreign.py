@@ -37,6 +37,8 @@ FIRST, SECOND = 0, 1
 class Foreign(Peer):
     """The client, behind its begin; the node's open is in `open`.
 
+    Handles are to be given in the order in which links are attached: then the node's are the same.
+
     Attributes:
         closed: Whether the node has closed the connection.
     """
