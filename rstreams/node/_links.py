@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakSet
 
 from rstreams._codec.forwarding import without_delivery_annotations
-from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import Condition, ProtocolError
+from rstreams.abc import Hold, Publisher, Subscriber
+from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.net._proton import LinkDriver, encode_item
 from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
@@ -22,6 +22,7 @@ from rstreams.node.relay import Relayed
 from rstreams.node.responding import Responding, Takes
 from rstreams.node.served import Served
 from rstreams.node.temporary import ReplyStream, Temporaries
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
@@ -145,6 +146,7 @@ class Links:
             on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if stored else open_body,
+            refuse_too_large=_leave_to_others(frame) if moves else _end,
         )
         (self.consumers if stored and not isinstance(publisher, _Browsed) else self.served).add(end)
         link = end.bind(frame.name, driver)
@@ -223,6 +225,28 @@ class Links:
     @staticmethod
     def _refuse(driver: LinkDriver, frame: Attach, condition: Condition, description: str) -> None:
         driver.bind(refuse(driver, frame, condition.value, description))
+
+
+def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
+    """Return what gives a message back to its queue, for other consumers: this one does not take it."""
+    told = False
+
+    def refuse(hold: Hold, outcome: Outcome) -> bool:
+        nonlocal told
+        if not told:
+            text = "queue %r: %s; it waits for another consumer than link %r"
+            logger.warning(text, frame.source, outcome.description, frame.name)
+            told = True
+        hold.fail(DeliveryFailed("modified", delivery_failed=False, undeliverable_here=True))
+        return True
+
+    return refuse
+
+
+def _end(hold: Hold, outcome: Outcome) -> bool:
+    """Refuse an item that nobody else would take: without it the stream would have a hole."""
+    hold.fail(outcome.as_error())
+    return False
 
 
 class _Consumed:
