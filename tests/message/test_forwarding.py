@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -63,10 +64,8 @@ def test_nonsense_stays_as_it_is(rest: bytes, beginning: bytes) -> None:
     encoded = beginning + rest
     for function in (without_delivery_annotations, once_acquired):
         assert isinstance(function(encoded), bytes)
-    try:
-        address_of(encoded)
-    except RemoteProtocolError as error:
-        assert error.condition == "amqp:decode-error"
+    with suppress(RemoteProtocolError):
+        assert address_of(encoded) != ""
 
 
 @pytest.mark.parametrize("flag", [b"\x41", b"\x56\x01"])

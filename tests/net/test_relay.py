@@ -28,6 +28,7 @@ async def test_a_message_goes_where_it_says(null: bool) -> None:  # noqa: FBT001
         node.queue("one")
         node.queue("two", capacity=1)
         async with foreign(await node.listen("127.0.0.1:0")) as client:
+            assert client.open is not None
             assert "ANONYMOUS-RELAY" in [str(each) for each in client.open["offered-capabilities"]]
             answer = await client.attach("relay", "sender", null_terminus=null)
             assert answer["target"] is not None, "2.6.3: null would be a refusal"
@@ -104,7 +105,7 @@ async def test_a_full_address_holds_up_nobody_else() -> None:
             assert (full.statistics().enqueued, other.statistics().enqueued) == (2, 60)
             await client.attach("r", "receiver", address="full", snd=1, handle=1)
             await client.grant(200, handle=1)
-            got = []
+            got: list[object] = []
             while len(got) < 130:
                 came = await client.frame()
                 if came.name == "transfer":
@@ -140,8 +141,8 @@ async def test_a_request_of_one_client_is_answered_by_another_over_a_relay() -> 
 
             await asking.send(detach_frame())  # the address for replies is gone
             await asking.due("detach")
-            came = await relayed(answering, 1, encode_item(reply), handle=1)
-            assert condition_of(came["state"].value[0])[0] == "amqp:not-found"
+            late = await relayed(answering, 1, encode_item(reply), handle=1)
+            assert condition_of(late["state"].value[0])[0] == "amqp:not-found"
 
 
 async def test_a_handler_of_the_node_is_reached_over_a_relay() -> None:
@@ -155,7 +156,7 @@ async def test_a_handler_of_the_node_is_reached_over_a_relay() -> None:
             for number in range(3):
                 request = Message(f"word {number}", id=number, reply_to=replies, address="shout")
                 await client.send(transfer_frame(number, b"", payload=encode_item(request), handle=1))
-            got = []
+            got: list[object] = []
             while len(got) < 3:
                 came = await client.frame()
                 if came.name == "transfer":

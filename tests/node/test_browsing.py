@@ -180,7 +180,7 @@ async def test_the_answer_says_what_is_in_force_and_a_drain_tells_the_end() -> N
 
 
 @pytest.mark.parametrize("mode", ["", "move"])
-async def test_a_peer_that_does_not_say_that_it_copies_is_asked_for_nothing(mode: str, autojump_clock: object) -> None:  # noqa: ARG001
+async def test_a_peer_that_does_not_say_that_it_copies_is_asked_for_nothing(mode: str, autojump_clock: object) -> None:
     async def peer(peer: Peer) -> None:
         await peer.opens()
         await peer.begins()
