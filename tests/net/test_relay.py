@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -105,7 +107,7 @@ async def test_a_full_address_holds_up_nobody_else() -> None:
             assert (full.statistics().enqueued, other.statistics().enqueued) == (2, 60)
             await client.attach("r", "receiver", address="full", snd=1, handle=1)
             await client.grant(200, handle=1)
-            got: list[object] = []
+            got: list[Any] = []
             while len(got) < 130:
                 came = await client.frame()
                 if came.name == "transfer":
@@ -156,7 +158,7 @@ async def test_a_handler_of_the_node_is_reached_over_a_relay() -> None:
             for number in range(3):
                 request = Message(f"word {number}", id=number, reply_to=replies, address="shout")
                 await client.send(transfer_frame(number, b"", payload=encode_item(request), handle=1))
-            got: list[object] = []
+            got: list[Any] = []
             while len(got) < 3:
                 came = await client.frame()
                 if came.name == "transfer":
