@@ -132,7 +132,7 @@ def described(error: BaseException, *, expose: bool) -> str:
     return (f"{kind}: {text}" if text else kind)[:MAX_TEXT]
 
 
-def failed(error: BaseException, *, expose: bool = True) -> Outcome:
+def failed(error: BaseException, *, expose: bool = False) -> Outcome:
     """Return the outcome that gives an item back as failed, with what is told of `error` (3.4.5)."""
     condition = condition_of(error)[0]
     told = {ERROR_DESCRIPTION: described(error, expose=expose)}
@@ -141,7 +141,7 @@ def failed(error: BaseException, *, expose: bool = True) -> Outcome:
     return Outcome("modified", delivery_failed=True, annotations=told)
 
 
-def reject(error: BaseException, *, expose: bool = True) -> Outcome:
+def reject(error: BaseException, *, expose: bool = False) -> Outcome:
     """Return the outcome that rejects an item because of `error`."""
     return Outcome("rejected", Condition.INTERNAL_ERROR.value, described(error, expose=expose))
 
