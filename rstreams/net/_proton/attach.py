@@ -17,6 +17,9 @@ _DISTRIBUTIONS: Final[dict[Literal["move", "copy"], int]] = {
     "move": lib.PN_DIST_MODE_MOVE,
     "copy": lib.PN_DIST_MODE_COPY,
 }
+_DISTRIBUTION_NAMES: Final[dict[int, Literal["", "move", "copy"]]] = {
+    code: name for name, code in _DISTRIBUTIONS.items()
+}
 _EXPIRES_NEVER: Final = lib.PN_EXPIRE_NEVER
 _KEPT_DURABLY: Final = lib.PN_DELIVERIES
 
@@ -64,7 +67,6 @@ def read_attach(pointer: Pointer) -> Attach:
     sends = bool(lib.pn_link_is_sender(pointer))
     ours = source if sends else target  # the end that the peer speaks of as its own wish
     mode = lib.pn_link_remote_snd_settle_mode(pointer)
-    distribution = lib.pn_terminus_get_distribution_mode(source)
     return Attach(
         read_text(lib.pn_link_name(pointer)),
         Role.RECEIVER if sends else Role.SENDER,
@@ -73,7 +75,7 @@ def read_attach(pointer: Pointer) -> Attach:
         Settlement.AT_MOST_ONCE if mode == lib.PN_SND_SETTLED else Settlement.AT_LEAST_ONCE,
         mixed=mode == lib.PN_SND_MIXED,
         settles_second=lib.pn_link_remote_rcv_settle_mode(pointer) == lib.PN_RCV_SECOND,
-        distribution=next((name for name, code in _DISTRIBUTIONS.items() if code == distribution), ""),
+        distribution=_DISTRIBUTION_NAMES.get(lib.pn_terminus_get_distribution_mode(source), ""),
         dynamic=bool(lib.pn_terminus_is_dynamic(source) or lib.pn_terminus_is_dynamic(target)),
         durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
         filters=read_map(lib.pn_terminus_filter(source)),
