@@ -17,7 +17,6 @@ from rstreams.errors import ConfigError, ConnectionClosed, DeliveryFailed, LinkD
 from rstreams.net._opening import OpeningOptions
 from rstreams.net.address import PeerAddress, parse_url
 from rstreams.net.listener import Listener
-from rstreams.protocol.outgoing_items import OutgoingItems
 from tests.net.certificates import client_context, node_context
 from tests.net.over_tcp import until
 from tests.net.test_security import init, plain
@@ -229,12 +228,6 @@ async def test_links_go_round_over_as_many_sessions_as_the_node_allows() -> None
         async with rstreams.connect(listener.url) as connection:
             for _ in range(3):
                 assert await connection.stream("one").to_list() == [1]
-
-
-@pytest.fixture
-def heedless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have senders of this process send what the receiver does not take, as some peers do."""
-    monkeypatch.setattr(OutgoingItems, "before_too_large", lambda _items, count, _most_bytes: count)
 
 
 @pytest.mark.usefixtures("heedless")

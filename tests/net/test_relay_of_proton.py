@@ -16,7 +16,7 @@ from rstreams import Node
 TIMEOUT_S = 30
 
 
-class Responder(MessagingHandler):  # type: ignore[misc]
+class Responder(MessagingHandler):
     """Answers what comes to an address, on the one link that it has for all replies."""
 
     def __init__(self, url: str, address: str) -> None:
@@ -51,12 +51,14 @@ async def test_requests_and_replies_of_proton() -> None:
         url = (await node.listen("127.0.0.1:0")).url
         responder = Responder(url, "requests")
 
-        def ask() -> list[str]:
+        def ask() -> list[object]:
             assert responder.ready.wait(TIMEOUT_S)
             connection = BlockingConnection(url, timeout=TIMEOUT_S, allowed_mechs="ANONYMOUS")
             try:
                 client = SyncRequestResponse(connection, None)  # a sender without an address
-                got = [client.call(ProtonMessage(address="requests", body=word)).body for word in ("one", "two")]
+                got: list[object] = [
+                    client.call(ProtonMessage(address="requests", body=word)).body for word in ("one", "two")
+                ]
                 connection.create_sender("requests").send(ProtonMessage(body="stop"))
                 return got
             finally:
