@@ -353,7 +353,7 @@ class OutgoingDeliveries:
 
 def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
     """Return the outcome of a message that the receiver does not take because of its size (2.7.3)."""
-    text = f"a message of {size} bytes is larger than the receiver's max-message-size={most_bytes} (max_message_bytes)"
+    text = f"a message of {size} bytes is larger than the receiver's max-message-size={most_bytes}"
     return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)
 
 

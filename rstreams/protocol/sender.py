@@ -342,7 +342,7 @@ class LinkSubscriber(Generic[T]):
     def _refuse_first(self, most_bytes: int) -> None:
         """Let go of the first item held, whose message is larger than the receiver takes (2.7.3)."""
         size, hold = self._items.take_first()
-        outcome = too_large(size, most_bytes, self.place())
+        outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
         if self._refuse_too_large is None:
             goes_on = hold is not NO_HOLD or self._fails_on_refusal
             self._deliveries.not_accepted(hold, outcome)
