@@ -84,6 +84,8 @@ class Links:
         self.closing = True
         for producer in list(self.producers):
             producer.suspend()
+        for relayed in list(self._relayed):
+            relayed.close(lambda name: self._temporaries.get(name) is not None, CLOSING)
         goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=CLOSING)
         for end in list(self.served):
             end.leave(goodbye)
@@ -154,7 +156,7 @@ class Links:
         link.receive(frame)
         answer = _answer(frame, Role.SENDER, end.properties())
         ends = {REPLY_STREAM: True} if isinstance(address, ReplyStream) else {}
-        distribution: Literal["move", "copy"] = "move" if moves else "copy"
+        distribution: Literal["move", "copy"] = "move" if moves or isinstance(address, ReplyStream) else "copy"
         link.send(
             replace(answer, dynamic=frame.dynamic, distribution=distribution, properties={**answer.properties, **ends})
         )

@@ -109,6 +109,12 @@ class Relayed:
             for hold in way.drop():
                 self._refuse(hold, Condition.RESOURCE_DELETED.value, f"the address {name!r} is gone")
 
+    def close(self, goes_on: Callable[[str], bool], why: str) -> None:
+        """Refuse what waits for addresses that take no more: the node is closing."""
+        for name in [name for name in self._ways if not goes_on(name)]:
+            for hold in self._ways.pop(name).drop():
+                self._refuse(hold, Condition.CONNECTION_FORCED.value, why)
+
     def over(self, name: str) -> None:
         """Nothing waits for an address any more."""
         self._ways.pop(name, None)

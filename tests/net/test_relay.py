@@ -188,6 +188,22 @@ async def test_what_waits_for_an_address_that_goes_is_refused() -> None:
         assert condition_of(came["state"].value[0])[0] == "amqp:resource-deleted"
 
 
+async def test_what_waits_for_room_does_not_hold_up_a_node_that_is_drained() -> None:
+    async with Node() as node:
+        node.queue("full", capacity=1)
+        async with foreign(await node.listen("127.0.0.1:0")) as client, trio.open_nursery() as nursery:
+            await client.attach("relay", "sender")
+            await client.credit()
+            await client.send(*[transfer_frame(number, b"", payload=to("full", number)) for number in range(2)])
+            assert outcome_of((await client.due("disposition"))["state"]) == "accepted"
+            await until(lambda: any(each.waiting for each in node._links._relayed))
+            nursery.start_soon(node.drain_and_close)
+            refused = await client.due("disposition")
+            assert (refused["first"], condition_of(refused["state"].value[0])[0]) == (1, "amqp:connection:forced")
+            while not client.closed:
+                await client.frame()
+
+
 async def test_while_a_node_is_drained_a_relay_passes_on_replies_alone() -> None:
     async with Node() as node:
         node.queue("work")
