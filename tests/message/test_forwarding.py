@@ -50,7 +50,8 @@ def test_those_that_proton_writes() -> None:
 @given(messages)
 def test_the_second_one_who_gets_it_is_not_the_first_acquirer(message: Message) -> None:
     once = once_acquired(encode_item(message))
-    assert decode_message(once) == decode_message(encode_item(replace(message, first_acquirer=False)))
+    later = decode_message(encode_item(replace(message, first_acquirer=False)))
+    assert repr(decode_message(once)) == repr(later), "equal, but for a NaN, which nothing equals"
     assert once_acquired(once) is once
 
 
