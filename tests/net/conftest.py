@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rstreams.net._proton import engine, loops
+from rstreams.protocol.outgoing_items import OutgoingItems
 from tests.compiled import compiled
 
 BOTH_WAYS = {
@@ -40,3 +41,9 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine, "choose_loops", loops.CompiledLoops if request.param == "C" else loops.PythonLoops)
         yield request.param
+
+
+@pytest.fixture
+def heedless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have senders of this process send what the receiver does not take, as some peers do."""
+    monkeypatch.setattr(OutgoingItems, "before_too_large", lambda _items, count, _most_bytes: count)

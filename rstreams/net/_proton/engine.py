@@ -18,7 +18,7 @@ import cproton
 from cproton_ffi import lib
 
 from rstreams.errors import Condition, RStreamsError, SessionEnded, error_for
-from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.net._proton.conditions import read_condition, read_text, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.engine_events import EngineEvents
@@ -31,6 +31,9 @@ from rstreams.protocol.frames import Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
+
+ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
+"""What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
 
 MIN_IDLE_MS: Final = 100
 """The shortest idle-time-out of a peer that is kept, in milliseconds: a heartbeat is due at half of it.
@@ -138,6 +141,9 @@ class Engine:
     def accept(self) -> None:
         """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
         self._trace()
+        offered = lib.pn_connection_offered_capabilities(self._connection)
+        lib.pn_data_clear(offered)
+        write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
         lib.pn_transport_set_server(self._transport)
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
@@ -260,6 +266,11 @@ class Engine:
     def peer_properties(self) -> Mapping[str, Any]:
         """What the peer says of itself in its `open`."""
         return read_map(lib.pn_connection_remote_properties(self._connection))
+
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself."""
+        return read_text(lib.pn_connection_remote_container(self._connection))
 
     def _session_of(self, name: str) -> Pointer | None:
         for driver in self._drivers.values():
@@ -473,7 +484,7 @@ class Engine:
     def _free_ended(self, *, all_is_out: bool) -> None:
         ended, self._ended = self._ended, []
         for driver in ended:
-            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
+            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver):
                 del self._drivers[driver.pointer]
                 self.forget(driver)
                 driver.let_go()
@@ -495,9 +506,12 @@ def _sent_at(driver: LinkDriver) -> int:
     return driver.sent_at
 
 
-def _is_alive_there(pointer: Pointer) -> bool:
-    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away."""
-    return bool(lib.pn_link_state(pointer) & lib.PN_REMOTE_ACTIVE)
+def _is_alive_there(driver: LinkDriver) -> bool:
+    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away.
+
+    For the engine a link whose peer has left it, and not closed it, goes on; with the detach of this side it is over.
+    """
+    return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
 
 
 _HANDLERS: Final = {

@@ -59,6 +59,8 @@ class LinkDriver:
         self.origin: object = None  # what the owner of the connection wants to remember of it
         self._refused = False
         self._let_go = False
+        self.heard_detach = False  # the peer has ended its half
+        self._heard_open_end = False  # and leaves what the link belongs to as it is: not closed
         self._late = 0  # deliveries that came after this side had ended the link
         self.sends = bool(lib.pn_link_is_sender(pointer))
         self.flow_noted = False
@@ -157,6 +159,11 @@ class LinkDriver:
             self._large.drop()
             del self._engine
 
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself, from its `open`."""
+        return self._engine.peer_container
+
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         attach = self._packed_as_told(read_attach(self.pointer))
@@ -168,6 +175,11 @@ class LinkDriver:
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
         link = self.link
+        if isinstance(frame, Detach):
+            self.heard_detach = True
+            self._heard_open_end = not frame.closed
+        elif isinstance(frame, Attach):
+            self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
         if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
             self._receive_late(frame)
             return
@@ -368,7 +380,7 @@ class LinkDriver:
             condition = lib.pn_link_condition(pointer)
             size = self._engine.peer_frame_bytes
             write_condition(condition, frame.condition, frame.description, frame.info, size)
-        if frame.closed:
+        if frame.closed and not self._heard_open_end:  # 2.6.5: a detach that is not closed is answered by its like
             lib.pn_link_close(pointer)
         else:
             lib.pn_link_detach(pointer)
