@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cproton_ffi import lib
 
 from rstreams._codec.decode import Malformed, read_items, read_value
+from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import Condition
 from rstreams.net._proton.loops import Loops, Pointer
 
@@ -51,11 +52,15 @@ _pack_u32: Final = struct.Struct(">I").pack
 
 @dataclass(slots=True)
 class _Channel:
-    """A session, by the channel the peer has given it: ours in the engine, our channel if we began it, its handles."""
+    """A session, by the channel the peer has given it: ours in the engine, our channel if we began it, its handles.
+
+    From `unused` on are the handles that the peer has never given a link.
+    """
 
     session: Pointer
     ours: int | None
     handles: set[int] = field(default_factory=set)
+    unused: int = 0
 
 
 class IncomingFrames:
@@ -226,16 +231,20 @@ class IncomingFrames:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
                 return self._refuse(before, Condition.SESSION_HANDLE_IN_USE, text)
             known.handles.add(handle)
+            known.unused = max(known.unused, handle + 1)
         return False
 
     def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
         _, _, _, _, handle, count, credit, _, drain, echo = _fields(frame, 10)
+        known = self._channels.get(channel)
         if handle is None:
-            known = self._channels.get(channel)
             if echo is True and known is not None:
                 self._engine.outgoing.ask_session(known.session)
             return False
-        key, credit = (channel, _number(handle)), _number(credit)
+        handle = _number(handle)
+        if known is not None and handle < known.unused and handle not in known.handles:
+            return self._take_late_flow(frame, before)
+        key, credit = (channel, handle), _number(credit)
         asks = echo is True or drain is True
         alone = asks or credit > MAX_CREDIT
         if alone:
@@ -251,6 +260,12 @@ class IncomingFrames:
         if key in self._asking:
             self._asking[key].allowed_until = (_number(count) + credit) & 0xFFFFFFFF
         return alone
+
+    def _take_late_flow(self, frame: bytes, before: Bytes) -> bool:
+        """Take a flow of a link that the peer has detached for one of its session: go-amqp now and then says one."""
+        self._push(before)
+        self._push(_of_session(frame))
+        return True
 
     def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
         """Tell the engine less credit if it reads this for less than none; return the credit it has been told."""
@@ -356,6 +371,13 @@ def _fields(frame: bytes, most: int) -> list[Any]:
 def _number(value: object) -> int:
     """Return a uint; 0 for what is none, as the engine does."""
     return value if type(value) is int and 0 <= value < 2**32 else 0
+
+
+def _of_session(flow: bytes) -> bytes:
+    """Return a flow without what it says of a link."""
+    fields = [NULL if each is None else encode_uint(_number(each)) for each in _fields(flow, 4)]
+    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
+    return _pack_u32(4 + len(body)) + body
 
 
 def _with_credit(frame: bytes, credit: int) -> bytes:

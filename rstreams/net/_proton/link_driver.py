@@ -307,8 +307,12 @@ class LinkDriver:
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
         if self.sends:
-            if lib.pn_link_drained(pointer) == 0 and lib.pn_link_get_drain(pointer):
-                self._engine.outgoing.ask(self)  # no credit was left to give back: the engine keeps silent of that
+            if lib.pn_link_credit(pointer) > 0:
+                lib.pn_link_drained(pointer)
+            elif lib.pn_link_get_drain(pointer):
+                # No credit is left to give back: of that the engine keeps silent. Or less than none, because more was
+                # on its way than the receiver had seen: the engine would count back what it has sent.
+                self._engine.outgoing.ask(self)
             return
         self._engine.flush()  # what is settled makes room for the credit, so the peer must hear of it first (law 2)
         lib.pn_link_set_drain(pointer, frame.drain)

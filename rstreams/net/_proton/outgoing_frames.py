@@ -213,8 +213,9 @@ def _completed(flow: bytes, driver: LinkDriver, handle: int) -> bytes:
     """Return a session's flow with the state of a link in it that sends."""
     pointer = driver.pointer
     windows, _ = read_items(flow, _items_at(flow), 4, 0)
-    credit = max(0, int(lib.pn_link_credit(pointer)) + int(lib.pn_link_queued(pointer)))
+    credit = int(lib.pn_link_credit(pointer)) + int(lib.pn_link_queued(pointer))  # below 0: sent, and then taken back
     count = (driver.allowed_until - credit) & 0xFFFFFFFF
+    credit = max(0, credit)
     drain = b"\x41" if lib.pn_link_get_drain(pointer) else b"\x42"
     numbers = [NULL if number is None else encode_uint(number) for number in (*windows, handle, count, credit)]
     body = _FLOW + encode_fields([*numbers, NULL, drain])
