@@ -3,11 +3,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check format bench docs interop soak clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak bare clean
 
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 QUICK := not (spark or broker or soak or slow)
+# As many processes as there are cores, four at most; the one that is through takes tests from the others.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -15,17 +17,19 @@ help: ## show this list
 setup: ## install all that the other targets need
 	@tools/setup.sh dev docs java
 
-demo: ## real temperatures through AMQP links and a Spark job, each accounted for
+demo: ## a year of weather observations through AMQP links and a Spark job, each accounted for
 	@tools/setup.sh demo java
-	$(SPARK) $(BIN)/python -m examples.seattle
+	$(SPARK) $(BIN)/python -m examples.airports
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
-	$(SPARK) $(BIN)/python -m pytest -m "not (broker or soak)"
+	@echo "tests: all but those marked broker or soak, about 6 minutes on two quiet cores"
+	$(SPARK) $(PYTEST) -m "not (broker or soak)"
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	RSTREAMS_EXAMPLES=quick $(BIN)/python -m pytest -m "$(QUICK)"
+	@echo "tests: those that need no Java and little time, about a minute on two quiet cores"
+	RSTREAMS_EXAMPLES=quick $(PYTEST) -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link
 	@tools/setup.sh dev
@@ -33,12 +37,16 @@ conformance: ## the Reactive Streams rules, over every source, operator, sink an
 
 coverage: ## the quick tests, measured
 	@tools/setup.sh dev
-	$(BIN)/python -m pytest -m "$(QUICK)" --cov --cov-report=
+	@echo "tests: the quick ones, measured, a few minutes on two quiet cores"
+	$(PYTEST) -m "$(QUICK)" --cov --cov-report=
 	$(BIN)/python -m coverage report --include "rstreams/protocol/*" --fail-under 100
 	$(BIN)/python -m coverage report --fail-under 95
 
-check: ## format, lint, types, layers and the quick tests
+check: lint test-quick ## what must be green before a push: `make lint`, then `make test-quick`
+
+lint: ## format, lint, types, layers and generated files
 	@tools/setup.sh dev
+	@echo "lint: format, lint, types, layers and generated files, about a minute"
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -46,12 +54,13 @@ check: ## format, lint, types, layers and the quick tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/fluent.py --check
 	$(BIN)/python tools/operator_pages.py --check
-	$(MAKE) test-quick
+	$(BIN)/python tools/reference_page.py --check
 
-format: ## write the code the way `make check` wants it
+format: ## write the code the way `make lint` wants it
 	@tools/setup.sh dev
 	$(BIN)/python tools/fluent.py
 	$(BIN)/python tools/operator_pages.py
+	$(BIN)/python tools/reference_page.py
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -71,9 +80,14 @@ soak: ## publishers and consumers through a network that fails at random, for SE
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
 
+bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
+	@tools/bare.sh
+
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs
+	@echo "docs: about half a minute"
 	$(BIN)/mkdocs build --quiet --strict
+	@echo "docs: the first page is $(CURDIR)/build/docs/index.html"
 
 clean: ## remove what was built and cached; .venv stays
 	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse

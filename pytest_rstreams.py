@@ -77,8 +77,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to count."""
-    config.pluginmanager.register(_Conformance(config), "rstreams-conformance")
+    """Begin to count; a worker of pytest-xdist leaves it to the process that it reports to."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Conformance(config), "rstreams-conformance")
 
 
 class _Conformance:

@@ -10,6 +10,7 @@ from rstreams.net.sender import Receipt, Sender
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
 from rstreams.runtime.scope import Scope
+from rstreams.runtime.service import run
 from rstreams.stream import Stream
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Stream",
     "Valve",
     "connect",
+    "run",
 ]
 
 __version__ = "0.1.0"

@@ -224,6 +224,11 @@ class IteratorEmission(Scannable, Generic[T]):
         """Return what the items come from, and what is done to them in the same loop."""
         return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.kind for step in self._steps)])
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
     def counts(self) -> Counts:
         """Return what has been requested and delivered; of items that were handed over, how many have been drawn."""
         if self._handed is not None:

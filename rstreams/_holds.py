@@ -124,6 +124,7 @@ class _NoHold(SharedHold):
 
 
 NO_HOLD: Final[SharedHold] = _NoHold()
+"""The hold of an item that nobody waits for: for publishers whose items need none."""
 
 
 def share_hold(hold: Hold) -> SharedHold:

@@ -5,7 +5,9 @@ Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a s
     label        what it is called
     counts       what has gone through it
     upstreams    the subscriptions that its items come from
+    downstream   who gets its signals
     waits_for    what else it waits for, in words
+    stall        why it asks its source for no more
     waits_to     what must happen before it can move
     keeper_of    who keeps a stream that it was sent
     takes        what it takes several streams for
@@ -103,6 +105,11 @@ class Scannable:
         return self.operator or type(self).__name__
 
     @property
+    def downstream(self) -> object:
+        """Who gets its signals; None if it does not tell."""
+        return None
+
+    @property
     def waits_for(self) -> str:
         """What it waits for besides its sources, as a sentence; "" if it knows of nothing."""
         return ""
@@ -117,6 +124,10 @@ class Scannable:
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscriptions that its items come from."""
         return ()
+
+    def stall(self) -> str | None:
+        """Return why it asks its source for no more, in words; None: for its own subscriber's sake, if at all."""
+        return None
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - by default there is no answer
         """Return what must happen before it does what `way` says; see `Waits`."""
@@ -149,6 +160,22 @@ def counts_of(subscription: object) -> Counts | None:
 def label_of(subscription: object) -> str:
     """Return what a subscription is called."""
     return subscription.label if isinstance(subscription, Scannable) else type(subscription).__name__
+
+
+def stall_of(subscription: object) -> str:
+    """Return why nobody asks `subscription` for more, in words; "" if that is not known.
+
+    A stage that has had all it asked for waits for its own subscriber: that one is asked then.
+    """
+    stage = subscription
+    while isinstance(stage, Scannable) and isinstance(stage := stage.downstream, Scannable):
+        stall = stage.stall()
+        if stall is not None:
+            return stall
+        counts = stage.counts()
+        if counts is None or counts.outstanding:
+            return ""
+    return ""
 
 
 def keeper_of(part: object, subscriber: object) -> object | None:

@@ -38,3 +38,4 @@ class Completed:
 
 
 Notification: TypeAlias = Next[T] | Failed | Completed
+"""A signal as an item: what `materialize` emits and `dematerialize` takes."""

@@ -223,7 +223,8 @@ class BufferSink(Sink[T]):
     """Keeps up to `window` items for a consumer that takes them one by one, each with its hold.
 
     It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept, so
-    that kept and outstanding items together are never more than the window.
+    that kept and outstanding items together are never more than the window. With a window of 1 it requests the next
+    item when it is wanted, and not before: so what comes is as new as it can be.
 
     Attributes:
         closed: Whether `close` has been called.
@@ -260,9 +261,15 @@ class BufferSink(Sink[T]):
         """Return the item that has waited longest; there must be one, and the one before must have been settled."""
         item, self._in_hand = self._kept.popleft()
         unmet = self.outstanding + len(self._kept)
-        if unmet <= self._window // 2 and not self.ended:
+        if unmet <= self._window // 2 and not self.ended and self._window > 1:
             self.request(self._window - unmet)
         return item
+
+    def want(self) -> None:
+        """Say that the item last taken is done, and that another one is wanted."""
+        self.settle()
+        if self._window == 1 and not self.outstanding and not self._kept and not self.ended:
+            self.request(1)
 
     def settle(self) -> None:
         """Say that the item last taken is done."""

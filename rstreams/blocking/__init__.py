@@ -12,15 +12,18 @@ given to operators run in that thread and must not block it; the body of the loo
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 import trio
 
 import rstreams.net.client as network
+from rstreams._argument_names import name_arguments
 from rstreams.abc import Publisher, Subscriber
+from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
 from rstreams.blocking._delivery import BlockingDelivery
 from rstreams.blocking._items import Items, open_items
@@ -30,6 +33,7 @@ from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.message import Message
 from rstreams.net._options import check_function
+from rstreams.net._proton import decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
 from rstreams.net.draining import Drained
 from rstreams.net.once import decode_unstamped
@@ -38,6 +42,7 @@ from rstreams.net.request_reply.answering import refuse_plain_generator
 from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
+from rstreams.net.sight import Sight
 from rstreams.operators._stage import refuse_unrun, require_effect, require_plain
 from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
@@ -47,7 +52,7 @@ from rstreams.stream import Explanation, GroupedStream, Stream
 if TYPE_CHECKING:
     from reactivex import Observable
 
-__all__ = ["BlockingConnection", "BlockingStream", "Items", "connect"]
+__all__ = ["Background", "BlockingConnection", "BlockingStream", "Items", "connect"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -57,7 +62,10 @@ P = ParamSpec("P")
 
 _CLOSED = "this connection is closed: its `with` block has ended, or is about to"
 
-_AWAITED = "give a plain function, which may block, or use `rstreams.connect` in an async program"
+_AWAITED = (
+    "give a plain function, which may block. Async functions are for `rstreams.connect`, under trio; for one of "
+    "asyncio give `lambda item: asyncio.run_coroutine_threadsafe(function(item), loop).result()`"
+)
 
 
 @like(network.connect)
@@ -90,6 +98,14 @@ class BlockingConnection:
 
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
+
+    def explain(self) -> Sight:
+        """Return what each link of the connection waits for; see `rstreams.Connection.explain`."""
+
+        async def explain() -> Sight:
+            return self._connection.explain()
+
+        return self._portal.run(explain)
 
     @overload
     def stream(
@@ -180,29 +196,74 @@ class BlockingConnection:
         """Open a sender to `address` for a `with` block; options as for `rstreams.Connection.sender`."""
         return _open_sender(self._portal, self._connection.sender(address, **options))
 
-    @like_method(Connection.consume)
-    def consume(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
+    def consume(
+        self,
+        address: str,
+        handler: Callable[[Any], None],
+        *,
+        concurrency: int = 1,
+        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
+        decode: Callable[[bytes], Any] = decode_body,
+        **options: Unpack[StreamOptions],
+    ) -> None:
         """Call `handler` with each item from `address`, and settle the item by how that went, until the stream ends.
 
         Args:
             address: The peer's name for the source.
-            handler: A function, which may block: each call runs in a worker thread.
-            **options: As for `rstreams.Connection.consume`; as many threads as its `concurrency` may be at work.
+            handler: A plain function, which may block: each call runs in a worker thread. Its item is accepted when it
+                has returned; what it returns is of no use.
+            concurrency: The most items in `handler` at a time, and so the most threads at work.
+            settlement: As for `rstreams.Connection.consume`.
+            decode: As for `rstreams.Connection.consume`.
+            **options: As for `rstreams.Connection.consume`.
 
-        Errors: As `rstreams.Connection.consume`.
+        Errors: As `rstreams.Connection.consume`; `TypeError` for an async function.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
+        named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
+        self._portal.run(self._consuming(address, handler, named))
+
+    def consume_in_background(
+        self,
+        address: str,
+        handler: Callable[[Any], None],
+        *,
+        concurrency: int = 1,
+        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
+        decode: Callable[[bytes], Any] = decode_body,
+        **options: Unpack[StreamOptions],
+    ) -> Background:
+        """Consume as `consume` does, and return at once with what stops it.
+
+        It takes no thread of the caller's: this is for programs that consume from several addresses, and for asyncio,
+        whose `to_thread` has few threads.
+
+        Args:
+            address: As for `consume`.
+            handler: As for `consume`.
+            concurrency: As for `consume`.
+            settlement: As for `consume`.
+            decode: As for `consume`.
+            **options: As for `consume`.
+
+        Errors: As `consume`, from `wait` of what it returns; one that nobody waits for is logged.
+        Cancels: The end of the connection's `with` block stops it, too.
+        Context: Any thread but the connection's own; never blocks.
+        """
+        named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
+        return Background(self._portal, f"consume({address!r:.80})", self._consuming(address, handler, named))
+
+    def _consuming(
+        self, address: str, handler: Callable[[Any], None], options: dict[str, Any]
+    ) -> Callable[[], Awaitable[None]]:
         check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, _AWAITED)
-
-        async def handle(item: Any) -> object:
-            return await trio.to_thread.run_sync(handler, item, limiter=limiter)
+        handle = _in_thread("consume", handler)
 
         async def consume() -> None:
             await self._connection.consume(address, handle, **options)
 
-        limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
-        self._portal.run(consume)
+        return consume
 
     @overload
     def requester(
@@ -225,25 +286,32 @@ class BlockingConnection:
 
         Args:
             address: The peer's name for the source.
-            handler: A function of a request, which may block: each call runs in a worker thread. It returns the reply,
-                or a stream of several.
+            handler: A plain function of a request, which may block: each call runs in a worker thread. It returns the
+                reply, or a stream of several.
             **options: As for `rstreams.Connection.respond`; as many threads as its `concurrency` may be at work.
 
-        Errors: As `rstreams.Connection.respond`.
+        Errors: As `rstreams.Connection.respond`; `TypeError` for an async function.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
+        self._portal.run(self._responding(address, handler, options))
+
+    @like_method(Connection.respond)
+    def respond_in_background(self, address: str, handler: Callable[[Any], object], **options: Any) -> Background:
+        """Respond as `respond` does, and return at once with what stops it; see `consume_in_background`."""
+        return Background(self._portal, f"respond({address!r:.80})", self._responding(address, handler, options))
+
+    def _responding(
+        self, address: str, handler: Callable[[Any], object], options: dict[str, Any]
+    ) -> Callable[[], Awaitable[None]]:
         check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, _AWAITED)
         refuse_plain_generator(handler)
-
-        async def answer(item: Any) -> object:
-            return await trio.to_thread.run_sync(handler, item, limiter=limiter)
+        answer = _in_thread("respond", handler)
 
         async def respond() -> None:
             await self._connection.respond(address, answer, **options)
 
-        limiter = trio.CapacityLimiter(math.inf)  # `concurrency` is the limit
-        self._portal.run(respond)
+        return respond
 
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
@@ -258,6 +326,24 @@ class BlockingConnection:
 
     def _delivery(self, delivery: Delivery[T]) -> Delivery[T]:
         return BlockingDelivery(self._portal, delivery)
+
+
+def _in_thread(call: str, handler: Callable[[Any], object]) -> Callable[[Any], Awaitable[object]]:
+    """Return what calls `handler` in a thread, of which there may be as many as `concurrency` allows."""
+    limiter = trio.CapacityLimiter(math.inf)
+
+    def run(item: Any) -> object:
+        result = handler(item)
+        if inspect.iscoroutine(result):
+            result.close()
+            msg = f"{call}(handler): handler returned a coroutine, and nobody would await it: {_AWAITED}"
+            raise TypeError(msg)
+        return result
+
+    async def handle(item: Any) -> object:
+        return await trio.to_thread.run_sync(run, item, limiter=limiter)
+
+    return handle
 
 
 @entered("with connection.sender(...) as sender:")
@@ -364,3 +450,6 @@ class BlockingStream(BlockingMethods[T_co]):
 
     def _with(self, stream: Stream[R]) -> BlockingStream[R]:
         return BlockingStream(self._portal, stream)
+
+
+name_arguments("BlockingStream", BlockingMethods, BlockingStream)

@@ -47,6 +47,7 @@ from rstreams.net._pump import Pump
 from rstreams.net._tls import TlsStream, start_tls
 from rstreams.net.address import PeerAddress, is_loopback
 from rstreams.protocol.frames import Attach
+from rstreams.tls import client_context
 
 Mechanism: TypeAlias = Literal["ANONYMOUS", "PLAIN", "EXTERNAL"]
 
@@ -231,7 +232,7 @@ class _Attempt:
         address = self._address
         if address.tls:
             self.phase = "TLS"
-            context = ssl.create_default_context() if self._options.tls is None else self._options.tls
+            context = client_context() if self._options.tls is None else self._options.tls
             return await start_tls(tcp, address, context)
         try:
             host = tcp.socket.getpeername()[0]

@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from rstreams._argument_names import named_arguments
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._names import check_container_id
 from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
@@ -26,8 +27,10 @@ from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.runtime.entered import async_entered
 from rstreams.runtime.scope import Scope
+from rstreams.runtime.service import ends_in_order
 
 
+@named_arguments
 @async_entered("async with rstreams.connect(...) as connection:")
 async def connect(
     url: str | Sequence[str],
@@ -62,7 +65,7 @@ async def connect(
             each token may take.
         allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To this
             machine's own loopback addresses it always may.
-        idle_timeout_s: Seconds of silence after which the peer counts as dead.
+        idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
         connect_timeout_s: Seconds until the connection must be open.
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
@@ -114,9 +117,12 @@ async def connect(
             addresses, options, reconnect, random=random.random, on_attach=_refuse_attach, gate=gate
         )
         await carrier.open(scope.nursery)
+        connection = Connection(Links(carrier, options.container_id, spoken))
+        forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))
         try:
-            yield Connection(Links(carrier, options.container_id, spoken))
+            yield connection
         finally:
+            forget()
             with trio.CancelScope(shield=True):
                 await carrier.close()
 

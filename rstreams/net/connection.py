@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import trio
 
+from rstreams import operators
+from rstreams._argument_names import check_argument_names, name_arguments
 from rstreams._subscription import hint_for
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
@@ -21,13 +23,15 @@ from rstreams.net.carrier import ConnectionStatus
 from rstreams.net.consuming import Handling
 from rstreams.net.dialects import Dialect
 from rstreams.net.draining import Drained, drain
+from rstreams.net.encoding import Encoding, check_encode
 from rstreams.net.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links import Links
 from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
 from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
-from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions, check_names
+from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.request_reply.requesting import RequestReply
 from rstreams.net.sender import Sender, SenderPublisher
+from rstreams.net.sight import Sight
 from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
 from rstreams.operators._stage import refuse_generator, require_at_least
 from rstreams.protocol.byte_bound import check_window_bytes
@@ -42,6 +46,7 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 T = TypeVar("T")
 
 SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
+"""How an item is settled; see `Connection.stream` and `Connection.publish`."""
 
 DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
@@ -70,6 +75,16 @@ class Connection(RequestReply):
     def status(self) -> ConnectionStatus:
         """Whether the connection is open, lost for a while, or closed, and why."""
         return self._links.carrier.status
+
+    def explain(self) -> Sight:
+        """Return what each link of the connection waits for: `print(connection.explain())`.
+
+        A link that sends may wait for credit, for outcomes, for items or for the peer's attach; one that receives for
+        items, or for the outcomes of what fills its window. `Stream.explain` says it of one pipeline, with its stages.
+
+        Context: Any task of the connection's trio run.
+        """
+        return self._links.explain()
 
     @overload
     def stream(
@@ -110,6 +125,8 @@ class Connection(RequestReply):
         window: int = DEFAULT_WINDOW,
         window_bytes: int | None = None,
         on_failure: FailureName | DeadLetters = "fail",
+        expose_errors: bool = True,
+        browse: bool = False,
         filters: Mapping[str, Any] | None = None,
         capabilities: Sequence[str] = (),
         pack_items: int = 1,
@@ -134,6 +151,11 @@ class Connection(RequestReply):
                 back untouched), "reject", "accept" and `DeadLetters(address)` go on after what cannot be decoded. A
                 failure in the pipeline ends the stream, unless the pipeline handles it. What is given back comes again
                 at once: what is modified until the queue's limit of failed attempts, what is released without end.
+            expose_errors: Whether the peer is told the type and the text of an error with what is given back as failed,
+                rejected, or sent to `DeadLetters`; else only its type. A queue of a node notes it on the dead letter.
+            browse: Whether to get copies of what a queue has, in order, and leave it there: what becomes of them
+                changes nothing. The stream goes on with what comes later. A peer that does not say that it copies is
+                asked for nothing, and the stream ends with `LinkDetached`.
             filters: What of the source is wanted: values by the filter's name, `Described` where the peer asks for it.
             capabilities: What the source must be able to do, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
@@ -159,6 +181,7 @@ class Connection(RequestReply):
         """
         _check_address(address)
         check_function("stream", "decode", decode)
+        _check_flag("expose_errors", expose_errors)
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
@@ -167,7 +190,8 @@ class Connection(RequestReply):
             remembered=_remembered(settlement, dedup_window, window),
             decode=decode,
             manual=manual,
-            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
+            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
+            browse=_check_flag("browse", browse),
             filters=check_filters(filters),
             capabilities=check_capabilities(capabilities),
             pack_items=check_pack(pack_items, window),
@@ -187,7 +211,7 @@ class Connection(RequestReply):
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
-        check_names("messages", options)
+        check_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     def streamed_messages(
@@ -265,7 +289,8 @@ class Connection(RequestReply):
         check_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
         check_function("consume", "decode", decode)
-        check_names("consume", options)
+        functions = (Connection.consume, Connection.stream)
+        check_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
         require_at_least("consume", "concurrency", concurrency, 1, "")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
@@ -273,6 +298,9 @@ class Connection(RequestReply):
         window = check_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
         if window < concurrency:
             msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
+            raise ConfigError(msg)
+        if options.get("browse"):
+            msg = "consume(browse=True): what is browsed stays where it is; stream(browse=True) gives it"
             raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
             options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
@@ -282,8 +310,9 @@ class Connection(RequestReply):
     async def publish(
         self,
         address: str,
-        items: Publisher[Any],
+        items: Publisher[T],
         *,
+        encode: Callable[[T], object] | None = None,
         settlement: SettlementName = "at_least_once",
         expose_errors: bool = False,
         capabilities: Sequence[str] = (),
@@ -300,6 +329,8 @@ class Connection(RequestReply):
                 that is a `ByteStream` is sent while it comes, one message at a time: half a megabyte of it, and one
                 chunk, are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
                 cannot be sent again, so that a loss before it is settled ends the call even if the connection returns.
+            encode: Makes of each item what is sent: a `Message`, or a value that becomes its body. None: the items are
+                that already. A tuple comes back as a list, for AMQP has lists only; docs/guides/codecs.md has recipes.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops what it has
                 stored already when it is sent again after a loss.
@@ -334,10 +365,12 @@ class Connection(RequestReply):
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
+        check_encode("publish", encode)
+        encoding = None if encode is None else Encoding(encode)
         sending = self._links.send(
             call,
             address,
-            items,
+            items if encoding is None else operators.map(items, encoding.__call__),
             encode=encode_item,
             settlement=_settlement(settlement),
             fail_on_refusal=True,
@@ -353,7 +386,7 @@ class Connection(RequestReply):
             sending.end.abort()
             raise
         if sending.error is not None:
-            raise naming_the_item(call, sending.end, sending.error)
+            raise naming_the_item(call, sending.end, sending.error, encoding)
         return PublishResult(sending.end.accepted, complete=not sending.end.left)
 
     @async_entered("async with connection.sender(...) as sender:")
@@ -361,6 +394,7 @@ class Connection(RequestReply):
         self,
         address: str,
         *,
+        encode: Callable[[Any], object] | None = None,
         settlement: SettlementName = "at_least_once",
         capabilities: Sequence[str] = (),
         producer_id: str | None = None,
@@ -370,6 +404,7 @@ class Connection(RequestReply):
 
         Args:
             address: The peer's name for the target.
+            encode: Makes of each item what is sent, as for `publish`.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as for `publish`.
             capabilities: As for `publish`.
@@ -383,9 +418,10 @@ class Connection(RequestReply):
             was sent is settled.
         """
         _check_address(address)
+        check_encode("sender", encode)
         mode = _settlement(settlement)
         streams = settlement != EFFECTIVELY_ONCE
-        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams)
+        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)
         sending = self._links.send(
             f"sender({address!r})",
             address,
@@ -457,5 +493,15 @@ def _settlement(name: str, *more: str) -> Settlement:
         raise ConfigError(msg) from None
 
 
+def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value that is checked
+    if not isinstance(value, bool):
+        msg = f"{option}={value!r:.80}: it must be True or False"
+        raise ConfigError(msg)
+    return value
+
+
 def _check_address(address: str) -> None:
     check_name("address", address, "an address")
+
+
+name_arguments("Connection", Connection, RequestReply)

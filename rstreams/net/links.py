@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
-from weakref import WeakSet
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
 import trio
 
@@ -19,9 +19,12 @@ from rstreams.net.carrier import Carrier
 from rstreams.net.dialects import Dialect, Place, dialect_of
 from rstreams.net.failures import DeadLetterQueue
 from rstreams.net.once import ONCE, Stamper
+from rstreams.net.publishing_end import PublishingEnd
+from rstreams.net.sight import Sight, receiving_state
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.protocol.sender import LinkSubscriber
+
+_End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
 
 
 class Sending:
@@ -33,7 +36,7 @@ class Sending:
         error: Why, if it was not to end so.
     """
 
-    end: LinkSubscriber[Any]
+    end: PublishingEnd[Any]
 
     def __init__(self, on_finished: Callable[[BaseException | None], None] | None) -> None:
         self.finished = trio.Event()
@@ -77,8 +80,10 @@ class Links:
         self._dialect = dialect
         self._container_id = container_id
         self._numbers = itertools.count(1)
+        self._attached = itertools.count()
         self._home = Home()
         self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
+        self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
         self._sendings: set[Sending] = set()
         self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # that stamp what they send, by address
@@ -117,11 +122,14 @@ class Links:
         self._received.add(end)
         self.attach(end, frame)
 
-    def attach(self, end: LinkSubscription[Any] | LinkSubscriber[Any], frame: Attach) -> None:
+    def attach(self, end: _End, frame: Attach) -> None:
         """Attach a link for an end, whose errors say from then on where it leads."""
         way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
+        self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
+        if isinstance(end, LinkSubscription):
+            end.stands = lambda: receiving_state(end, self.peer)
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
         self.carrier.attach(end, frame)
@@ -173,8 +181,9 @@ class Links:
         sending = Sending(on_finished)
         if stamper is not None:
             encode = self._stamping(sending, call, address, encode, stamper)
-        sending.end = LinkSubscriber(
+        sending.end = PublishingEnd(
             items,
+            where=self.where(address),
             encode=encode,
             encodes_body=encode is encode_item,
             settlement=settlement,
@@ -255,6 +264,20 @@ class Links:
     @property
     def _draining(self) -> ConnectionLost:
         return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
+
+    def explain(self) -> Sight:
+        """Return what each link waits for."""
+        ends = sorted(self._ends.items(), key=lambda item: item[1][0])
+        lines = [
+            f"{shown}: {end.state() if isinstance(end, PublishingEnd) else end.waits_for}"
+            for end, (_, shown) in ends
+            if end.wants_link
+        ]
+        return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
+
+    def where(self, address: str) -> Callable[[], str]:
+        """Return what says where `address` is, for messages: at which peer the connection leads to then."""
+        return lambda: f"{address!r:.80} at {self.peer}"
 
     def new_name(self) -> str:
         """Return a name for a new link, unique on this connection."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rstreams.errors import ConfigError
+from rstreams.net.encoding import Encoding
 from rstreams.net.once import EFFECTIVELY_ONCE, Stamper
 from rstreams.protocol.sender import LinkSubscriber
 
@@ -41,14 +42,17 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
     return None
 
 
-def naming_the_item(call: str, end: LinkSubscriber[Any], error: BaseException) -> BaseException:
+def naming_the_item(
+    call: str, end: LinkSubscriber[Any], error: BaseException, encoding: Encoding | None = None
+) -> BaseException:
     """Return what ended `call`; if that is an item that cannot be encoded, the error says which one it is."""
-    if not end.unencodable or not isinstance(error, ConfigError):
+    told = error if encoding is None else encoding.told(error)
+    if not isinstance(told, ConfigError) or not (end.unencodable or told is not error):
         return error
     before = f"{end.accepted} before it were accepted"
     if end.outcome_unknown:
         before += f", of {end.outcome_unknown} that is not known"
-    named = ConfigError(f"{call}: item {end.accepted + end.outcome_unknown}, counted from 0 ({before}): {error}")
-    named.outcome_unknown = error.outcome_unknown
-    named.__cause__ = error
+    named = ConfigError(f"{call}: item {end.accepted + end.outcome_unknown}, counted from 0 ({before}): {told}")
+    named.outcome_unknown = told.outcome_unknown
+    named.__cause__ = told
     return named

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
+from rstreams._argument_names import name_arguments
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -125,6 +126,9 @@ class Reconnect:
     def lasting_s(self, failed: int) -> float:
         """Return how long a connection has to last to be none that failed, after `failed` attempts that did."""
         return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
+
+
+name_arguments("Reconnect", Reconnect)
 
 
 class Gate(Protocol):

@@ -14,6 +14,7 @@ from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.net._home import Home
 from rstreams.net._proton import encode_item
 from rstreams.net.bodies import is_streamed
+from rstreams.net.encoding import Encoding
 
 
 class Receipt:
@@ -117,17 +118,26 @@ class Sender:
     Context: Any task of the connection's trio run; several may send at the same time.
     """
 
-    def __init__(self, address: str, *, settled: bool = False, streams: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        settled: bool = False,
+        streams: bool = False,
+        encode: Callable[[Any], object] | None = None,
+    ) -> None:
         """Wait for a link to subscribe; `settled`: its messages are sent settled, so their receipts are at once."""
         self.address = address
         self._home = Home()
         self._settled = settled
         self._streams = streams
+        self._encode = None if encode is None else Encoding(encode)
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
         self._waiters: deque[_Waiter] = deque()
         self._current = MessageHold()
         self._closed: BaseException | None = None
+        self._on_wait: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         """Return where it sends to."""
@@ -161,7 +171,7 @@ class Sender:
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
             raise error
-        encoded = item if self._streams and is_streamed(item) else self._encoded(item)
+        encoded = self._encoded(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
         if self._demand and not self._waiters:
@@ -177,9 +187,10 @@ class Sender:
             receipt.done()
         return receipt
 
-    def _encoded(self, item: object) -> bytes:
+    def _encoded(self, item: object) -> object:
         try:
-            return encode_item(item)
+            sent = item if self._encode is None else self._encode.at_once(item)
+            return sent if self._streams and is_streamed(sent) else encode_item(sent)
         except ConfigError as error:
             msg = f"a message to {self.address!r}: {error}"
             raise ConfigError(msg) from error
@@ -187,6 +198,8 @@ class Sender:
     async def _wait_for_credit(self) -> None:
         waiter = _Waiter()
         self._waiters.append(waiter)
+        if self._on_wait is not None:
+            self._on_wait()
         try:
             await waiter.turn.wait()
         except trio.Cancelled:
@@ -218,6 +231,15 @@ class Sender:
 
 class SenderPublisher(Sender):
     """A sender as the publisher of its link."""
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for credit."""
+        return len(self._waiters)
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever a message begins to wait."""
+        self._on_wait = tell
 
     def complete(self) -> None:
         """Take no more messages; the link is detached when all are settled."""

@@ -11,10 +11,13 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from rstreams._sight import Scannable
 from rstreams._subscription import ENDED
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import ConfigError
 from rstreams.net._names import check_name as check_link_name
+from rstreams.node._sight import state_of
+from rstreams.node.statistics import MulticastStatistics, QueueStatistics
 
 logger = logging.getLogger("rstreams.node")
 
@@ -34,8 +37,10 @@ class Receives(Protocol):
 
     def _leave(self, producer: Producer) -> None: ...
 
+    def statistics(self) -> QueueStatistics | MulticastStatistics: ...
 
-class Producer:
+
+class Producer(Scannable):
     """The node's end of one producer link: what the address requests here becomes the producer's credit.
 
     An item is accepted when `on_next` returns: the address has stored it, or passed it on.
@@ -84,6 +89,10 @@ class Producer:
     def stores(self) -> bool:
         """Whether the next message is stored, and not one too many."""
         return self.outstanding > 0 and not self.ended
+
+    def stall(self) -> str:
+        """Say why it asks for no more, for `explain` of what it is subscribed to."""
+        return state_of(self._address.name, self._address.statistics())
 
     def grant(self, n: int) -> None:
         """Request `n` more items of the producer; they count as outstanding before it can answer."""

@@ -6,10 +6,11 @@ import ssl
 import uuid
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import trio
 
+from rstreams._argument_names import name_arguments
 from rstreams._times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
@@ -29,6 +30,7 @@ from rstreams.net._options import (
 from rstreams.net._proton import LinkDriver, decode_body
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
+from rstreams.net.encoding import check_encode, encoded_for
 from rstreams.net.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
@@ -41,10 +43,13 @@ from rstreams.net.listener import (
 )
 from rstreams.net.request_reply.answering import Answering, Handler
 from rstreams.net.security import Admission
+from rstreams.net.sight import Sight
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
 from rstreams.node._links import CLOSING, Address, Links
+from rstreams.node._redelivery import RedeliveryDelay
 from rstreams.node._seen import DEFAULT_PRODUCERS
+from rstreams.node._sight import Statistics, state_of
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.responding import LocalReplies, Responding, as_takes
@@ -54,7 +59,10 @@ from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
 from rstreams.runtime.scope import Scope
+from rstreams.runtime.service import ends_in_order
 from rstreams.sources import generate
+
+T = TypeVar("T")
 
 
 class Node:
@@ -67,7 +75,7 @@ class Node:
         certificate_users: Who the owner of a verified client certificate is, for SASL EXTERNAL: a mapping of user names
             by certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
-        idle_timeout_s: Seconds of silence after which a client counts as dead.
+        idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
         max_links: The most links of one connection.
@@ -141,6 +149,7 @@ class Node:
         await self._scope.__aenter__()
         self._home = Home()
         self._scope.nursery.start_soon(self._expiry.run)
+        self._forget = ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True)
         return self
 
     async def __aexit__(
@@ -148,21 +157,27 @@ class Node:
     ) -> bool:
         """Close every connection, then end the scope."""
         self._open = False
+        self._forget()
         with trio.CancelScope(shield=True):
             await self._close_connections()
         return await self._scope.__aexit__(kind, error, traceback)
 
-    def serve(self, address: str, publisher: Publisher[Any]) -> None:
+    def serve(self, address: str, publisher: Publisher[T], *, encode: Callable[[T], object] | None = None) -> None:
         """Serve a stream: whoever attaches to `address` gets a subscription of its own.
 
         Args:
             address: The name peers use.
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
+            encode: Makes of each item what is sent, as for `Connection.publish`. An item at which it raises ends the
+                subscription that it was for, and the log says which item it was.
 
         Demand: Each subscriber's link credit reaches `publisher` as its subscription's demand.
         Errors: `ConfigError` for a name that is taken or cannot be, or a `publisher` that is none.
         """
-        self._add(Served(address, publisher))
+        check_encode("serve", encode)
+        served = Served(address, publisher)
+        served.publisher = encoded_for(address, publisher, encode)
+        self._add(served)
 
     def queue(
         self,
@@ -171,6 +186,9 @@ class Node:
         capacity: int = 1024,
         dead_letters: str | None = None,
         max_deliveries: int | None = None,
+        redelivery_delay_s: float = 0.0,
+        redelivery_delay_factor: float = 2.0,
+        max_redelivery_delay_s: float = 60.0,
         dedup_producers: int = DEFAULT_PRODUCERS,
     ) -> Queue:
         """Add a queue: messages wait for one of its competing consumers.
@@ -184,6 +202,11 @@ class Node:
                 `max_deliveries` times or are too old; annotations say why. None: they are dropped, and counted.
             max_deliveries: How many attempts to deliver a message may fail; a link that is lost counts as one for each
                 message that its consumer had. None: any number.
+            redelivery_delay_s: How long a message waits after its first failed attempt, in seconds, before it is
+                handed over again; 0: not at all. Others pass it meanwhile, so their order changes; it keeps its place
+                in the capacity.
+            redelivery_delay_factor: How many times as long it waits after each further failed attempt; at least 1.
+            max_redelivery_delay_s: The longest that it waits, in seconds.
             dedup_producers: How many producers of "effectively_once" are remembered: for one more, the one not heard
                 of for longest is forgotten.
 
@@ -195,6 +218,8 @@ class Node:
             capacity,
             dead_letters=self._dead_letters(name, dead_letters),
             max_deliveries=max_deliveries,
+            redelivery=RedeliveryDelay(redelivery_delay_s, redelivery_delay_factor, max_redelivery_delay_s),
+            expose_errors=self._expose_errors,
             dedup_producers=dedup_producers,
             clock=Clock(now=trio.current_time),
             on_deadline=self._expiry.note,
@@ -227,6 +252,7 @@ class Node:
         *,
         concurrency: int = 16,
         decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
         expose_errors: bool | None = None,
     ) -> None:
         """Answer the requests sent to `address` here, with no queue in between; see `Connection.respond`.
@@ -236,6 +262,7 @@ class Node:
             handler: As for `Connection.respond`. It runs in the node's scope.
             concurrency: The most requests in the handler at a time, and granted to one requester.
             decode: As for `Connection.respond`.
+            encode: As for `Connection.respond`.
             expose_errors: As for `Connection.respond`; None: as the node's.
 
         Demand: A requester is granted `concurrency` requests that have not been answered. A stream of replies is asked
@@ -243,7 +270,8 @@ class Node:
         Errors: `ConfigError` for a name that is taken or cannot be, a handler that is none, a concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
-        answering = Answering(address, handler, decode, expose)
+        check_encode("respond", encode)
+        answering = Answering(address, handler, decode, expose, encode)
         replies = LocalReplies(lambda name: as_takes(self._links.find(name)))
         self._add(Responding(answering, concurrency, replies, self._scope))
 
@@ -324,7 +352,7 @@ class Node:
         drained = Drained(
             given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
             outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
-            left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
+            left=sum(queue.ready + queue.delayed + queue.unsettled + queue.leaving for queue in now.queues.values()),
         )
         await self._close_connections()
         return drained
@@ -333,7 +361,9 @@ class Node:
         now = self.statistics()
         return (
             self._links.at_rest
-            and not any(queue.unsettled or (queue.ready and queue.consumers) for queue in now.queues.values())
+            and not any(
+                queue.unsettled or (queue.consumers and (queue.ready or queue.delayed)) for queue in now.queues.values()
+            )
             and not any(multicast.pending for multicast in now.multicasts.values())
         )
 
@@ -356,6 +386,17 @@ class Node:
             served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},
         )
 
+    def explain(self) -> Sight:
+        """Return what each address stores, and which one is full: `print(node.explain())`.
+
+        Producers of a full queue, and of a multicast whose slowest subscriber asks for nothing, have no credit. Who
+        publishes in the same process sees it by this; who does so elsewhere, by what `$statistics` serves.
+        """
+        now = self.statistics()
+        addresses: dict[str, Statistics] = {**now.queues, **now.multicasts, **now.served}
+        heading = f"node {now.container_id!r:.80}: {now.connections} connection{'' if now.connections == 1 else 's'}"
+        return Sight(heading, tuple(state_of(name, numbers) for name, numbers in addresses.items()))
+
     def _dead_letters(self, name: str, dead_letters: str | None) -> Queue | None:
         if dead_letters is None:
             return None
@@ -374,3 +415,6 @@ class Node:
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         self._links.attach(driver, frame)
+
+
+name_arguments("Node", Node)

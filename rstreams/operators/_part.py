@@ -184,6 +184,11 @@ class Part(Scannable, Generic[T]):
     # for `explain`
 
     @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self.subscriber
+
+    @property
     def label(self) -> str:
         """What it is."""
         return self._splitting.part_name

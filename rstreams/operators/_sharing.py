@@ -109,6 +109,11 @@ class Member(Scannable, Generic[T]):
     # whoever looks at it calls these, see `_sight`
 
     @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self.subscriber
+
+    @property
     def label(self) -> str:
         """The operator's name."""
         return self._run.label

@@ -134,6 +134,11 @@ class Stage(Scannable, Generic[T, R]):
         """Whether the stream is over."""
         return self._ended
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._downstream
+
     def counts(self) -> Counts | None:
         """Return what has gone through: what the source says, less what the operator has dropped."""
         source = counts_of(self._upstream)

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._fast_paths import draws_of
 from rstreams._holds import NO_HOLD
+from rstreams._sight import Scannable
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.message import ByteStream, Message, encode_item
@@ -29,11 +30,18 @@ from rstreams.protocol.packing import MAX_PACK_BYTES
 
 T = TypeVar("T")
 
+_SHORT_BODY = 255
+_SHORT_SECTION_BYTES = 5
+"""What stands before a body of so many bytes, or fewer, in its section."""
+
+_SECTION_BYTES = 8
+"""What stands before a longer one."""
+
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
 
 
-class OutgoingItems(Generic[T]):
+class OutgoingItems(Scannable, Generic[T]):
     """What a `LinkSubscriber` has of its publisher, to which it is the subscriber; see the module's text.
 
     Context: As `LinkSubscriber`.
@@ -52,6 +60,7 @@ class OutgoingItems(Generic[T]):
         woken: Whether the link was woken for what has come, and has not been at work since.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         unencodable: Whether the stream failed because an item could not be encoded.
+        says_stall: Says why the link asks for no more; nothing unless who attaches it knows.
     """
 
     __slots__ = (
@@ -77,6 +86,7 @@ class OutgoingItems(Generic[T]):
         "holds",
         "payloads",
         "publisher_ended",
+        "says_stall",
         "turn_over",
         "unencodable",
         "woken",
@@ -116,6 +126,7 @@ class OutgoingItems(Generic[T]):
         self.woken = False
         self.turn_over = False
         self.unencodable = False
+        self.says_stall: Callable[[], str] = str
         self._publisher = publisher
         self._ledger = ledger
         self._encode = encode
@@ -140,6 +151,10 @@ class OutgoingItems(Generic[T]):
             self._publisher.subscribe(self)
         except Exception as error:  # a broken publisher must not take the connection down
             self.on_error(error)
+
+    def stall(self) -> str:
+        """Return why the link asks for no more."""
+        return self.says_stall()
 
     # the publisher calls these
 
@@ -289,6 +304,27 @@ class OutgoingItems(Generic[T]):
         self._ledger.send(count)
         self._item_bytes = max(1, total_bytes(payloads) // count)
         return payloads, holds
+
+    def before_too_large(self, count: int, most_bytes: int) -> int:
+        """Return how many of the first `count` items held are before the first message of more than `most_bytes`."""
+        payloads = self.payloads if count == len(self.payloads) else self.payloads[:count]
+        if total_bytes(payloads) + _SECTION_BYTES <= most_bytes:  # as they nearly always do, all together
+            return count
+        return next((at for at, payload in enumerate(payloads) if self._size(payload) > most_bytes), count)
+
+    def _size(self, payload: bytes) -> int:
+        """Return how many bytes the message of an item held has."""
+        size = len(payload)
+        if self.are_bodies:
+            size += _SECTION_BYTES if size > _SHORT_BODY else _SHORT_SECTION_BYTES
+        return size
+
+    def take_first(self) -> tuple[int, Hold]:
+        """Take the first item held, which is not sent; return how many bytes its message has, and its hold."""
+        payload, hold = self.payloads.pop(0), self.holds.pop(0)
+        self.doubtful = max(self.doubtful - 1, 0)
+        self._ledger.send(1)
+        return self._size(payload), hold
 
     def take_head(self) -> tuple[StreamedHead, Hold]:
         """Take the first item held, which is the head of a streamed one, and its hold."""

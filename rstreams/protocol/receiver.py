@@ -61,6 +61,7 @@ class LinkSubscription(Scannable, Generic[T]):
         place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
         attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
         oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
+        stands: Says what it waits for from its peer, for `explain`; nothing unless who attaches it says so.
     """
 
     streams = False
@@ -102,6 +103,7 @@ class LinkSubscription(Scannable, Generic[T]):
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self.oldest: Callable[[], str] = str
+        self.stands: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._answers_drain = answers_drain
@@ -210,6 +212,11 @@ class LinkSubscription(Scannable, Generic[T]):
         bound = self.ledger.bound
         return UNBOUNDED if bound is None or self._silent else bound.room()
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
     def counts(self) -> Counts:
         """Return what has been requested, handed over and received ahead of that."""
         return Counts(self._requested, self._items.delivered, len(self._items.buffer))
@@ -290,10 +297,10 @@ class LinkSubscription(Scannable, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for besides its peer, for `explain`: the outcomes of what fills its window."""
+        """What it waits for, for `explain`: the outcomes of what fills its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand < window:
-            return ""
+            return self.stands()
         return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
 
     @property
@@ -474,11 +481,8 @@ class LinkSubscription(Scannable, Generic[T]):
         if self._silent:  # cancelled in on_subscribe
             return
         self._fall_silent()
-        error = self._error
-        if error is None:
-            self._signal(self._subscriber.on_complete)
-        else:
-            self._signal(lambda: self._subscriber.on_error(error))
+        error, subscriber = self._error, self._subscriber
+        self._signal(subscriber.on_complete if error is None else lambda: subscriber.on_error(error))
 
     def _fail(self, error: BaseException) -> None:
         """End the subscription from this side; a peer that broke the protocol is told its condition."""

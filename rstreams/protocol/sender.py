@@ -12,22 +12,25 @@ from copy import copy
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
-from rstreams.abc import Publisher
+from rstreams._holds import NO_HOLD
+from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
     PeerClosed,
+    ProtocolError,
     RStreamsError,
     SpecViolation,
     condition_of,
 )
 from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
-from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_items
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_items, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
@@ -78,6 +81,7 @@ class LinkSubscriber(Generic[T]):
         pack_items: int = 1,
         linger_s: float = 0.0,
         open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
+        refuse_too_large: Callable[[Hold, Outcome], bool] | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -95,6 +99,9 @@ class LinkSubscriber(Generic[T]):
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
+            refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, whose
+                outcome that would be, and tells whether the stream goes on. None: it has that outcome; and if nobody
+                hears of it by that, the stream ends.
         """
         self.outcome_unknown = 0
         self.left = False
@@ -125,6 +132,8 @@ class LinkSubscriber(Generic[T]):
         self._expose_errors = expose_errors
         self._on_finished = on_finished
         self._pack_items = pack_items
+        self._fails_on_refusal = fail_on_refusal
+        self._refuse_too_large = refuse_too_large
         self._link: Link | None = None
         self._drain = False
         self._goodbye = Detach()
@@ -323,7 +332,24 @@ class LinkSubscriber(Generic[T]):
         if not count:
             deliveries.begin_body(items, driver)
             return 1
+        if deliveries.most_bytes:
+            count = items.before_too_large(count, deliveries.most_bytes)
+            if not count:
+                self._refuse_first(deliveries.most_bytes)
+                return 1
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
+
+    def _refuse_first(self, most_bytes: int) -> None:
+        """Let go of the first item held, whose message is larger than the receiver takes (2.7.3)."""
+        size, hold = self._items.take_first()
+        outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
+        if self._refuse_too_large is None:
+            goes_on = hold is not NO_HOLD or self._fails_on_refusal
+            self._deliveries.not_accepted(hold, outcome)
+        else:
+            goes_on = self._refuse_too_large(hold, outcome)
+        if not goes_on:  # nobody else would hear of it
+            self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
 
     def _count_received(self) -> None:
         if not self._items.count_received():

@@ -60,6 +60,17 @@ class Portal:
             self._begin(call)
             return call.future.result()
 
+    def start(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Started[T]:
+        """Start an async function in the trio run, as `run`, and do not wait for it.
+
+        Errors: `RStreamsError` if the portal is closed, or if this process was forked from the portal's; what
+            `function` raises is in the future.
+        Context: Any thread but the trio run's own; never blocks.
+        """
+        call = _Call(partial(function, *args), self._closed_text)
+        self._begin(call)
+        return Started(self, call)
+
     def post(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Have a plain function called in the trio run soon, and do not wait for it.
 
@@ -143,12 +154,39 @@ class Portal:
         try:
             yield
         except BaseException:
-            with self._lock:
-                self._not_begun.discard(call)
-            if call.begun and not call.future.done():
-                self.post(call.cancel_scope.cancel)
-                concurrent.futures.wait([call.future])
+            self._cancel(call)
             raise
+
+    def _cancel(self, call: _Call[Any]) -> None:
+        """Cancel `call`, and wait for its end; or never begin it."""
+        with self._lock:
+            self._not_begun.discard(call)
+        if call.begun and not call.future.done():
+            self.post(call.cancel_scope.cancel)
+            concurrent.futures.wait([call.future])
+
+
+class Started(Generic[T]):
+    """A call that goes on while the thread that made it does something else; made by `Portal.start`.
+
+    Attributes:
+        future: Its result; cancelled by `stop`.
+    """
+
+    def __init__(self, portal: Portal, call: _Call[T]) -> None:
+        self._portal = portal
+        self._call = call
+        self.future = call.future
+
+    def stop(self) -> None:
+        """Cancel the call, and wait for its end.
+
+        Context: Any thread but the trio run's own; blocks it.
+        """
+        self._portal._cancel(self._call)  # noqa: SLF001 - a part of the portal
+        if not self.future.done():  # it was never begun
+            self.future.cancel()
+            self.future.set_running_or_notify_cancel()
 
 
 class _Call(Generic[T]):

@@ -20,7 +20,7 @@ def require_trio() -> None:
     if not trio.lowlevel.in_trio_run():
         msg = (
             "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio, and in "
-            "threads without trio, use rstreams.blocking (under asyncio in a thread: `asyncio.to_thread`)"
+            "threads without trio, use rstreams.blocking with plain functions (docs/guides/asyncio.md shows how)"
         )
         raise RuntimeError(msg)
 

@@ -128,7 +128,7 @@ class Items(Generic[T]):
         if self._waiting:
             msg = "another task is waiting for the next item of this stream"
             raise trio.BusyResourceError(msg)
-        sink.settle()
+        sink.want()
         self._given += 1
         if self._given > SLICE or time.perf_counter() - self._turn_began > TURN_S:
             await self._pause(trio.lowlevel.checkpoint)

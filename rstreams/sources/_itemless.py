@@ -61,6 +61,11 @@ class _Itemless(Scannable):
             refuse_thread("cancel()", self._thread)
         self.ended = True
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
     def counts(self) -> Counts:
         """Return what has been requested; nothing is ever delivered."""
         return Counts(self._requested, 0)

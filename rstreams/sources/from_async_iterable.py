@@ -139,6 +139,11 @@ class _Pull(Scannable, Generic[T]):
     def hold(self) -> Hold:
         return NO_HOLD
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
     def counts(self) -> Counts:
         """Return what has been requested and delivered."""
         return Counts(self._requested, self._delivered)

@@ -137,6 +137,11 @@ class _Ticks(Scannable):
     def hold(self) -> Hold:
         return NO_HOLD
 
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
     def counts(self) -> Counts:
         return Counts(self._requested, self._delivered, int(self._due))
 

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from rstreams import operators
+from rstreams._argument_names import name_arguments
 from rstreams._subscription import hint_for
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
@@ -222,9 +223,11 @@ class Stream(StreamMethods[T_co], NotIterable):
         that had come and were not given out are released.
 
         Args:
-            window: The most items that have been requested or have come and were not given out yet; at least 1.
+            window: The most items that have been requested or have come and were not given out yet; at least 1. With 1
+                each item is requested when the loop asks for it, so it is the newest that the source has then.
 
-        Demand: The whole window at first; again what is missing of it when half has been given out.
+        Demand: The whole window at first; again what is missing of it when half has been given out. With a window of 1
+            one item at first, and then one whenever the loop asks.
         Errors: `ConfigError` if `window` is less than 1. The loop raises what the stream failed with, after the items
             that came before it.
         Cancels: Leaving the block cancels the subscription and all its tasks.
@@ -309,3 +312,6 @@ class ConnectableStream(Stream[T_co]):
 
 def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+name_arguments("Stream", StreamMethods, Stream)

@@ -8,11 +8,11 @@ all others wait for; or it is a source, and then the source is. `stalls` walks t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable, label_of
+from rstreams._sight import Counts, Scannable, label_of, stall_of
 from rstreams.abc import Publisher, Subscription
 
 __all__ = ["Explanation", "StageReport", "explain"]
@@ -28,6 +28,8 @@ class StageReport:
         upstream: The stages that its items come from.
         waits_for: What it waits for besides them, as a sentence; empty if it knows of nothing.
         named: Whether it is no more than the text given to `name`.
+        asks_for_no_more: Why its subscriber has asked for no more, of the stage next to the subscriber; empty if that
+            is not known.
     """
 
     name: str
@@ -35,6 +37,7 @@ class StageReport:
     upstream: tuple[StageReport, ...]
     waits_for: str = ""
     named: bool = False
+    asks_for_no_more: str = ""
 
     def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
         """Yield the lines of the tree from here up: what stands at the left, and the counts."""
@@ -87,7 +90,8 @@ class Explanation:
 def explain(publisher: Publisher[Any]) -> Explanation:
     """Return where the live runs of `publisher` stand."""
     runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
-    return Explanation(tuple(reported(run) for run in runs() if not run.ended))
+    live = [run for run in runs() if not run.ended]
+    return Explanation(tuple(replace(reported(run), asks_for_no_more=stall_of(run)) for run in live))
 
 
 def reported(subscription: Subscription) -> StageReport:
@@ -107,7 +111,8 @@ def _shown(number: int, run: StageReport) -> Iterator[str]:
     for left, right in lines:
         yield f"{left.ljust(width)}  {right}"
     if run.counts is not None and not run.counts.outstanding:
-        yield "  -> the subscriber stalls: it has all that it requested"
+        why = f"; {run.asks_for_no_more}" if run.asks_for_no_more else ""
+        yield f"  -> the subscriber stalls: it has all that it requested{why}"
         return
     for stall in dict.fromkeys(run.stalls()):  # branches may meet in one source
         yield f"  -> {stall}"

@@ -39,6 +39,7 @@ class Fixture:
 def here() -> Iterator[Fixture]:
     with start_portal("node") as portal, portal.enter(rstreams.Node()) as node:
         node.serve("numbers", Stream.range(10_000))
+        node.serve("few", Stream.range(3))
         node.serve("broken", Stream.range(3).concat(Stream.fail(ValueError("no more"))))
         node.queue("jobs")
         listener = portal.run(node.listen, "127.0.0.1:0")

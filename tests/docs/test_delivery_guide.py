@@ -14,12 +14,19 @@ PRINTED = [
     ["wash", "dry", "PublishResult(accepted=2)"],
     ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
     ["resized one", "resized two"],
-    ["poison - exhausted: 3 attempts to deliver it have failed", "stale - expired", "1 1 1 2"],
+    [
+        "poison - exhausted: 3 attempts to deliver it have failed; the last error: ValueError: poison",
+        "stale - expired",
+        "1 1 1 2",
+    ],
     ["4"],
+    ["ValueError: poison 3", "True True"],
+    ["['tea', 'milk']", "2 ['tea', 'milk']"],
     ["2"],
     ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
     ["0", "1", "ended: True"],
     ["3 3", "a", "b", "c"],
+    [],  # a service, which does not end by itself
     ["the stream has ended", "True True"],
 ]
 

@@ -57,7 +57,7 @@ def test_the_example_in_a_script(node_url: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(330)
 def test_the_example_in_spark(node_url: str) -> None:
     code, printed = EXAMPLES[4]
-    assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 150) == printed
+    assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 300) == printed

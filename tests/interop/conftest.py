@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,6 +196,33 @@ def rhea_server(rhea: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     listener.server.start()
     yield listener
     listener.server.stop()
+
+
+@pytest.fixture(scope="session")
+def proton_python() -> list[str]:
+    """Return the command of Debian's python3-qpid-proton, which takes its program from standard input."""
+    root = installed("proton-python", "bookworm")
+    asked = chrooted(root, "dpkg-query", "--show", "--showformat", "${Version}", "python3-qpid-proton")
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    took_part(f"python3-qpid-proton {version}")
+    return chrooted(root, "/usr/bin/python3", "-")
+
+
+@pytest.fixture(scope="session")
+def go_amqp() -> Path:
+    """Return the client of go-amqp, which is one program."""
+    place = installed("go-amqp", "forky") / "opt" / "go-amqp"
+    took_part(f"go-amqp {(place / 'version').read_text().strip()}")
+    return place / "bin" / "client"
+
+
+@pytest.fixture(scope="session")
+def azure_servicebus() -> Path:
+    """Return the environment of Azure's Python client."""
+    place = installed("azure-servicebus", "azure-servicebus")
+    pins = (place / "installed.txt").read_text().split()
+    took_part(next(pin for pin in pins if pin.startswith("azure-servicebus==")).replace("==", " "))
+    return place
 
 
 @pytest.fixture(scope="session", params=BROKERS)

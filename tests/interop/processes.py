@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import trio
@@ -17,6 +20,8 @@ from benchmarks._processes import wait_until_listening
 
 BUILD: Final = Path(__file__).parents[2] / "build" / "interop"
 """Where `make interop` installs the peers."""
+
+Event = dict[str, Any]
 
 
 def installed(peer: str, directory: str) -> Path:
@@ -94,6 +99,42 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # what it started lives in the same session
         process.wait()
+
+
+async def told_by(command: Sequence[str], *, script: bytes = b"", timeout_s: float = 30.0) -> tuple[int, list[Event]]:
+    """Run a client that does one thing; return its exit code and the events it told, each a line of JSON.
+
+    Args:
+        command: What to run.
+        script: What its standard input is: a program, for an interpreter in a chroot that sees none of our files.
+        timeout_s: How long it may take; it is ended then, which is an error.
+    """
+    said, errors = bytearray(), bytearray()
+
+    async def read(stream: trio.abc.ReceiveStream, into: bytearray) -> None:
+        async for data in stream:
+            into += data
+
+    try:
+        with trio.fail_after(timeout_s):
+            async with trio.open_nursery() as nursery:
+                pipe = subprocess.PIPE
+                process: trio.Process = await nursery.start(
+                    partial(trio.run_process, list(command), stdin=script, stdout=pipe, stderr=pipe, check=False)
+                )
+                assert process.stdout is not None
+                assert process.stderr is not None
+                nursery.start_soon(read, process.stdout, said)
+                nursery.start_soon(read, process.stderr, errors)
+        assert process.returncode is not None
+    finally:
+        sys.stdout.write(f"{said.decode()}{errors.decode(errors='replace')}")  # pytest shows it if the test fails
+    return process.returncode, [json.loads(line) for line in said.splitlines()]
+
+
+def of(events: list[Event], name: str) -> list[Event]:
+    """Return the events of one name."""
+    return [event for event in events if event["event"] == name]
 
 
 def chrooted(root: Path, *command: str) -> list[str]:

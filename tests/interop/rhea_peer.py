@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Final
-
-import trio
+from typing import Final
 
 from benchmarks._processes import free_port
-from tests.interop.processes import Server
+from tests.interop.processes import Event, Server, told_by
 
 SCRIPTS: Final = Path(__file__).parent / "rhea"
-
-Event = dict[str, Any]
 
 
 def _node() -> str:
@@ -49,13 +45,5 @@ async def rhea_client(
     installed: Path, port: int, what: str, address: str, *credentials: str
 ) -> tuple[int, list[Event]]:
     """Have a rhea client do one thing, see `rhea/client.js`; return its exit code and what it told."""
-    script = str(SCRIPTS / "client.js")
     rhea = str(installed / "node_modules" / "rhea")
-    with trio.fail_after(20):
-        done = await trio.run_process(
-            [_node(), script, rhea, str(port), what, address, *credentials],
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+    return await told_by([_node(), str(SCRIPTS / "client.js"), rhea, str(port), what, address, *credentials])

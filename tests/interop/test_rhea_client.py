@@ -13,8 +13,8 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.net.listener import Listener
 from rstreams.testing import ManualPublisher
-from tests.interop.processes import eventually
-from tests.interop.rhea_peer import Event, rhea_client
+from tests.interop.processes import eventually, of
+from tests.interop.rhea_peer import rhea_client
 
 pytestmark = pytest.mark.broker
 
@@ -35,10 +35,6 @@ def counting(most: int) -> ManualPublisher[int]:
 
     source.on_request = send
     return source
-
-
-def of(events: list[Event], name: str) -> list[Event]:
-    return [event for event in events if event["event"] == name]
 
 
 async def test_its_credit_is_the_publishers_demand(rhea: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import trio
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -13,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from rstreams.errors import ConfigError
+import rstreams
+from rstreams.errors import ConfigError, ConnectFailed
 from rstreams.tls import client_context, server_context
 from tests.net.certificates import Files, certificate
 
@@ -37,6 +40,40 @@ def test_a_clients_context_verifies_certificate_and_host_name(files: Files) -> N
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.parametrize("default", [ssl.TLSVersion.MINIMUM_SUPPORTED, ssl.TLSVersion.TLSv1_3])
+def test_tls_1_2_is_the_oldest_version_and_a_later_default_stays(
+    default: ssl.TLSVersion, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ssl.create_default_context
+
+    def create(purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH, *, cafile: str | Path | None = None) -> ssl.SSLContext:
+        context = original(purpose, cafile=cafile)
+        context.minimum_version = default  # Debian's Python leaves it to OpenSSL's settings
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", create)
+    for context in (client_context(), client_context(ca_file=files.ca), server_context(files.node, files.node_key)):
+        assert context.minimum_version is max(default, ssl.TLSVersion.TLSv1_2)
+
+
+async def test_without_a_context_a_client_speaks_tls_1_2_or_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ssl.SSLContext] = []
+
+    async def start_tls(_stream: object, _address: object, context: ssl.SSLContext) -> NoReturn:
+        made.append(context)
+        msg = "this test wants the context alone"
+        raise ConnectFailed(msg)
+
+    monkeypatch.setattr("rstreams.net._opening.start_tls", start_tls)
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener:
+        port = listener.socket.getsockname()[1]
+        with pytest.raises(ConnectFailed):
+            async with rstreams.connect(f"amqps://127.0.0.1:{port}"):
+                pass
+    assert made[0].minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def test_with_a_ca_file_nobody_else_is_trusted(files: Files) -> None:

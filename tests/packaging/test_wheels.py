@@ -19,7 +19,9 @@ PROJECTS = {"rstreams": ROOT, "rstreams_spark": ROOT / "adapters" / "spark"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-EXTENSIONS = {"rstreams/net/_proton/_loops.abi3.so", "rstreams/_codec/_data_sections.abi3.so"}
+EXTENSIONS = {
+    f"rstreams/{name}.abi3.so" for name in ("net/_proton/_loops", "net/_proton/_frame_walk", "_codec/_data_sections")
+}
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
@@ -95,8 +97,7 @@ def test_without_a_compiler_or_when_asked_for_the_wheel_is_a_pure_one(
     wheels: dict[str, Path], tmp_path: Path, variables: dict[str, str]
 ) -> None:
     (source,) = wheels["rstreams"].parent.glob("rstreams-*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path, filter="data")
+    run("tar", "-xzf", source, cwd=tmp_path)  # tarfile's own way differs from 3.11.2 to 3.14
     (project,) = tmp_path.iterdir()
     build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "dist", project)
     said = ran(*build, cwd=tmp_path, **variables)

@@ -408,7 +408,7 @@ async def test_a_link() -> None:
             "run 1",
             "  map 10 3 7 0",
             "    link 'orders' 10 3 7 0",
-            "  -> link 'orders' stalls: it owes 7 items",
+            f"  -> link 'orders' stalls: it owes 7 items; {connection.status.peer} has credit for 7 deliveries",
         ]
         probe.cancel()
         assert not stream.explain().runs

@@ -49,6 +49,17 @@ def test_the_last_line_counts_what_the_kit_showed(tmp_path: Path) -> None:
     assert code == 0
 
 
+def test_with_workers_of_xdist_each_result_counts_once_and_the_list_holds(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("", encoding="utf-8")
+    code, lines = run(tmp_path, KIT, "-p", "xdist", "-n", "2")
+    assert code == 0
+    assert lines[-1] == "conformance: 32 passed, 0 failed, 7 not applicable"
+    code, lines = run(tmp_path, KIT, "-n", "2", "--conformance-list", str(path))
+    assert code == 1
+    assert len([line for line in lines if line.startswith("not applicable, and not in the list: ")]) == 7
+
+
 @pytest.mark.parametrize("text", [None, "only | two"], ids=["no such file", "no such line"])
 def test_a_list_that_cannot_be_read_is_a_usage_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:

@@ -31,6 +31,18 @@ rhea() {
     cp tests/interop/rhea/package-lock.json "$build/rhea/installed.json"
 }
 
+azure_servicebus() { # in an environment of its own: the tests do not import it
+    local pins=tools/interop/azure-servicebus.txt
+    cmp -s "$pins" "$build/azure-servicebus/installed.txt" && return
+    .venv/bin/python -m venv --clear "$build/azure-servicebus" >"$build/azure-servicebus.log" 2>&1 &&
+        "$build/azure-servicebus/bin/python" -m pip install --quiet --no-deps --requirement "$pins" \
+            >>"$build/azure-servicebus.log" 2>&1 || {
+        echo "pip cannot install azure-servicebus (see build/interop/azure-servicebus.log)"
+        return 1
+    }
+    cp "$pins" "$build/azure-servicebus/installed.txt"
+}
+
 debian() { # SUITE PACKAGE...
     tools/interop/chroot.sh "$1" "$build/$1" "${@:2}"
 }
@@ -46,6 +58,30 @@ proton_broker() { # the example broker of the engine's own project, in C
     }
 }
 
+go_amqp() { # Debian has it as source; a checkout of a later version of it may stand in for that
+    debian forky "${forky[@]}" || return 1
+    local to=$build/forky/opt/go-amqp from=${RSTREAMS_INTEROP_GO_AMQP:-} path=/usr/share/gocode tags=
+    local version="${from:-$(chroot "$build/forky" dpkg-query --show --showformat '${Version}' golang-github-azure-go-amqp-dev)}"
+    local state
+    state="$version $(cat tests/interop/go_amqp/*.go | sha256sum)"
+    [[ -e $to/built && $(<"$to/built") == "$state" ]] && return
+    rm -rf "$to" && mkdir -p "$to/client"
+    cp tests/interop/go_amqp/*.go "$to/client"
+    if [[ -n $from ]]; then
+        path=/opt/go-amqp/own tags=drain
+        mkdir -p "$to/own/src/github.com/Azure" && cp -r "$from" "$to/own/src/github.com/Azure/go-amqp"
+    fi
+    # shellcheck disable=SC2016 # the inner shells expand these
+    unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$build/forky" env -i PATH=/usr/bin:/bin \
+        HOME=/root GO111MODULE=off GOPATH="$path" GOTELEMETRY=off CGO_ENABLED=0 GOFLAGS=-trimpath \
+        sh -c 'cd /opt/go-amqp/client && go build -tags "$1" -o ../bin/client .' sh "$tags" >"$build/go-amqp.log" 2>&1 || {
+        echo "the client of go-amqp does not compile (see build/interop/go-amqp.log)"
+        return 1
+    }
+    echo "$version" >"$to/version"
+    echo "$state" >"$to/built"
+}
+
 elsewhere() { # VARIABLE: a peer that no registry here has; the tests run against one that is running already
     [[ -n ${!1:-} ]] || { echo "no registry here has it; name one that runs with $1=amqp://user:password@host:port"; return 1; }
 }
@@ -54,14 +90,18 @@ activemq() {
     debian trixie "${trixie[@]}" && tools/interop/activemq.sh "$build/trixie"
 }
 
-bookworm=(rabbitmq-server gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples)
+bookworm=(rabbitmq-server gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples python3-qpid-proton)
 trixie=(rabbitmq-server libactivemq-java libapache-qpid-proton-j-java default-jdk-headless xz-utils)
+forky=(rabbitmq-server golang-go golang-github-azure-go-amqp-dev)
 
 have rhea rhea
 have rabbitmq-3.10 debian bookworm "${bookworm[@]}"
 have rabbitmq-4.0 debian trixie "${trixie[@]}"
-have rabbitmq-4.3 debian forky rabbitmq-server
+have rabbitmq-4.3 debian forky "${forky[@]}"
 have proton-broker proton_broker
+have proton-python debian bookworm "${bookworm[@]}"
+have go-amqp go_amqp
+have azure-servicebus azure_servicebus
 have activemq activemq
 have artemis elsewhere RSTREAMS_INTEROP_ARTEMIS
 have router elsewhere RSTREAMS_INTEROP_ROUTER

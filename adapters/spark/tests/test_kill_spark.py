@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # Spark's own, about the versions of others
 ]
 
@@ -83,14 +83,14 @@ def test_killing_the_jvm_loses_nothing_and_leaves_nothing_behind(
         eventually(lambda: list((tmp_path / "spool").iterdir()) == [], "the spool is deleted", 5)
 
     with running_job(node, tmp_path, 100, "10ms") as jvm:
-        eventually(lambda: node.queue("in")["accepted"] >= 300, "some batches committed", 60)
+        eventually(lambda: node.queue("in")["accepted"] >= 300, "some batches committed", 180)
         kill(jvm)
     with running_job(node, tmp_path, SENT, "10m") as jvm:  # whose runner waits for more, and for no call of the JVM
-        eventually(lambda: node.queue("in")["ready"] == 0, "the rest has been received", 60)
+        eventually(lambda: node.queue("in")["ready"] == 0, "the rest has been received", 180)
         kill(jvm)
 
     query = copy_of_queue(spark, node, tmp_path, SENT).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     counts, counters = copied(spark, tmp_path), node.queue("in")
     assert set(counts) == ids(SENT), "none is missing"
     assert counters["accepted"] == SENT
@@ -106,16 +106,16 @@ def test_killing_the_runner_fails_the_query_and_loses_nothing(
     node.publish("in", numbered(600))
     before = runners()
     query = copy_of_queue(spark, node, tmp_path, 50).start()
-    eventually(lambda: node.queue("in")["accepted"] >= 100, "some batches committed", 60)
+    eventually(lambda: node.queue("in")["accepted"] >= 100, "some batches committed", 180)
     (runner,) = runners() - before
     os.kill(runner, signal.SIGKILL)
     with pytest.raises(StreamingQueryException):
-        query.awaitTermination(30)
+        query.awaitTermination(180)
     counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 5)
     assert counters["unsettled"] == 0
 
     query = copy_of_queue(spark, node, tmp_path, 600).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     counts, counters = copied(spark, tmp_path), node.queue("in")
     assert set(counts) == ids(600)
     assert counters["accepted"] == 600

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # Spark's own, about the versions of others
 ]
 
@@ -49,7 +49,7 @@ def test_every_column_goes_out(rows: DataFrame, node: NodeProcess, tmp_path: Pat
         "timestamp'2010-07-04 12:00:00.25 UTC' as creation_time",
         "map('station', 'SEA', 'note', null) as properties",
     )
-    assert to(frame, node.url, tmp_path / "checkpoint").start().awaitTermination(60)
+    assert to(frame, node.url, tmp_path / "checkpoint").start().awaitTermination(180)
     assert node.take("out", 3) == [
         Message(
             body=str(n),
@@ -67,7 +67,7 @@ def test_rows_without_an_id_get_one_of_query_batch_partition_and_row(
     rows: DataFrame, node: NodeProcess, tmp_path: Path
 ) -> None:
     query = to(rows.selectExpr("cast(cast(n as string) as binary) as body"), node.url, tmp_path / "checkpoint").start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     messages = node.take("out", 3)
     assert [message.id for message in messages] == [f"{query.id}-0-0-{row}" for row in range(3)]
     assert messages[0].body == b"1"
@@ -75,7 +75,7 @@ def test_rows_without_an_id_get_one_of_query_batch_partition_and_row(
 
 def test_a_column_may_say_where_each_row_goes(rows: DataFrame, node: NodeProcess, tmp_path: Path) -> None:
     frame = rows.selectExpr("cast(n as string) as body", "if(n % 2 = 0, 'in', 'out') as address")
-    assert to(frame, node.url, tmp_path / "checkpoint", address=None).start().awaitTermination(60)
+    assert to(frame, node.url, tmp_path / "checkpoint", address=None).start().awaitTermination(180)
     assert [message.body for message in node.take("in", 1)] == ["2"]
     assert [message.body for message in node.take("out", 2)] == ["1", "3"]
 
@@ -83,7 +83,7 @@ def test_a_column_may_say_where_each_row_goes(rows: DataFrame, node: NodeProcess
 def test_what_the_source_gives_can_be_sent_on_as_it_is(spark: SparkSession, node: NodeProcess, tmp_path: Path) -> None:
     node.publish("in", [Message(body=b"%d" % n, id=f"m-{n}") for n in range(5)])
     frame = spark.readStream.format("rstreams").option("url", node.url).option("address", "in").load()
-    assert to(frame, node.url, tmp_path / "checkpoint").start().awaitTermination(60)
+    assert to(frame, node.url, tmp_path / "checkpoint").start().awaitTermination(180)
     assert node.take("out", 5) == [Message(body=b"%d" % n, id=f"m-{n}") for n in range(5)]
     assert node.queue("in")["accepted"] == 5
 
@@ -108,7 +108,7 @@ def failure_of(writer: DataStreamWriter) -> str:
 
     query = writer.start()
     with pytest.raises(StreamingQueryException) as caught:
-        query.awaitTermination(60)
+        query.awaitTermination(180)
     return str(caught.value)
 
 
@@ -182,7 +182,7 @@ def test_a_full_queue_holds_the_job_back_and_the_job_can_be_stopped(
         .trigger(processingTime="0 seconds")
         .start()
     )
-    eventually(lambda: node.queue("small")["ready"] == 10, "the queue is full", 60)
+    eventually(lambda: node.queue("small")["ready"] == 10, "the queue is full", 180)
     query.stop()
     assert node.queue("small")["enqueued"] == 10
     eventually(lambda: node.queue("small")["producers"] == 0, "the writer is gone")

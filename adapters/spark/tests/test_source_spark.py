@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # Spark's own, about the versions of others
 ]
 
@@ -37,7 +37,7 @@ def ids(first: int, last: int) -> set[str]:
 def run_now(frame: DataFrame, checkpoint: Path, table: Path) -> StreamingQuery:
     """Read what is queued now into a table, and wait for the end."""
     query = into(frame, checkpoint, table).trigger(availableNow=True).start()
-    assert query.awaitTermination(60), "the query did not end"
+    assert query.awaitTermination(180), "the query did not end"
     return query
 
 
@@ -80,7 +80,7 @@ def test_every_column_of_a_message_comes_through(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     rows = [row.asDict() for row in spark.table("columns").collect()]
     assert [{name: value for name, value in row.items() if value is not None} for row in rows] == [
         {
@@ -130,7 +130,7 @@ def test_the_limit_is_the_most_the_sender_ever_sees_unsettled(
     table = tmp_path / "table"
     frame = source(address="counted", maxMessagesPerTrigger=50)
     query = into(frame, tmp_path / "checkpoint", table).start()
-    eventually(lambda: received(spark, table).total() >= 500 if table.exists() else False, "all received", 60)
+    eventually(lambda: received(spark, table).total() >= 500 if table.exists() else False, "all received", 180)
     query.stop()
     assert received(spark, table) == Counter(f"c-{n}" for n in range(1, 501))
     assert node.first("counted/most") == 50
@@ -144,7 +144,7 @@ def test_a_query_that_is_stopped_and_started_again_misses_nothing(
     frame = source(maxMessagesPerTrigger=20, maxTriggerDelay="10ms")
     for accepted in (40, 120, 200):
         query = into(frame, checkpoint, table).start()
-        eventually(lambda accepted=accepted: node.queue("in")["accepted"] >= accepted, "some batches committed", 60)
+        eventually(lambda accepted=accepted: node.queue("in")["accepted"] >= accepted, "some batches committed", 180)
         query.stop()
         counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 3)
         assert counters["unsettled"] == 0
@@ -168,7 +168,7 @@ def test_a_served_stream_that_ends_leaves_the_query_idle(
         .option("checkpointLocation", str(tmp_path))
         .start()
     )
-    eventually(lambda: spark.table("three").count() == 3, "three rows", 60)
+    eventually(lambda: spark.table("three").count() == 3, "three rows", 180)
     query.processAllAvailable()
     assert query.isActive
     query.stop()
@@ -180,7 +180,7 @@ def failure_of(frame: DataFrame, checkpoint: Path, **trigger: bool) -> str:
 
     query = into(frame, checkpoint, checkpoint.with_name("none")).trigger(**(trigger or {"availableNow": True})).start()
     with pytest.raises(StreamingQueryException) as caught:
-        query.awaitTermination(60)
+        query.awaitTermination(180)
     return str(caught.value)
 
 
@@ -272,10 +272,10 @@ def test_a_lost_connection_fails_the_query_with_the_reason(
     table = tmp_path / "table"
     node.publish("in", numbered(0, 10))
     query = into(source(), tmp_path / "checkpoint", table).start()
-    eventually(lambda: node.queue("in")["accepted"] == 10, "the batch committed", 60)
+    eventually(lambda: node.queue("in")["accepted"] == 10, "the batch committed", 180)
     node.kill()
     with pytest.raises(StreamingQueryException) as caught:
-        query.awaitTermination(30)
+        query.awaitTermination(180)
     assert f"rstreams source, address 'in' at 127.0.0.1:{node.port}: ConnectionLost: " in str(caught.value)
     assert "messages that Spark has not committed are delivered again" in str(caught.value)
     assert received(spark, table) == Counter(ids(0, 10))

@@ -327,8 +327,11 @@ static PyObject *settle_accepted(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Py_ssize_t count = view.len / (Py_ssize_t)sizeof(void *), settled = 0;
     void *const *deliveries = view.buf;
-    while (settled < count && pn.delivery_remote_state(deliveries[settled]) == accepted)
-        pn.delivery_settle(deliveries[settled++]);
+    for (; settled < count && pn.delivery_remote_state(deliveries[settled]) == accepted; settled++) {
+        if (!pn.delivery_settled(deliveries[settled]))
+            pn.delivery_update(deliveries[settled], accepted); /* who settles second is told what it was */
+        pn.delivery_settle(deliveries[settled]);
+    }
     PyBuffer_Release(&view);
     return PyLong_FromSsize_t(settled);
 }

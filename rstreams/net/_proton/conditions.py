@@ -63,17 +63,18 @@ def write_condition(
     cproton.pn_condition_set_name(condition, _fitting(name, MAX_CONDITION_BYTES))
     text = _fitting(description, room)
     cproton.pn_condition_set_description(condition, text or None)
-    if info:
-        _write_info(lib.pn_condition_info(condition), info, room - len(text.encode()))
+    _write_info(lib.pn_condition_info(condition), info, room - len(text.encode()))
 
 
 def _write_info(data: Pointer, info: Mapping[str, Any], room: int) -> None:
-    fits = False
-    with suppress(Exception):  # somebody's own error may carry anything
-        obj2dat({symbol(key): value for key, value in info.items()}, data)
-        fits = lib.pn_data_encoded_size(data) <= room
-    if not fits:
+    """Write the map; an empty one if there is none, or it cannot be sent, for Azure's Python client reads it always."""
+    if info:
+        with suppress(Exception):  # somebody's own error may carry anything
+            obj2dat({symbol(key): value for key, value in info.items()}, data)
+            if lib.pn_data_encoded_size(data) <= room:
+                return
         lib.pn_data_clear(data)
+    obj2dat({}, data)
 
 
 def _fitting(text: str, size: int) -> str:

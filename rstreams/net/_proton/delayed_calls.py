@@ -28,14 +28,18 @@ class DelayedCalls:
     def make_due(self, now_s: float) -> float:
         """Make the calls that are due; return when the next one is."""
         calls = self._calls
-        for delay_s, function in self._new:
-            self._made += 1
-            heapq.heappush(calls, (now_s + delay_s, self._made, function))
-        self._new.clear()
+        self._count_from(now_s)
         while calls and calls[0][0] <= now_s:
             _, _, function = heapq.heappop(calls)
             function()
+        self._count_from(now_s)  # what those calls have added, for there may be no other turn before it is due
         return calls[0][0] if calls else math.inf
+
+    def _count_from(self, now_s: float) -> None:
+        for delay_s, function in self._new:
+            self._made += 1
+            heapq.heappush(self._calls, (now_s + delay_s, self._made, function))
+        self._new.clear()
 
     def clear(self) -> None:
         """Make none of them."""

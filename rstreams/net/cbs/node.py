@@ -134,6 +134,7 @@ class _Pair:
         answers = ReplyLink(self, self._on_attached, window=WINDOW, links=links)
         requests = RequestLink[bytes](
             self._sender,
+            where=links.where(ADDRESS),
             encode=bytes,
             settlement=Settlement.AT_LEAST_ONCE,
             settle_before_detach=True,

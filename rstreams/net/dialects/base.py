@@ -20,6 +20,7 @@ Offset: TypeAlias = Literal["first", "last", "next"] | int | datetime
 """Where in a log to begin: with its first entry, its last one, the next one to come, an offset, or a moment."""
 
 Filters: TypeAlias = Mapping[str, Any]
+"""Filters by their names, for `Connection.stream(filters=...)`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from rstreams.abc import Subscription
 from rstreams.errors import Condition, LinkDetached, RStreamsError
 from rstreams.message import Message, decode_message
 from rstreams.net.connection import Connection
+from rstreams.net.publishing_end import PublishingEnd
 from rstreams.net.sender import SenderPublisher
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.protocol.sender import LinkSubscriber
 
 QueueType = Literal["classic", "quorum", "stream"]
 ExchangeType = Literal["direct", "fanout", "topic", "headers"]
@@ -237,8 +237,9 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     receiving = LinkSubscription(
         replies, decode=decode_message, window=64, on_raised=replies.on_error, label=f"link {_ADDRESS!r}"
     )
-    sending = LinkSubscriber(
+    sending = PublishingEnd[bytes](
         sender,
+        where=links.where(_ADDRESS),
         encode=bytes,
         settlement=once,
         settle_before_detach=True,

@@ -9,10 +9,10 @@ from rstreams.abc import Subscriber
 from rstreams.message import Message, decode_message
 from rstreams.net.failures import strategy_for
 from rstreams.net.links import Links
+from rstreams.net.publishing_end import PublishingEnd
 from rstreams.net.request_reply._properties import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.protocol.sender import LinkSubscriber
 
 T = TypeVar("T")
 
@@ -64,11 +64,11 @@ class ReplyLink(LinkSubscription[Reply]):
         super().on_lost(Lost(frame.error) if self.returns else frame)
 
 
-class RequestLink(LinkSubscriber[T]):
+class RequestLink(PublishingEnd[T]):
     """Sends requests, which name an address that is gone with the connection: they are not sent again."""
 
     def __init__(self, *args: Any, on_attached: Callable[[Attach], None], **options: Any) -> None:  # noqa: ANN401
-        """Send as `LinkSubscriber`; `on_attached` hears that the peer takes requests."""
+        """Send as `PublishingEnd`; `on_attached` hears that the peer takes requests."""
         super().__init__(*args, **options)
         self.returns = False
         self._was_attached = False

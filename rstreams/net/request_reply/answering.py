@@ -52,6 +52,7 @@ class Answering:
         handler: What makes the reply.
         decode: Makes of an encoded request what the handler gets.
         expose_errors: Whether the text of what the handler raises goes to the requester.
+        encode: Makes of a reply what is sent; None: it is that already.
 
     Errors: `TypeError` for a plain generator function.
     """
@@ -60,6 +61,7 @@ class Answering:
     handler: Handler
     decode: Callable[[bytes], Any]
     expose_errors: bool
+    encode: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         refuse_plain_generator(self.handler)
@@ -87,7 +89,7 @@ class Answering:
                 await self._send_several(request, address, replies, way)
                 return
             wants = request.properties.get(REPLIES)
-            reply = reply_to(request, result, last=wants not in (None, ONE, STREAM))
+            reply = reply_to(request, self._encoded(result), last=wants not in (None, ONE, STREAM))
         except Exception as error:
             if address is None:
                 raise
@@ -101,7 +103,7 @@ class Answering:
 
     async def _send_several(self, request: Message, address: str, replies: Stream[Any], way: Way) -> None:
         wants = request.properties.get(REPLIES)
-        messages: Stream[Message] = replies.map(lambda item: reply_to(request, item))
+        messages: Stream[Message] = replies.map(lambda item: reply_to(request, self._encoded(item)))
         if wants == ONE:
             first = await messages.take(1).to_list()
             nothing = RequestFailed(NO_REPLY, "the responder had nothing to reply")
@@ -111,6 +113,9 @@ class Answering:
         else:
             marked = messages.end_with(end_of(request))
             await way.send_all(address, marked.on_error_resume(lambda error: Stream.of(self._failure(request, error))))
+
+    def _encoded(self, item: Any) -> Any:  # noqa: ANN401 - a reply
+        return item if self.encode is None else self.encode(item)
 
     async def _send_failure(self, request: Message, address: str, error: Exception, way: Way) -> None:
         if request.properties.get(REPLIES) == STREAM:

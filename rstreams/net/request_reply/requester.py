@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams._argument_names import name_arguments
 from rstreams._codec.message_fields import check_properties
 from rstreams._subscription import ENDED
 from rstreams._times import require_seconds
@@ -36,6 +37,7 @@ from rstreams.errors import (
 )
 from rstreams.message import Message, MessageId, encode_item
 from rstreams.net._names import check_name
+from rstreams.net.encoding import Encoding
 from rstreams.net.links import Links
 from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.net.request_reply._properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
@@ -65,6 +67,7 @@ class RequestOptions(Generic[T]):
     max_in_flight: int
     reply_address: str | None
     capabilities: tuple[str, ...]
+    encode: Callable[[Any], object] | None = None
 
 
 class Requester(Generic[T]):
@@ -84,6 +87,7 @@ class Requester(Generic[T]):
         self._links = links
         self._nursery = nursery
         self._options = options
+        self._encode = None if options.encode is None else Encoding(options.encode)
         self._free = trio.Semaphore(options.max_in_flight)
         self._prefix = uuid.uuid4().hex
         self._numbers = itertools.count(1)
@@ -207,9 +211,10 @@ class Requester(Generic[T]):
             self._over = error
 
     def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
-        message = item if isinstance(item, Message) else Message(item)
-        key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
         try:
+            item = item if self._encode is None else self._encode.at_once(item)
+            message = item if isinstance(item, Message) else Message(item)
+            key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
             check_properties(message.properties)
             message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
             encode_item(message)
@@ -258,6 +263,9 @@ class Requester(Generic[T]):
             receipt.when_settled(lambda receipt: _on_refused(receipt, on_failed))
 
 
+name_arguments("Requester", Requester)
+
+
 class _Pending(Generic[T]):
     """A request that waits for its reply."""
 
@@ -304,6 +312,7 @@ class _Route(Generic[T]):
         self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
         self._requests = RequestLink[bytes](
             self.sender,
+            where=links.where(options.address),
             encode=bytes,
             settlement=Settlement.AT_LEAST_ONCE,
             settle_before_detach=True,

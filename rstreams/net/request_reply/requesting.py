@@ -11,6 +11,7 @@ from rstreams.net._names import check_name
 from rstreams.net._options import check_function
 from rstreams.net._proton import decode_body
 from rstreams.net._wishes import check_capabilities
+from rstreams.net.encoding import check_encode
 from rstreams.net.failures import DeadLetters, FailureName
 from rstreams.net.links import Links
 from rstreams.net.request_reply.answering import Answering, Handler
@@ -30,6 +31,7 @@ T = TypeVar("T")
 class RequesterOptions(TypedDict, total=False):
     """The options that all requesters have; see `Connection.requester`."""
 
+    encode: Callable[[Any], object] | None
     timeout_s: float
     max_in_flight: int
     reply_address: str | None
@@ -57,6 +59,7 @@ class RequestReply:
         address: str,
         *,
         decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
         reply_address: str | None = None,
@@ -71,6 +74,7 @@ class RequestReply:
             address: The peer's name for where requests go.
             decode: Makes of an encoded reply what `request` returns; the default gives its body, and
                 `rstreams.message.decode_message` the whole `Message`.
+            encode: Makes of what `request` is given what is sent, as for `publish`.
             timeout_s: How long a request may take, in seconds, if it does not say so itself.
             max_in_flight: The most requests that wait for their reply; others wait for their turn.
             reply_address: A queue that nobody else receives from, for a peer that makes no addresses.
@@ -86,6 +90,7 @@ class RequestReply:
         """
         check_name("address", address, "an address")
         check_function("requester", "decode", decode)
+        check_encode("requester", encode)
         require_seconds("requester", "timeout_s", timeout_s)
         if reply_address is not None:
             check_name("reply_address", reply_address, "an address")
@@ -96,6 +101,7 @@ class RequestReply:
             check_max_in_flight(max_in_flight),
             reply_address,
             check_capabilities(capabilities),
+            encode,
         )
         return open_requester(self._links, options)
 
@@ -106,6 +112,7 @@ class RequestReply:
         *,
         concurrency: int = 1,
         decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
         expose_errors: bool = False,
         on_failure: FailureName | DeadLetters = "reject",
         capabilities: Sequence[str] = (),
@@ -123,6 +130,7 @@ class RequestReply:
             concurrency: The most requests worked on at a time. A stream of replies counts until its end.
             decode: Makes of an encoded request what the handler gets; the default gives its body, and
                 `rstreams.message.decode_message` the whole `Message`.
+            encode: Makes of each reply what is sent, as for `publish`. What it raises is told as what `handler` raises.
             expose_errors: Whether the text of what `handler` raises goes to the requester; else only that it failed.
                 What a `RequestFailed` says does in any case.
             on_failure: What becomes of a request that is no message, or whose handler raised and that names no address
@@ -138,7 +146,8 @@ class RequestReply:
         """
         check_function("respond", "handler", handler)
         check_function("respond", "decode", decode)
-        answering = Answering(address, handler, decode, expose_errors)
+        check_encode("respond", encode)
+        answering = Answering(address, handler, decode, expose_errors, encode)
         async with reply_senders(self._links) as senders:
 
             async def answer(payload: bytes) -> None:

@@ -1,0 +1,187 @@
+"""Wrong argument names, answered with the right ones: other libraries call the same things differently.
+
+A call with a name that a function does not have fails as in Python, with a `TypeError`. `named_arguments` has that
+error say more: what the argument is called here, and what it means. Type checkers see nothing of it. Calls that are
+right pay for one Python call more, so it is not put on functions that are called for each item.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FLOW: Final = "window capacity prefetch concurrency max_in_flight size max_items max_links"
+_TRIES: Final = "max_attempts max_deliveries count"
+_MODE: Final = "settlement ack"
+
+_WORDS: Final = (
+    ("buffer buffer_size bufsize credit credits high_water high_watermark hwm limit link_credit", _FLOW),
+    ("max_buffer max_length maxlen max_size maxsize queue_size qsize receiver_queue_size", _FLOW),
+    ("prefetch prefetch_count prefetch_size qos", _FLOW),
+    ("jobs max_concurrency max_concurrent max_parallel max_workers num_workers", "concurrency max_in_flight window"),
+    ("parallelism pool_size tasks threads workers", "concurrency max_in_flight window workers"),
+    (
+        "connect_timeout connection_timeout duration seconds timeout timeout_ms",
+        "timeout_s connect_timeout_s handshake_timeout_s span_s delay_s",
+    ),
+    ("heartbeat heartbeat_interval keep_alive keepalive ping_interval", "idle_timeout_s"),
+    ("context ssl ssl_context ssl_options tls_context", "tls"),
+    ("ack_mode acks auto_ack auto_acknowledge autoack delivery_mode guarantee manual_ack no_ack reliability", _MODE),
+    ("attempts max_retries max_tries retries tries", _TRIES),
+    ("delivery_limit max_delivery_count max_receive_count max_redeliveries", _TRIES),
+    ("backoff base_delay delay initial_delay min_delay", "first_delay_s first_s delay_s"),
+    ("max_backoff max_delay max_interval", "max_delay_s max_s"),
+    ("auto_reconnect reconnect_policy retry retry_policy", "reconnect"),
+    ("every interval period", "period_s span_s delay_s"),
+    ("client_id connection_name container id", "container_id"),
+    ("dead_letter_address dead_letter_exchange dead_letter_queue dlq dlx", "dead_letters on_failure"),
+    ("error_policy errors on_error requeue", "on_failure"),
+    ("decoder deserialize deserializer loads value_deserializer", "decode"),
+    ("dumps encoder serialize serializer value_serializer", "encode"),
+    ("filter selector where", "filters predicate"),
+    ("callback cb fn func mapper on_message", "handler function predicate accumulator"),
+    ("channel destination queue routing_key source subject target topic", "address name place url"),
+    ("endpoint host hostname port uri", "url place"),
+    ("data messages stream values", "items iterable publisher"),
+    ("frame_max max_frame_size", "max_frame_bytes"),
+    ("batch batch_size batching pack", "pack_items count max_items"),
+    ("by key_func key_selector keyfunc", "key"),
+    ("max_count n num number", "count"),
+    ("init initial_value initializer start_value", "initial seed start"),
+)
+_OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.split()}
+"""What other libraries' words are called here: the first one that the function has."""
+
+_CREDENTIALS: Final = "user and password stand in the url: 'amqp://user:password@host'"
+_WITHOUT: Final = {
+    "credentials": _CREDENTIALS,
+    "durable": "a node keeps its queues in memory; see docs/guides/delivery.md",
+    "password": _CREDENTIALS,
+    "persistent": "a node keeps its queues in memory; see docs/guides/delivery.md",
+    "timeout": "a time limit is put around the call: `with trio.fail_after(seconds):`",
+    "user": _CREDENTIALS,
+    "username": _CREDENTIALS,
+}
+"""What to do where there is no such argument."""
+
+
+def named_arguments(function: F, called: str = "", documented: str = "") -> F:
+    """Have a call of `function` with a name that it does not have say what the right one is.
+
+    Errors of the function itself are passed on as they are: a name that it does not have is an error before it begins.
+
+    Args:
+        function: One that takes no further arguments by any name.
+        called: What the user calls; the function's own name by default.
+        documented: The text that describes the arguments; the function's own by default.
+    """
+    options = _options(function)
+    text = documented or inspect.getdoc(function) or ""
+
+    def better(error: TypeError, given: Iterable[str]) -> TypeError:
+        wrong = next((name for name in given if name not in options), None)
+        return error if wrong is None else _wrong_name(called or function.__qualname__, wrong, options, text)
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of the function
+            try:
+                coroutine = function(*args, **kwargs)
+            except TypeError as error:
+                raise better(error, kwargs) from None
+            return await coroutine
+
+        return call_async  # type: ignore[return-value] # of the same signature
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of the function
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            said = better(error, kwargs)
+            if said is error:
+                raise
+        raise said
+
+    return call  # type: ignore[return-value] # of the same signature
+
+
+def name_arguments(called: str, *classes: type) -> None:
+    """Do as `named_arguments` with the constructor and the public methods of classes, as far as they have options.
+
+    Args:
+        called: What the user calls the class.
+        *classes: The class, and those it is made of.
+    """
+    for each in classes:
+        for name, member in list(vars(each).items()):
+            function = getattr(member, "__func__", member)
+            if not inspect.isfunction(function) or (name.startswith("_") and name != "__init__"):
+                continue
+            if not any(option.default is not option.empty for option in _options(function).values()):
+                continue
+            if any(option.kind is option.VAR_KEYWORD for option in inspect.signature(function).parameters.values()):
+                continue  # it checks them itself, by `check_argument_names`
+            if name == "__init__":
+                wrapped = named_arguments(function, called, inspect.getdoc(each) or "")
+            else:
+                wrapped = named_arguments(function, f"{called}.{name}")
+            setattr(each, name, type(member)(wrapped) if function is not member else wrapped)
+
+
+def check_argument_names(
+    called: str, given: Iterable[str], allowed: Collection[str], *like: Callable[..., Any]
+) -> None:
+    """Raise `TypeError`, as Python does, for a name that is not allowed; it says what the right one is.
+
+    Args:
+        called: What the user calls.
+        given: The names that are not arguments of the function itself.
+        allowed: Those that may be.
+        *like: Functions whose arguments it takes, and that describe them.
+    """
+    for name in given:
+        if name not in allowed:
+            options = {option.name: option for each in like for option in _options(each).values()}
+            raise _wrong_name(called, name, options, "\n".join(inspect.getdoc(each) or "" for each in like))
+
+
+def _wrong_name(called: str, wrong: str, options: Mapping[str, inspect.Parameter], documented: str) -> TypeError:
+    text = f"{called}() got an unexpected keyword argument {wrong!r}"
+    ours = _ours(wrong, options)
+    if ours is None:
+        return TypeError(f"{text}; {_WITHOUT.get(wrong) or 'it has ' + (', '.join(options) or 'none')}")
+    told, default = _described(documented, ours), options[ours].default
+    shown = "" if default is inspect.Parameter.empty else f" (default {default!r:.40})"
+    return TypeError(f"{text}; it is called {ours!r} here{told and f': {told}'}{shown}")
+
+
+def _ours(wrong: str, names: Iterable[str]) -> str | None:
+    """Return which of `names` is meant."""
+    word = wrong.lower()
+    known = next((name for name in _OURS.get(word, []) if name in names), None)
+    if known is not None or word in _WITHOUT:
+        return known
+    with_unit = next((name for name in names if name.rpartition("_")[0] == word.removesuffix("_ms")), None)
+    return with_unit or next(iter(get_close_matches(word, names, n=1, cutoff=0.7)), None)
+
+
+def _described(documented: str, name: str) -> str:
+    """Return what a docstring says of an argument: its first sentence."""
+    found = re.search(rf"^ +{name}: (.+(?:\n {{8,}}\S.*)*)", documented, re.MULTILINE)
+    sentence = " ".join(found[1].split()) if found else ""
+    return re.split(r"(?<=[a-z)\]`])[.;] ", sentence, maxsplit=1)[0].rstrip(".")
+
+
+def _options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return what can be given by name, but for `self` and `cls`."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    options = inspect.signature(function).parameters.values()
+    return {option.name: option for option in options if option.kind in kinds and option.name not in {"self", "cls"}}

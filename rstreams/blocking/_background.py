@@ -1,0 +1,90 @@
+"""A `consume` or `respond` in the background: it goes on without a thread of the caller's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Self
+
+from rstreams._times import require_seconds
+from rstreams.runtime.portal import Portal
+
+logger = logging.getLogger("rstreams.blocking")
+
+
+class Background:
+    """A call that goes on in the background; made by `BlockingConnection.consume_in_background`, for one.
+
+    It takes no thread while it waits; handlers run in threads of rstreams' own. In a `with` block it is stopped at the
+    end.
+
+    Context: Any thread but the connection's own.
+    """
+
+    def __init__(self, portal: Portal, call: str, function: Callable[[], Awaitable[None]]) -> None:
+        """Start `function` in the portal's run; `call` is what the user called, for messages."""
+        self._call = call
+        self._waited_for = False
+        self._started = portal.start(function)
+        self._started.future.add_done_callback(self._ended)
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "ended" if self.error is None else f"failed: {self.error}"
+        return f"<{self._call} in the background: {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return not self._started.future.done()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it has failed with; None if it has not, or was stopped."""
+        future = self._started.future
+        return future.exception() if future.done() and not future.cancelled() else None
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until it ends: by itself, by `stop` in another thread, or with its connection.
+
+        Args:
+            timeout_s: How long to wait, in seconds; None: for ever.
+
+        Errors: Raises what it failed with; `TimeoutError` when the time is over.
+        Context: Blocks its thread. Ctrl-C ends the wait, and nothing else.
+        """
+        if timeout_s is not None:
+            require_seconds("wait", "timeout_s", timeout_s, zero=True)
+        self._waited_for = True
+        try:
+            self._started.future.result(timeout_s)
+        except CancelledError:
+            return
+        except TimeoutError:
+            if self.running:
+                self._waited_for = False
+            raise
+
+    def stop(self) -> None:
+        """End it: nothing new is begun, handlers at work return first, and what they were given is settled by that.
+
+        What it had failed with before is raised by `wait`, and not here.
+
+        Context: Blocks its thread until then; not to be called by a handler.
+        """
+        self._started.stop()
+
+    def _ended(self, future: Future[None]) -> None:
+        """Say in the log that it has failed, for nobody may ever look."""
+        error = None if future.cancelled() else future.exception()
+        if error is not None and not self._waited_for:
+            logger.error("%s in the background has failed: %s", self._call, error, exc_info=error)

@@ -1,0 +1,207 @@
+"""The sending end of a link that this side attached: it says what it waits for, and once in the log if that is long.
+
+A peer that grants no credit is how backpressure looks, so it is no error; but who waits for ever wants to know why.
+Nothing is counted and no clock is read while items flow: a wait begins in the turn that finds no credit left, and one
+delayed call of the connection looks at it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from weakref import ref
+
+import trio
+
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost
+from rstreams.protocol.link import Link
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rstreams.net")
+
+TOLD_AFTER_S: Final = 5.0
+"""How long a wait may last before the log says so, in seconds."""
+
+TOLD_AGAIN_AFTER_S: Final = 60.0
+"""How long the next one of the same link may last: a slow consumer makes a publisher wait again and again."""
+
+_LOOK: Final = "print(connection.explain()) shows what each link waits for"
+
+
+@runtime_checkable
+class Waiting(Protocol):
+    """A publisher that is given its items one by one, and knows how many of them wait."""
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever an item begins to wait."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for credit."""
+        ...
+
+
+class PublishingEnd(LinkSubscriber[T]):
+    """A `LinkSubscriber` that tells when the peer lets it wait."""
+
+    def __init__(self, publisher: Any, *, where: Callable[[], str], **options: Any) -> None:  # noqa: ANN401
+        """Send what `publisher` publishes; options as for `LinkSubscriber`.
+
+        Args:
+            publisher: What to send; it may be `Waiting`.
+            where: Says the address and the peer, for messages.
+            **options: As for `LinkSubscriber`.
+        """
+        super().__init__(publisher, **options)
+        self._where = where
+        self._calls: Waiting | None = publisher if isinstance(publisher, Waiting) else None
+        if self._calls is not None:
+            self._calls.when_waiting(self._look)
+        self._since: float | None = None  # when the wait began, if it waits
+        self._told = False  # of this wait
+        self._patience_s = TOLD_AFTER_S
+        self._looks_again = False  # a delayed call is under way
+        self._items.says_stall = self.stall
+
+    # what it hears, and when a wait begins and ends
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link; from now on it waits for the peer's attach."""
+        link = super().bind(name, driver)
+        self._forget()
+        self._looks_again = False
+        self._begin()
+        return link
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer: that wait is over."""
+        self._over("has answered the attach")
+        super().on_attach(frame)
+
+    def on_flow(self, frame: Flow) -> None:
+        """Credit has changed: with some the wait is over."""
+        if self._since is not None and frame.credit > 0:
+            self._over("has granted credit again")
+        super().on_flow(frame)
+
+    def on_detach(self, frame: Detach) -> None:
+        """The link ends: nothing waits for credit."""
+        self._forget()
+        super().on_detach(frame)
+
+    def on_lost(self, frame: Lost) -> None:
+        """The link is lost: what is said of the connection says it all."""
+        self._forget()
+        super().on_lost(frame)
+
+    def work(self) -> None:
+        """Do what has become possible, and see whether credit is missing for more."""
+        super().work()
+        if self._since is None:
+            self._look()
+
+    def _look(self) -> None:
+        """Begin a wait, if there is one."""
+        if self._since is None and self._lacks_credit():
+            self._begin()
+
+    def _lacks_credit(self) -> bool:
+        return self._state is State.ATTACHED and self._wants_credit() and self._driver.credit() <= 0
+
+    def _wants_credit(self) -> bool:
+        items = self._items
+        if self._calls is not None and not items.payloads:
+            return self._calls.waiting > 0
+        return bool(items.payloads) or not items.completed
+
+    def _begin(self) -> None:
+        self._since = trio.current_time()
+        self._look_again(self._patience_s)
+
+    def _look_again(self, delay_s: float) -> None:
+        if self._looks_again:
+            return
+        self._looks_again = True
+        me = ref(self)  # a link that has ended is not kept for it
+
+        def call() -> None:
+            end = me()
+            if end is not None:
+                end._tell()
+
+        self._driver.call_after(delay_s, call)
+
+    def _tell(self) -> None:
+        """Say in the log that it waits, if it has for long enough."""
+        self._looks_again = False
+        if self._since is None or self._told:
+            return
+        if self._state is State.ATTACHED and not self._lacks_credit():
+            self._forget()  # whoever waited has given up
+            return
+        waited_s = trio.current_time() - self._since
+        if waited_s < self._patience_s:
+            self._look_again(self._patience_s - waited_s)
+            return
+        self._told = True
+        if self._state is State.ATTACHED:
+            text = (
+                "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it; "
+                "its statistics tell ($statistics, at an rstreams node), and %s"
+            )
+            logger.warning(text, self._where(), waited_s, self._what_waits(), _LOOK)
+        else:
+            text = "%s has not answered the attach for %.0f s: %s; %s"
+            logger.warning(text, self._where(), waited_s, self._what_waits(), _LOOK)
+
+    def _over(self, what: str) -> None:
+        if self._told and self._since is not None:
+            logger.info("%s %s, after %.1f s", self._where(), what, trio.current_time() - self._since)
+            self._patience_s = TOLD_AGAIN_AFTER_S
+        self._forget()
+
+    def _forget(self) -> None:
+        self._since = None
+        self._told = False
+
+    # for `explain`
+
+    def stall(self) -> str:
+        """Say what the link waits for."""
+        return f"link to {self._where()}: {self.state()}"
+
+    def state(self) -> str:
+        """Say what the link waits for, without its address."""
+        waited_s = 0.0 if self._since is None else trio.current_time() - self._since
+        for_long = f" for {waited_s:.0f} s" if waited_s >= 1 else ""
+        state = self._state
+        if state is State.ATTACH_SENT:
+            return f"the peer has not answered the attach{for_long}"
+        if state is not State.ATTACHED:
+            return "it waits to be attached again" if self.wants_link else "it has ended"
+        credit = self._driver.credit()
+        if credit <= 0 and self._wants_credit():
+            return f"no credit from the peer{for_long}; {self._what_waits()}"
+        if self.unsettled and (credit <= 0 or self._items.completed):
+            return f"{_number(self.unsettled, 'item')} sent and not settled yet"
+        return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"
+
+    def _what_waits(self) -> str:
+        held = len(self._items.payloads)
+        if self._calls is not None:
+            count = held + self._calls.waiting
+        elif held:
+            count = held
+        else:
+            return "the stream that is published waits"
+        return f"{_number(count, 'item')} wait{'s' if count == 1 else ''}"
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,161 @@
+"""A program that serves until it is told to stop: `run` ends it in order at Ctrl-C or SIGTERM.
+
+Connections and nodes that are open in the run are registered here, by `ends_in_order`, and are drained first: so a
+handler that is at work comes to its end. Then the program's own function is cancelled.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+import trio
+
+from rstreams._times import require_seconds
+from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.runtime.scope import open_nursery
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+logger = logging.getLogger("rstreams.runtime")
+
+INTERRUPTED: Final = 130
+"""The exit code of a program that SIGINT has ended, as shells have it."""
+
+_running: trio.lowlevel.RunVar[_Service | None] = trio.lowlevel.RunVar("rstreams.run")
+
+
+def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, drain_s: float = 5.0) -> T:
+    """Run an async function under trio, as `trio.run` does, and end it in order at Ctrl-C (SIGINT) or SIGTERM.
+
+        rstreams.run(main)
+
+    At the first signal every open connection and node is drained, as by its `drain_and_close`: handlers at work come to
+    their end, nothing new begins. When that is through, or `drain_s` is over, `main` is cancelled: what is in hand is
+    given back and the connections are closed. A second signal cancels it at once, a third one ends the process.
+
+    Args:
+        main: The function; not a call of it.
+        *args: What it is called with.
+        drain_s: How long handlers and publishers may take to end, in seconds; 0 cancels `main` at once.
+
+    Returns: What `main` returns, if no signal came.
+
+    Errors: Raises what `main` raises; once a signal has come, a `ConnectionLost` that is of the draining is none.
+        After a signal `SystemExit`, with 130 for SIGINT and 0 for SIGTERM. `ConfigError` in another thread than the
+        main one, which alone hears of signals.
+    Context: The main thread, outside of trio.
+    """
+    if inspect.iscoroutine(main):
+        main.close()
+        msg = "run(main) takes the async function itself, `rstreams.run(main)`, and not what calling it returns"
+        raise TypeError(msg)
+    if threading.current_thread() is not threading.main_thread():
+        msg = "run(): signals come to the main thread alone; in another one use `trio.run`"
+        raise ConfigError(msg)
+    require_seconds("run", "drain_s", drain_s, zero=True)
+    service = _Service(drain_s)
+
+    async def serve() -> list[T]:
+        return await service.serve(lambda: main(*args))
+
+    results = trio.run(serve)
+    if service.signal is not None:
+        raise SystemExit(INTERRUPTED if service.signal == signal.SIGINT else 0)
+    return results[0]
+
+
+def ends_in_order(drain: Callable[[float], Awaitable[object]], *, last: bool = False) -> Callable[[], None]:
+    """Have `drain` called when a program that `run` runs is told to stop; return what takes that back.
+
+    Args:
+        drain: An async function of the seconds it may take.
+        last: Whether it is called when the others are through.
+    """
+    service = _running.get(None)
+    if service is None:
+        return _nothing
+    key = object()
+    service.drains[key] = (last, drain)
+    return lambda: service.drains.pop(key, None) and None
+
+
+def _nothing() -> None:
+    """There is nothing to take back."""
+
+
+def _is_of_the_end(error: BaseException) -> bool:
+    """Tell whether a program that was told to stop failed with nothing but connections that are gone."""
+    return isinstance(error, ConnectionLost) or (
+        isinstance(error, BaseExceptionGroup) and error.split(ConnectionLost)[1] is None
+    )
+
+
+class _Service:
+    """One call of `run`.
+
+    Attributes:
+        signal: The first signal that came.
+        drains: What is open and is to be drained, and whether last.
+    """
+
+    def __init__(self, drain_s: float) -> None:
+        self.signal: int | None = None
+        self.drains: dict[object, tuple[bool, Callable[[float], Awaitable[object]]]] = {}
+        self._drain_s = drain_s
+        self._signals = 0
+        self._main = trio.CancelScope()
+
+    async def serve(self, main: Callable[[], Awaitable[T]]) -> list[T]:
+        """Return what `main` returns; nothing if it was cancelled."""
+        _running.set(self)
+        told, token, results = trio.Event(), trio.lowlevel.current_trio_token(), list[T]()
+
+        def on_signal(number: int, _frame: FrameType | None) -> None:
+            self._signals += 1
+            if self._signals == 1:
+                self.signal = number
+                token.run_sync_soon(told.set)
+                return
+            token.run_sync_soon(self._main.cancel)
+            signal.signal(number, signal.SIG_DFL)  # if the program does not even get to that, the next one ends it
+
+        heard = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {each: signal.signal(each, on_signal) for each in heard}
+        try:
+            async with open_nursery() as nursery:
+                nursery.start_soon(self._stop, told)
+                with self._main:
+                    results.append(await main())
+                nursery.cancel_scope.cancel()
+        except (ConnectionLost, BaseExceptionGroup) as error:
+            if self.signal is None or not _is_of_the_end(error):
+                raise
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+        return results
+
+    async def _stop(self, told: trio.Event) -> None:
+        await told.wait()
+        name = signal.Signals(self.signal or 0).name
+        logger.info("%s: the program ends when what is in hand is through, at most %g s", name, self._drain_s)
+        with trio.move_on_after(self._drain_s):
+            for late in (False, True):
+                async with trio.open_nursery() as nursery:
+                    for last, drain in list(self.drains.values()):
+                        if last is late and self._drain_s:
+                            nursery.start_soon(self._drain, drain)
+        self._main.cancel()
+
+    async def _drain(self, drain: Callable[[float], Awaitable[Any]]) -> None:
+        try:
+            await drain(self._drain_s)
+        except Exception as error:  # the program is to end all the same
+            logger.warning("what was open could not be drained: %s", error)

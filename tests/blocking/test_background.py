@@ -1,0 +1,134 @@
+"""Consuming and responding in the background: no thread of the caller's is taken, and stopping is orderly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from rstreams.blocking import Background
+from rstreams.errors import LinkDetached, RStreamsError
+from tests.blocking.conftest import Fixture
+
+
+def test_consuming_goes_on_until_it_is_stopped(here: Fixture) -> None:
+    begun, go, handled = threading.Event(), threading.Event(), list[object]()
+
+    def handle(item: object) -> None:
+        begun.set()
+        go.wait(10)
+        handled.append(item)
+
+    with here.connection.consume_in_background("jobs", handle) as consumer:
+        assert consumer.running
+        assert repr(consumer) == "<consume('jobs') in the background: running>"
+        here.publish("one", "two")
+        assert begun.wait(10)
+        stopping = threading.Thread(target=consumer.stop)
+        stopping.start()
+        go.set()
+        stopping.join(10)
+        assert not stopping.is_alive()
+    assert not consumer.running
+    assert consumer.error is None
+    assert repr(consumer) == "<consume('jobs') in the background: ended>"
+    consumer.wait()
+    consumer.stop()
+    here.jobs_once(lambda now: now.accepted == len(handled) and now.unsettled == 0 and now.consumers == 0)
+
+
+def test_a_stream_that_ends_ends_it(here: Fixture) -> None:
+    items: list[int] = []
+    consumer = here.connection.consume_in_background("few", items.append)
+    consumer.wait()
+    assert items == [0, 1, 2]
+
+
+def test_a_failure_is_raised_to_who_waits(here: Fixture) -> None:
+    consumer = here.connection.consume_in_background("nowhere", print)
+    with pytest.raises(LinkDetached, match="nowhere"):
+        consumer.wait(10)
+    assert isinstance(consumer.error, LinkDetached)
+    assert "failed: " in repr(consumer)
+    consumer.stop()
+
+
+def test_a_failure_that_nobody_waits_for_is_logged(here: Fixture, caplog: pytest.LogCaptureFixture) -> None:
+    logged = threading.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "consume('nowhere') in the background has failed" in record.getMessage():
+                logged.set()
+
+    heard = Heard()
+    logging.getLogger("rstreams.blocking").addHandler(heard)
+    try:
+        here.connection.consume_in_background("nowhere", print)
+        assert logged.wait(10)
+    finally:
+        logging.getLogger("rstreams.blocking").removeHandler(heard)
+
+
+def test_waiting_has_a_limit(here: Fixture) -> None:
+    with here.connection.consume_in_background("jobs", print) as consumer:
+        with pytest.raises(TimeoutError):
+            consumer.wait(0)
+        with pytest.raises(ValueError, match="timeout_s=-1"):
+            consumer.wait(-1)
+
+
+def test_the_end_of_the_connection_ends_it(here: Fixture) -> None:
+    import rstreams.blocking
+
+    with rstreams.blocking.connect(here.url) as connection:
+        consumer = connection.consume_in_background("jobs", print)
+    assert not consumer.running
+    with pytest.raises(RStreamsError):
+        consumer.wait(10)
+    consumer.stop()
+
+
+def test_responding_in_the_background(here: Fixture) -> None:
+    def answer(request: str) -> str:
+        return request.upper()
+
+    with (
+        here.connection.respond_in_background("jobs", answer) as responder,
+        here.connection.requester("jobs") as requester,
+    ):
+        assert requester.request("hello") == "HELLO"
+        assert isinstance(responder, Background)
+
+
+def test_consumers_in_the_background_leave_asyncio_its_threads(here: Fixture) -> None:
+    """Six of `consume` under `asyncio.to_thread` take the six threads that there are on two cores, for ever."""
+    addresses = ["jobs"] * 6
+
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        consumers = [here.connection.consume_in_background(each, print) for each in addresses]
+        done = await asyncio.wait_for(asyncio.to_thread(str, "the seventh call"), 20)
+        for consumer in consumers:
+            await asyncio.to_thread(consumer.stop)
+        return done
+
+    with ThreadPoolExecutor(1) as thread:  # asyncio.run leaves its thread without an event loop
+        assert thread.submit(lambda: asyncio.run(main())).result() == "the seventh call"
+
+
+def test_a_function_that_hides_a_coroutine_is_told_the_one_right_way(here: Fixture) -> None:
+    async def handle(_item: object) -> None: ...
+
+    hidden: Any = lambda item: handle(item)  # noqa: E731, PLW0108 - not seen through
+    here.publish("job")
+    right_way = r"give a plain function, which may block.*asyncio\.run_coroutine_threadsafe"
+    with pytest.raises(TypeError, match=right_way):
+        here.connection.consume("jobs", hidden)
+    with pytest.raises(TypeError, match=right_way):
+        here.connection.consume("jobs", handle)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -1,0 +1,54 @@
+"""The reference names everything that is public, and is as its tool writes it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import rstreams
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+try:
+    import reference_page
+finally:
+    sys.path.pop(0)
+
+PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+SHOWN_WITH_ANOTHER = ("rstreams.testing.",)
+
+
+def public_modules() -> list[str]:
+    """Return the modules that say what of them is public, and that are no part of another one."""
+    found = ["rstreams"]
+    for module in pkgutil.walk_packages(rstreams.__path__, "rstreams."):
+        private = any(part.startswith("_") for part in module.name.split("."))
+        if not private and not module.name.startswith(SHOWN_WITH_ANOTHER):
+            found += [module.name] if hasattr(importlib.import_module(module.name), "__all__") else []
+    return found
+
+
+def test_the_page_is_as_it_is_written() -> None:
+    assert reference_page.page() == PAGE, "run `make format`"
+
+
+def test_every_public_module_is_there() -> None:
+    assert sorted(public_modules()) == sorted(reference_page.MODULES)
+
+
+@pytest.mark.parametrize("module", reference_page.MODULES)
+def test_every_public_name_is_there_with_a_sentence(module: str) -> None:
+    names = importlib.import_module(module).__all__
+    section = PAGE.partition(f"## `{module}`\n")[2].partition("\n## ")[0]
+    for name in names:
+        assert f"| `{name}` | " in section
+        assert f"| `{name}` |  |" not in section
+
+
+def test_the_address_of_statistics_is_there() -> None:
+    assert "| `STATISTICS` | The address at which a node serves its own statistics" in PAGE
+    assert "\n::: rstreams.node.STATISTICS\n" in PAGE

@@ -1,0 +1,129 @@
+"""`encode`: what is sent instead of an item, and what becomes of an item that cannot be encoded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rstreams import Message, Stream
+from rstreams.errors import ConfigError, LinkDetached, RequestFailed
+from rstreams.message import ByteStream, decode_body
+from rstreams.net.connection import SettlementName
+from rstreams.testing import ManualPublisher
+from tests.net.over_tcp import connected
+
+
+def to_json(item: object) -> bytes:
+    return json.dumps(item).encode()
+
+
+def from_json(encoded: bytes) -> Any:  # noqa: ANN401 - whatever it was
+    return json.loads(decode_body(encoded))
+
+
+@pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
+async def test_what_is_published_is_what_encode_returns(settlement: SettlementName) -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        items = Stream.of({"a": (1, 2)}, [3])
+        result = await connection.publish("work", items, encode=to_json, settlement=settlement)
+        assert result.accepted == 2
+        assert await connection.stream("work", decode=from_json).take(2).to_list() == [{"a": [1, 2]}, [3]]
+
+
+async def test_a_message_may_be_what_is_sent_also_one_whose_body_is_sent_while_it_comes() -> None:
+    def message(item: int) -> Message:
+        return Message(ByteStream([b"a", b"b" * item]), subject=str(item))
+
+    async with connected() as (node, connection):
+        node.queue("work")
+        await connection.publish("work", Stream.of(2), encode=message)
+        async with connection.sender("work", encode=message) as sender:
+            await sender.send(3)
+        came = await connection.messages("work").take(2).to_list()
+        assert [(each.subject, each.body) for each in came] == [("2", b"abb"), ("3", b"abbb")]
+
+
+async def test_an_item_that_cannot_be_encoded_is_named_and_fails() -> None:
+    source = ManualPublisher[object](lambda n: source.next(*[1, "two", {3}][:n]))
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=1024)
+        with pytest.raises(
+            ConfigError,
+            match=r"^publish\('work'\): item 2, counted from 0 \(2 before it were accepted\): encode raised TypeError",
+        ) as raised:
+            await connection.publish("work", source, encode=to_json)
+        assert isinstance(raised.value.__cause__.__cause__, TypeError)  # type: ignore[union-attr]
+        assert queue.statistics().enqueued == 2
+        assert source.outcomes[2] == "failed"
+
+
+async def test_a_sender_names_the_address_and_goes_on() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        async with connection.sender("work", encode=to_json) as sender:
+            with pytest.raises(ConfigError, match=r"^a message to 'work': encode raised TypeError: "):
+                await sender.send({3})
+            await sender.send([4])
+        assert await connection.stream("work", decode=from_json).take(1).to_list() == [[4]]
+
+
+async def test_a_served_stream_is_encoded_for_each_subscriber(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as (node, connection):
+        node.serve("good", Stream.of((1, 2)), encode=to_json)
+        node.serve("bad", Stream.of(1, {2}), encode=to_json)
+        for _ in range(2):
+            assert await connection.stream("good", decode=from_json).to_list() == [[1, 2]]
+            got: list[object] = []
+            with pytest.raises(LinkDetached, match="internal-error"):
+                await connection.stream("bad", decode=from_json).for_each(got.append)
+            assert got == [1]
+        assert node.statistics().served["bad"].failed == 2
+    said = [each.getMessage() for each in caplog.records if "subscription to 'bad'" in each.getMessage()]
+    assert len(said) == 2
+    assert said[0].startswith("item 1 of a subscription to 'bad', counted from 0: encode raised TypeError: ")
+
+
+async def test_requests_and_replies_are_encoded() -> None:
+    async with connected() as (node, connection):
+        node.respond("add", sum, decode=from_json, encode=lambda total: to_json({"total": total}))
+        async with connection.requester("add", encode=to_json, decode=from_json) as requester:
+            assert await requester.request((1, 2)) == {"total": 3}
+            assert await requester.stream((1, 2)).to_list() == [{"total": 3}]
+            with pytest.raises(ConfigError, match=r"^a request to 'add': encode raised TypeError: "):
+                await requester.request({1})
+        node.respond("set", set, decode=from_json, encode=to_json, expose_errors=True)
+        async with connection.requester("set", encode=to_json, decode=from_json) as requester:
+            with pytest.raises(RequestFailed, match="not JSON serializable"):
+                await requester.request((1, 2))
+
+
+async def test_several_replies_are_encoded() -> None:
+    async with connected() as (node, connection):
+        node.respond("count", Stream.range, encode=to_json)
+        async with connection.requester("count", decode=from_json) as requester:
+            assert await requester.stream(3).to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wrong", ["utf-8", 3])
+async def test_encode_must_be_a_plain_function(wrong: Any) -> None:  # noqa: ANN401 - a wrong one
+    async def later(item: object) -> object:
+        return item
+
+    async with connected() as (node, connection):
+        for bad, said in ((wrong, "it must be a function"), (later, "it must be a plain function")):
+            with pytest.raises(ConfigError, match=rf"^publish\(.*{said}"):
+                await connection.publish("work", Stream.of(1), encode=bad)
+            with pytest.raises(ConfigError, match=rf"^sender\(.*{said}"):
+                async with connection.sender("work", encode=bad):
+                    pass
+            with pytest.raises(ConfigError, match=rf"^requester\(.*{said}"):
+                connection.requester("work", encode=bad)
+            with pytest.raises(ConfigError, match=rf"^respond\(.*{said}"):
+                await connection.respond("work", print, encode=bad)
+            with pytest.raises(ConfigError, match=rf"^respond\(.*{said}"):
+                node.respond("work", print, encode=bad)
+            with pytest.raises(ConfigError, match=rf"^serve\(.*{said}"):
+                node.serve("work", Stream.of(1), encode=bad)

@@ -1,0 +1,221 @@
+"""A publisher that has no credit says so once in the log, and explain names the link that waits."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+
+from rstreams import DeadLetters, Stream
+from rstreams.errors import StreamTimeout
+from rstreams.net.publishing_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
+from tests.net.over_tcp import connected
+from tests.net.peers import ReceivingPeer, until
+from tests.net.wire import ACCEPT, Peer, attach_frame, detach_frame, disposition_frame, flow_frame, scripted
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [(each.levelno, each.getMessage()) for each in caplog.records if each.name == "rstreams.net"]
+
+
+async def takes(peer: ReceivingPeer, count: int) -> None:
+    first = len(peer.numbers)
+    await peer.takes(count)
+    await peer.peer.send(disposition_frame(first, first + count - 1, ACCEPT))
+
+
+async def ends(peer: Peer) -> None:
+    await peer.expect("detach")
+    await peer.send(detach_frame())
+    await peer.closes()
+
+
+async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rstreams.net")
+    stream = Stream.range(3)
+    shown: list[str] = []
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=1)
+        await takes(receiver, 1)
+        await trio.sleep(TOLD_AFTER_S - 0.5)
+        assert not told(caplog)
+        await trio.sleep(1000)
+        shown.append(str(stream.explain()).splitlines()[-1])
+        shown.append(str(connection.explain()))
+        assert len(told(caplog)) == 1
+        await receiver.grant(2)
+        await takes(receiver, 2)
+        await ends(peer)
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        assert (await connection.publish("a" * 100, stream)).accepted == 3
+    (level, warning), (info_level, info) = told(caplog)
+    assert (level, info_level) == (logging.WARNING, logging.INFO)
+    cut = repr("a" * 100)[:80]
+    assert warning.startswith(
+        f"{cut} at the scripted peer has granted no credit for 5 s: the stream that is published waits. The address "
+        "may be full, or nobody may consume from it; "
+    )
+    assert "connection.explain()" in warning
+    assert info == f"{cut} at the scripted peer has granted credit again, after 1004.5 s"
+    assert shown[0] == (
+        "  -> the subscriber stalls: it has all that it requested; "
+        f"link to {cut} at the scripted peer: no credit from the peer for 1004 s; the stream that is published waits"
+    )
+    assert shown[1].splitlines() == [
+        "connection to the scripted peer: connected",
+        f"  to {cut}: no credit from the peer for 1004 s; the stream that is published waits",
+    ]
+
+
+async def test_a_sender_is_told_of_from_when_somebody_waits(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rstreams.net")
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=0)
+        await trio.sleep(100)
+        assert not told(caplog), "nobody wanted to send"
+        wanted.set()
+        await trio.sleep(TOLD_AFTER_S + 1)
+        assert "1 item waits." in told(caplog)[0][1]
+        await receiver.grant(1)
+        await takes(receiver, 1)
+        await trio.sleep(TOLD_AGAIN_AFTER_S - 1)
+        assert len(told(caplog)) == 2, "a second wait of the same link is told later"
+        await trio.sleep(2)
+        assert len(told(caplog)) == 3
+        await receiver.grant(1)
+        await takes(receiver, 1)
+        await ends(peer)
+
+    wanted = trio.Event()
+    async with scripted(peer, idle_timeout_s=1e5) as connection, connection.sender("work") as sender:
+        await wanted.wait()
+        await sender.send("one")
+        await sender.send("two")
+    assert [level for level, _ in told(caplog)] == [logging.WARNING, logging.INFO] * 2
+
+
+async def test_who_gives_up_before_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=0)
+        await ends(peer)
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection, connection.sender("work") as sender:
+        with trio.move_on_after(1):
+            await sender.send("one")
+        await trio.sleep(100)
+        assert not told(caplog)
+
+
+async def test_a_peer_that_does_not_answer_the_attach(caplog: pytest.LogCaptureFixture) -> None:
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        attach = await peer.expect("attach")
+        await trio.sleep(TOLD_AFTER_S + 1)
+        assert "  to 'work': the peer has not answered the attach for 6 s" in str(connection.explain())
+        await peer.send(attach_frame(attach["name"], "receiver", target="work"))
+        await peer.send(flow_frame(next_incoming=0, delivery_count=attach["delivery-count"], credit=9))
+        await peer.expect("transfer")
+        await peer.send(disposition_frame(0, 0, ACCEPT))
+        await ends(peer)
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        await connection.publish("work", Stream.of(1))
+    ((_, warning),) = told(caplog)
+    assert warning.startswith("'work' at the scripted peer has not answered the attach for 5 s")
+
+
+async def test_a_publisher_that_has_credit_and_no_items_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=10)
+        await peer.expect("detach")
+        await peer.send(detach_frame())
+        await peer.closes()
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        with trio.move_on_after(1000):
+            await connection.publish("work", Stream.never())
+    assert not told(caplog)
+
+
+async def test_a_requester_says_so_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def never(_request: object) -> None:
+        await trio.sleep_forever()
+
+    async with connected() as (node, connection):
+        node.respond("slow", never, concurrency=1)
+        async with connection.requester("slow", timeout_s=20) as requester, trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                with pytest.raises(StreamTimeout):
+                    await requester.request("anything")
+
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+    ((_, warning),) = told(caplog)
+    assert warning.startswith("'slow' at 127.0.0.1:")
+    assert "has granted no credit for 5 s: 1 item waits." in warning
+
+
+async def test_dead_letters_that_wait_say_so_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        node.queue("dead", capacity=1)
+        node.serve("numbers", Stream.range(3))
+
+        async def consume() -> None:
+            await connection.consume("numbers", refuse, on_failure=DeadLetters("dead"))
+
+        def refuse(item: int) -> None:
+            raise ValueError(item)
+
+        nursery.start_soon(consume)
+        await trio.sleep(TOLD_AFTER_S + 1)
+        assert ["'dead' at" in text and "2 items wait." in text for _, text in told(caplog)].count(True) == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_explain_of_a_connection_names_what_each_link_waits_for() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        node.queue("full", capacity=2)
+        node.serve("numbers", Stream.range(100))
+        nursery.start_soon(connection.publish, "full", Stream.range(9))
+        taken = connection.stream("numbers", window=4, settlement="manual")
+        async with taken.open() as numbers, connection.stream("full").open(window=1):
+            kept = [await anext(numbers) for _ in range(4)]
+            await until(lambda: "ready 0" not in str(node.explain()) and "2 of 2" in str(node.explain()))
+            lines = str(connection.explain()).splitlines()
+            assert lines[0].endswith(": connected")
+            assert len(lines) == 4
+            assert any("from 'numbers': it waits for the outcomes of 4 items" in line for line in lines)
+            assert any("to 'full': no credit from the peer" in line for line in lines)
+            assert "queue 'full' is full: 2 of 2 stored, 1 ready, 1 unsettled at 1 consumer; 1 producer waits" in str(
+                node.explain()
+            )
+            for delivery in kept:
+                delivery.accept()
+        nursery.cancel_scope.cancel()
+
+
+async def test_explain_of_a_stream_into_a_queue_of_this_process_names_the_queue() -> None:
+    async with connected() as (node, _):
+        queue = node.queue("orders", capacity=2)
+        stream = Stream.of(*[b"order"] * 9)
+        stream.subscribe(queue.producer())
+        assert str(stream.explain()).endswith(
+            "it has all that it requested; queue 'orders' is full: 2 of 2 stored, 2 ready, 0 unsettled at 0 consumers; "
+            "1 producer waits"
+        )

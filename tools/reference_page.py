@@ -1,0 +1,191 @@
+"""Write the reference, docs/reference.md: a table of the public names of each module, from their docstrings.
+
+    python tools/reference_page.py            write the page
+    python tools/reference_page.py --check    fail if it is not as it would be written
+
+The tables are for who reads the file; below them stand the directives that show the docstrings in full in the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference.md"
+
+MODULES: dict[str, str] = {
+    "rstreams": "What most programs need.",
+    "rstreams.stream": "A stream, and what its methods return. What the methods do is told in "
+    "[Which operator do I need?](operators/index.md).",
+    "rstreams.sources": "Functions that make a publisher; as methods of `Stream` they make a stream. "
+    "[Page](operators/sources.md)",
+    "rstreams.operators": "Functions from a publisher to a publisher; the methods of `Stream` call them. "
+    "[Pages](operators/index.md)",
+    "rstreams.push": "Publishers that send what is pushed into them. [Guide](guides/sharing.md)",
+    "rstreams.observables": "The bridge to reactivex. [Guide](guides/reactivex.md)",
+    "rstreams.notifications": "Signals as items.",
+    "rstreams.message": "What one delivery carries. [Guide](guides/codecs.md)",
+    "rstreams.net.connection": "An open connection, and what its methods return. [Guide](guides/delivery.md)",
+    "rstreams.net.dialects": "How the peer wants to be spoken to. [Guide](guides/brokers.md)",
+    "rstreams.net.cbs": "Tokens, for peers that let links in by them. [Guide](guides/azure.md)",
+    "rstreams.net.end_of_stream": "An end of the stream through a broker, which knows none. [Guide](guides/brokers.md)",
+    "rstreams.node": "The embedded node, and the address of its statistics.",
+    "rstreams.node.statistics": "What a node counts: what `node.statistics()` returns, and `STATISTICS` serves.",
+    "rstreams.tls": "Contexts for TLS. [Guide](guides/security.md)",
+    "rstreams.blocking": "The same for threads without trio. [Guide](guides/asyncio.md)",
+    "rstreams.errors": "Every exception.",
+    "rstreams.abc": "The protocols, for who writes a publisher, a subscriber or a scheduler.",
+    "rstreams.testing": "What tests of streams need. [Guide](guides/testing.md)",
+}
+"""The modules that users import from, and what a reader hears of each."""
+
+BESIDE: dict[str, tuple[str, ...]] = {
+    "rstreams.net.connection": (
+        "rstreams.net.carrier.ConnectionStatus",
+        "rstreams.net.draining.Drained",
+        "rstreams.net.request_reply.requester.Requester",
+        "rstreams.net.sight.Sight",
+    ),
+}
+"""What is shown with a module although it stands elsewhere: it is returned, and never imported."""
+
+IN_FULL = (
+    "rstreams.stream",
+    "rstreams.sources",
+    "rstreams.operators",
+    "rstreams.push",
+    "rstreams.observables",
+    "rstreams.notifications",
+    "rstreams.runtime.scope.Scope",
+    "rstreams.runtime.service.run",
+    "rstreams.net.client",
+    "rstreams.net.connection.Connection",
+    "rstreams.net.sender",
+    "rstreams.net.reconnect.Reconnect",
+    "rstreams.net.carrier.ConnectionStatus",
+    "rstreams.net.draining.Drained",
+    "rstreams.net.sight.Sight",
+    "rstreams.net.request_reply.requester.Requester",
+    "rstreams.net.dialects",
+    "rstreams.net.dialects.azure",
+    "rstreams.net.cbs",
+    "rstreams.net.end_of_stream",
+    "rstreams.node.Node",
+    "rstreams.node.STATISTICS",
+    "rstreams.node.statistics",
+    "rstreams.tls",
+    "rstreams.blocking",
+    "rstreams.abc",
+    "rstreams.message",
+    "rstreams.errors",
+    "rstreams.testing",
+)
+"""What the site shows with its whole docstrings."""
+
+
+_INTRODUCTION = (
+    "Every public name stands here with one sentence. `help(rstreams.connect)` shows the rest, and so does the site",
+    "that `make docs` builds, below the tables. The page is written by `tools/reference_page.py` from the docstrings:",
+    "change these, then run `make format`.",
+)
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def names_of(module: str) -> list[str]:
+    """Return the public names of a module."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.Assign) and any(isinstance(at, ast.Name) and at.id == "__all__" for at in node.targets):
+            return sorted(ast.literal_eval(node.value), key=str.lower)
+    message = f"{module} has no __all__"
+    raise LookupError(message)
+
+
+def _lines() -> Iterator[str]:
+    yield "# Reference"
+    yield ""
+    yield from _INTRODUCTION
+    for module, text in MODULES.items():
+        yield ""
+        yield f"## `{module}`"
+        yield ""
+        yield text
+        yield ""
+        yield "| name | what it is |"
+        yield "|---|---|"
+        for name in names_of(module):
+            yield f"| `{name}` | {told(module, name)} |"
+        for path in BESIDE.get(module, ()):
+            place, _, name = path.rpartition(".")
+            yield f"| `{name}` | {told(place, name)} |"
+    yield ""
+    yield "## In full"
+    yield ""
+    yield "In the site the docstrings follow here."
+    for path in IN_FULL:
+        yield ""
+        yield f"::: {path}"
+
+
+def told(module: str, name: str) -> str:
+    """Return the first sentence of what is said of a name, for a cell of a table.
+
+    Errors: `LookupError` if nothing is.
+    """
+    text = inspect.cleandoc(_docstring(module, name)).partition("\n\n")[0]
+    sentence = re.split(r"(?<=[^.][.]) (?=[A-Z`\"])", " ".join(text.split()), maxsplit=1)[0]
+    return sentence.replace("|", r"\|").removesuffix(".")
+
+
+def _docstring(module: str, name: str) -> str:
+    body = _tree(module).body
+    for node, behind in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            found = ast.get_docstring(node)
+            if found:
+                return found
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
+            if isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant):
+                return str(behind.value.value)
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and any((each.asname or each.name) == name for each in node.names)
+        ):
+            return _docstring(node.module, name)
+    message = f"{module}.{name} has no docstring"
+    raise LookupError(message)
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _tree(module: str) -> ast.Module:
+    found = importlib.util.find_spec(module)
+    assert found is not None, module
+    assert found.origin is not None, module
+    return ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Write the page, or check it."""
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page(), encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != page():
+        print("docs/reference.md is not as tools/reference_page.py writes it: run `make format`", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
