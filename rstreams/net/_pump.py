@@ -38,11 +38,12 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
 from rstreams.net._wire import wire_over
 from rstreams.net.carrier import ConnectionStatus, LinkEnd
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import Share
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
@@ -88,6 +89,8 @@ class Pump:
         max_links: int = 0,
         max_sessions: int = 0,
         window_bytes: int = 0,
+        unfinished: Unfinished | None = None,
+        share: Share | None = None,
         on_attach: Callable[[LinkDriver, Attach], None],
     ) -> None:
         """Prepare a connection over `stream`, which the pump owns from now on.
@@ -103,6 +106,8 @@ class Pump:
             max_links: The most links before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
             window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
+            unfinished: Counts messages that have not come whole; None: nobody does.
+            share: What the sending links have of the memory of their node; None: there is no such bound.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
@@ -121,11 +126,14 @@ class Pump:
             max_links=max_links,
             max_sessions=max_sessions,
             window_bytes=window_bytes,
+            unfinished=unfinished,
+            share=share,
+            output=_shared_output(),
             on_wake=self._ring,
         )
         self._stream = stream
         self._wire = wire_over(stream)
-        self._unsent = memoryview(b"")  # what the network did not take at once
+        self._unsent = b""  # what the network did not take at once
         self._idle_timeout_s = idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
@@ -136,6 +144,7 @@ class Pump:
         self._closing = False  # this side says close, or has said it
         self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
         self._over = False  # nothing more will come
+        self._cut_off = False  # nothing more of what comes is listened to
         self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
         self.waiting: list[tuple[LinkEnd, Attach]] = []
@@ -161,6 +170,10 @@ class Pump:
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
             self.engine.free()
+            if self.engine.share is not None:
+                self.engine.share.end()
+            if self.engine.unfinished is not None:
+                self.engine.unfinished.clear()
             self.ended.set()
             with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
                 await trio.aclose_forcefully(self._stream)
@@ -268,16 +281,20 @@ class Pump:
 
     def _send_now(self, output: memoryview) -> None:
         try:
-            self._unsent = output[self._wire.send_now(output) :]
+            sent = self._wire.send_now(output)
+            self._unsent = bytes(output[sent:])  # the room is shared
         except trio.BrokenResourceError as error:
             self._break(error)
 
     async def _send_unsent(self) -> None:
-        unsent, self._unsent = self._unsent, memoryview(b"")
+        unsent, self._unsent = self._unsent, b""
+        self.engine.output_waits = True
         try:
             await self._wire.send(unsent)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._break(error)
+        finally:
+            self.engine.resume_output()
 
     def _break(self, error: Exception) -> None:
         self._over = True
@@ -295,11 +312,26 @@ class Pump:
                     data = b""
                 self.engine.feed(data)
                 self._over = self._over or not data
-                if not self._sleeps or self._take_turns() or self._over:
+                if self.engine.output_waits:
+                    self._take_in()
+                elif not self._sleeps or self._take_turns() or self._over:
                     self._ring()
+                if self._cut_off:
+                    break
             await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
         self._fail(IdleTimeout(self._silence) if data else self._end)
         self._owner.cancel()
+
+    def _take_in(self) -> None:
+        """Hand over what has come while the network takes nothing: else a peer that reads nothing could send any much.
+
+        Nothing is sent meanwhile: the links find no room.
+        """
+        self._turning = True
+        try:
+            self.engine.dispatch(RUN, SLICE_S)
+        finally:
+            self._turning = False
 
     async def _keep_time(self) -> None:
         """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""
@@ -360,7 +392,7 @@ class Pump:
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer goes on with what has been refused: close the connection, and wait for no answer."""
         if not self._over:
-            self._over = True
+            self._over = self._cut_off = True
             self._fail(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"))
             self.engine.close(condition, description)
 
@@ -403,3 +435,16 @@ class Pump:
 
     def _lost(self, error: RStreamsError) -> Lost:
         return Lost(error, returns=self.returns and not self._closing)
+
+
+_output: Final[trio.lowlevel.RunVar[bytearray]] = trio.lowlevel.RunVar("rstreams.net.output")
+
+
+def _shared_output() -> bytearray:
+    """Return the room for output that all connections of a run share: what is in it is sent, or kept, at once."""
+    try:
+        return _output.get()
+    except LookupError:
+        room = bytearray(BUFFER_BYTES)
+        _output.set(room)
+        return room

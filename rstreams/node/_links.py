@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from rstreams.abc import Publisher
@@ -36,6 +36,13 @@ Address: TypeAlias = Served[Any] | Queue | Multicast | Responding | ReplyStream
 logger = logging.getLogger("rstreams.node")
 
 
+class Bounds(NamedTuple):
+    """What one consumer may have unsettled: items, and bytes of their messages."""
+
+    items: int
+    size: int
+
+
 class Links:
     """What a node does when a peer attaches, and the links that have come of it.
 
@@ -45,6 +52,7 @@ class Links:
         expose_errors: Whether the text of a served stream's exception goes to subscribers.
         pack_items: The most items that a producer may send in one delivery.
         window_bytes: The most bytes that one producer may have on its way here; 0 for any number.
+        unsettled: What one consumer may have unsettled.
 
     Attributes:
         closing: Whether new links are refused, but for those that replies come on.
@@ -62,6 +70,7 @@ class Links:
         expose_errors: bool,
         pack_items: int,
         window_bytes: int,
+        unsettled: Bounds,
     ) -> None:
         self._addresses = addresses
         self._temporaries = Temporaries()  # addresses that are made for one receiver each
@@ -69,6 +78,7 @@ class Links:
         self._expose_errors = expose_errors
         self._pack_items = pack_items
         self._window_bytes = window_bytes
+        self._unsettled = unsettled
         self.closing = False
         self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
         self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
@@ -136,6 +146,9 @@ class Links:
             on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if stored else open_body,
+            max_unsettled=self._unsettled.items,
+            max_unsettled_bytes=self._unsettled.size,
+            share=driver.share,
         )
         (self.consumers if stored else self.served).add(end)
         link = end.bind(frame.name, driver)

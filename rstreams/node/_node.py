@@ -27,7 +27,13 @@ from rstreams.net._options import (
     check_max_frame,
     check_max_message,
 )
-from rstreams.net._proton import LinkDriver, decode_body
+from rstreams.net._proton import (
+    DEFAULT_MAX_UNFINISHED_BYTES,
+    DEFAULT_TOTAL_UNFINISHED_BYTES,
+    LinkDriver,
+    UnfinishedTotal,
+    decode_body,
+)
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
 from rstreams.net.encoding import check_encode, encoded_for
@@ -46,7 +52,7 @@ from rstreams.net.security import Admission
 from rstreams.net.sight import Sight
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
-from rstreams.node._links import CLOSING, Address, Links
+from rstreams.node._links import CLOSING, Address, Bounds, Links
 from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node._sight import Statistics, state_of
 from rstreams.node.multicast import Multicast
@@ -57,6 +63,12 @@ from rstreams.node.statistics import NodeStatistics
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.unsettled import (
+    DEFAULT_MAX_UNSETTLED,
+    DEFAULT_MAX_UNSETTLED_BYTES,
+    DEFAULT_TOTAL_UNSETTLED_BYTES,
+    Budget,
+)
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
 from rstreams.sources import generate
@@ -82,6 +94,14 @@ class Node:
         window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
             what came last, received and not yet settled. None: any number. It bounds what links keep, not what queues
             store. While one producer's link is full, the others in its AMQP session wait with it.
+        max_unsettled: The most items that one consumer may have without settling them, whatever credit it grants. It
+            waits then, and gets more when it has settled some.
+        max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
+        total_unsettled_bytes: What the unsettled deliveries of all consumers may cost together, where one costs its
+            message and 1,024 bytes. A connection gets a part of what is left of it, and 131072 bytes in any case.
+        max_unfinished_bytes: The most bytes of messages that have begun to come, and have not come whole, on one
+            connection. Over it the link with the largest one is ended, with `amqp:resource-limit-exceeded`.
+        total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.
         expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
         pack_items: The most items that a producer may send in one delivery; 1 for none. With more a producer may be a
             pack ahead of what its address has room for; that waits in its link, unsettled.
@@ -103,6 +123,11 @@ class Node:
         max_links: int = DEFAULT_MAX_LINKS,
         max_sessions: int = DEFAULT_MAX_SESSIONS,
         window_bytes: int | None = None,
+        max_unsettled: int = DEFAULT_MAX_UNSETTLED,
+        max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
+        total_unsettled_bytes: int = DEFAULT_TOTAL_UNSETTLED_BYTES,
+        max_unfinished_bytes: int = DEFAULT_MAX_UNFINISHED_BYTES,
+        total_unfinished_bytes: int = DEFAULT_TOTAL_UNFINISHED_BYTES,
         expose_errors: bool = False,
         pack_items: int = 1,
         container_id: str | None = None,
@@ -110,6 +135,12 @@ class Node:
         check_idle_timeout(idle_timeout_s)
         check_max_frame(max_frame_bytes)
         check_container_id(container_id)
+        unsettled = Bounds(
+            check_count("max_unsettled", max_unsettled, "items"),
+            check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
+        )
+        budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
+        unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
             admission=Admission(check_users(users), check_certificate_users(certificate_users)),
@@ -119,6 +150,9 @@ class Node:
             max_links=check_count("max_links", max_links, "links"),
             max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
             window_bytes=check_window_bytes(window_bytes),
+            max_unfinished_bytes=check_count("max_unfinished_bytes", max_unfinished_bytes, "bytes", most=2**63 - 1),
+            unfinished=UnfinishedTotal(unfinished),
+            budget=Budget(budget),
         )
         self._expose_errors = expose_errors
         self._addresses: dict[str, Address] = {}
@@ -128,6 +162,7 @@ class Node:
             expose_errors=expose_errors,
             pack_items=check_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=self._options.window_bytes,
+            unsettled=unsettled,
         )
         self._listeners: list[Listener] = []
         self._expiry = Expiry()

@@ -51,6 +51,7 @@ class OutgoingItems(Generic[T]):
         attended: Whether the link is at work, and sees what comes without being woken.
         woken: Whether the link was woken for what has come, and has not been at work since.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
+        item_bytes: What the items sent last have had, each; a guess before there were any.
         unencodable: Whether the stream failed because an item could not be encoded.
         stall: Says what the link waits for, for `explain` of the publisher; nothing unless who attaches it knows.
     """
@@ -60,7 +61,6 @@ class OutgoingItems(Generic[T]):
         "_encode",
         "_encodes_body",
         "_heads",
-        "_item_bytes",
         "_ledger",
         "_open_body",
         "_publisher",
@@ -76,6 +76,7 @@ class OutgoingItems(Generic[T]):
         "doubtful",
         "error",
         "holds",
+        "item_bytes",
         "payloads",
         "publisher_ended",
         "stall",
@@ -131,7 +132,7 @@ class OutgoingItems(Generic[T]):
         self._suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
-        self._item_bytes = _FIRST_GUESS_BYTES
+        self.item_bytes = _FIRST_GUESS_BYTES
 
     def start(self) -> None:
         """Subscribe to the publisher, the first time."""
@@ -205,7 +206,7 @@ class OutgoingItems(Generic[T]):
         """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""
         if self.completed or self._subscription is ENDED:  # it may come later than the credit
             return 0
-        items = self._ledger.request(credit, min(most, max(1, room_bytes // self._item_bytes)))
+        items = self._ledger.request(credit, min(most, max(1, room_bytes // self.item_bytes)))
         if items:
             draw = self._draw
             try:
@@ -290,7 +291,7 @@ class OutgoingItems(Generic[T]):
         holds, self.holds = self.holds[:count], self.holds[count:]
         self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
-        self._item_bytes = max(1, total_bytes(payloads) // count)
+        self.item_bytes = max(1, total_bytes(payloads) // count)
         return payloads, holds
 
     def take_head(self) -> tuple[StreamedHead, Hold]:

@@ -31,6 +31,12 @@ from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_item
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import (
+    DEFAULT_MAX_UNSETTLED,
+    DEFAULT_MAX_UNSETTLED_BYTES,
+    Share,
+    UnsettledBound,
+)
 
 T = TypeVar("T")
 
@@ -41,8 +47,9 @@ class LinkSubscriber(Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
 
     Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
-        while the driver has room: neither this end nor the driver buffers without bound. Demand cannot be taken back
-        when credit is; but a publisher that can be suspended is, so that what it owes may go to others.
+        while the driver has room and the bound of what is unsettled is kept (`unsettled`): neither this end nor the
+        driver keeps anything without bound. Demand cannot be taken back when credit is; but a publisher that can be
+        suspended is, so that what it owes may go to others.
     Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
         encoded ends the stream in the same way.
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
@@ -78,6 +85,9 @@ class LinkSubscriber(Generic[T]):
         pack_items: int = 1,
         linger_s: float = 0.0,
         open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
+        max_unsettled: int = DEFAULT_MAX_UNSETTLED,
+        max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
+        share: Share | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -95,6 +105,9 @@ class LinkSubscriber(Generic[T]):
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
+            max_unsettled: The most items sent and not settled.
+            max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
+            share: What the connection's links share of the node's memory; None: there is no such bound.
         """
         self.outcome_unknown = 0
         self.left = False
@@ -102,6 +115,7 @@ class LinkSubscriber(Generic[T]):
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
+        self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
@@ -119,6 +133,7 @@ class LinkSubscriber(Generic[T]):
             send=self._send,
             stop=self._stop,
             wake=self._wake,
+            bound=self._bound,
         )
         self._settled = settled
         self._settle_before_detach = settle_before_detach
@@ -159,6 +174,11 @@ class LinkSubscriber(Generic[T]):
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
         return self._deliveries.unsettled_items + self._items.doubtful
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for although it has credit; nothing unless the bound of what is unsettled is reached."""
+        return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
 
     @property
     def accepted(self) -> int:
@@ -272,6 +292,7 @@ class LinkSubscriber(Generic[T]):
                 self._items.follow_credit(self._driver)
         finally:
             self._items.attended = False
+            self._bound.go_on()
 
     # what work is made of
 
@@ -291,11 +312,14 @@ class LinkSubscriber(Generic[T]):
     def _send_transfers(self) -> bool:
         """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
         items, driver, left = self._items, self._driver, SLICE
+        self._bound.held_back = False
         while True:
             sent = self._send_held(driver, left)
             left -= sent
             if self._deliveries.body is not None:
                 return False  # the driver wakes this end when there is room, and the body when there is more of it
+            if self._bound.held_back:
+                return False  # what settles wakes this end
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (items.completed and not items.payloads):
                 return True
@@ -305,7 +329,9 @@ class LinkSubscriber(Generic[T]):
                 items.turn_over = False
                 driver.wake()
                 return False
-            asked = items.request(credit, left, room)
+            asked = items.request(credit, self._may_ask(left), room)
+            if self._bound.held_back and not asked:
+                return not items.payloads
             if not items.turn_over and (not items.payloads or not (sent or asked)):
                 return True
 
@@ -319,11 +345,32 @@ class LinkSubscriber(Generic[T]):
         count = min(len(items.payloads), credit * self.ledger.pack, most)
         if not count:
             return 0
+        if not self._settled:
+            count = self._bound.fit(items.payloads, count, self.ledger.pack)
+            if not count:
+                self._bound.hold_back()
+                return 0
         count = items.before_body(count)
         if not count:
             deliveries.begin_body(items, driver)
             return 1
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
+
+    def _may_ask(self, most: int) -> int:
+        """Return how many items the publisher may be asked for, up to `most`, for what may be unsettled.
+
+        Whoever drains is told that there is nothing more only if that is so. So a publisher is asked for one item that
+        waits here for settlement, and if that does not come, there was nothing more (2.6.7).
+        """
+        if self._settled:
+            return most
+        ledger = self.ledger
+        waiting = ledger.owed + ledger.held
+        allowed = self._bound.allows(waiting, self._items.item_bytes, ledger.pack)
+        if allowed > 0:
+            return min(most, allowed)
+        self._bound.hold_back()
+        return 1 if self._drain and not waiting else 0
 
     def _count_received(self) -> None:
         if not self._items.count_received():

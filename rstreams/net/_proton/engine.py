@@ -24,10 +24,15 @@ from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
 from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
+from rstreams.net._proton.unfinished import Unfinished
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
+from rstreams.protocol.unsettled import Share
+
+MIN_SESSION_BYTES: Final = 8 * 1024
+"""What may wait in a session in any case, however many there are."""
 
 
 class EngineEvents(Protocol):
@@ -76,6 +81,9 @@ class Engine:
         max_links: int = 0,
         max_sessions: int = 0,
         window_bytes: int = 0,
+        unfinished: Unfinished | None = None,
+        share: Share | None = None,
+        output: bytearray | None = None,
         on_wake: Callable[[], None],
     ) -> None:
         """Make an unopened connection.
@@ -90,6 +98,9 @@ class Engine:
             max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
             window_bytes: The bound in bytes of the links that come in the peer's sessions; 0 for none.
+            unfinished: Counts messages that have not come whole; None: nobody does.
+            share: What the connection's sending links have of the memory of their node; None: there is no such bound.
+            output: Where `output` puts what goes to the peer, which others may use in between; None: a room of its own.
             on_wake: Called when a link has something to do.
         """
         self.loops = choose_loops()
@@ -122,7 +133,11 @@ class Engine:
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
         self.outputs = 0
-        self._buffer = bytearray(BUFFER_BYTES)
+        self.unfinished = unfinished
+        self.share = share
+        self.output_waits = False  # the network does not take what it was given
+        self.session_bytes = BUFFER_BYTES  # what may wait in each session
+        self._buffer = bytearray(BUFFER_BYTES) if output is None else output
         self._output = memoryview(self._buffer)
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
@@ -205,12 +220,22 @@ class Engine:
         self._free_ended()
         if size:
             self.outputs += 1
-        if size and self._waiting:
+        if size:
+            self._wake_waiting()
+        return self._output[:size]
+
+    def _wake_waiting(self) -> None:
+        """Have those work again who wait for room."""
+        if self._waiting:
             for driver in sorted(self._waiting, key=_sent_at):  # or one that always has more would take all the room
                 self._dirty.pop(driver, None)
                 self._dirty[driver] = None
             self._waiting.clear()
-        return self._output[:size]
+
+    def resume_output(self) -> None:
+        """Let links send again: the network has taken what it was given."""
+        self.output_waits = False
+        self._wake_waiting()
 
     def has_work(self) -> bool:
         """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
@@ -362,6 +387,12 @@ class Engine:
         session = lib.pn_event_session(event)
         if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
             self._sessions.accept(session, self._window_bytes)
+            self._share_out()
+
+    def _share_out(self) -> None:
+        """Let all sessions together keep four times what one may: a peer may begin many, and let none of them send."""
+        most = 4 * BUFFER_BYTES // max(1, self._sessions.peers)
+        self.session_bytes = min(BUFFER_BYTES, max(most, MIN_SESSION_BYTES))
 
     def _on_session_close(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
@@ -371,6 +402,7 @@ class Engine:
         else:
             error = SessionEnded(*condition)
         self._sessions.remove(session)
+        self._share_out()
         dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
         for driver in dead:
             driver.hand_over_all()

@@ -36,6 +36,9 @@ RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel rig
 class Sessions:
     """The sessions of one connection.
 
+    Attributes:
+        peers: How many the peer has begun, and nobody has ended.
+
     Context: Only the task that owns the connection.
     Spec: AMQP 1.0 sections 2.5 and 2.5.6 (session flow control).
     """
@@ -46,7 +49,7 @@ class Sessions:
         self._transport = transport
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
-        self._peers = 0  # opened by the peer; each takes a channel, too
+        self.peers = 0  # opened by the peer; each takes a channel, too
         self._resting: deque[Pointer] = deque()  # those the peer has ended, and this side not yet
         self._closed: list[Pointer] = []  # to be freed when that has been written
 
@@ -58,7 +61,7 @@ class Sessions:
     def _channels(self) -> int:
         """How many more sessions the peer lets this side open."""
         most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
-        return most - len(self._ours) - self._peers - len(self._resting)
+        return most - len(self._ours) - self.peers - len(self._resting)
 
     def one_for_link(self, drivers: Iterable[LinkDriver], window_bytes: int = 0) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used.
@@ -92,7 +95,7 @@ class Sessions:
 
     def accept(self, session: Pointer, window_bytes: int) -> None:
         """Answer the `begin` of the peer; `window_bytes` is the bound of the links that come in it, 0 for none."""
-        self._peers += 1
+        self.peers += 1
         self._set_window(session, window_bytes)
         lib.pn_session_open(session)
 
@@ -115,7 +118,7 @@ class Sessions:
         if session in self._ours:
             self._ours.remove(session)
         else:
-            self._peers -= 1
+            self.peers -= 1
 
     def rest(self, session: Pointer) -> bool:
         """Keep the channel of one that has been removed; tell whether `close_first` is to follow in `SESSION_REST_S`.
