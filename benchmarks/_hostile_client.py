@@ -13,6 +13,7 @@ from typing import Final, Self
 from rstreams._codec.encode import NULL, encode_fields, encode_sized, encode_string, encode_uint
 
 MOST_CREDIT: Final = 2**31 - 1
+ATTACH: Final = b"\x00\x53\x12"
 TRANSFER: Final = b"\x00\x53\x14"
 
 _HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -82,12 +83,13 @@ class HostileClient:
     Attributes:
         received: The bytes that have come.
         transfers: The frames with transfers that have come.
+        replies: The links that the node has attached, or refused.
         closed: Whether the node has closed the connection.
     """
 
     def __init__(self, port: int, *, reads: bool = True) -> None:
         """Connect to a port of 127.0.0.1; one that does not read leaves what comes in the kernel."""
-        self.received = self.transfers = 0
+        self.received = self.transfers = self.replies = 0
         self.last = b""
         self.closed = threading.Event()
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -121,6 +123,7 @@ class HostileClient:
             while data := self._socket.recv(1 << 20):
                 self.received += len(data)
                 self.transfers += data.count(TRANSFER)
+                self.replies += data.count(ATTACH)
                 self.last = (self.last + data)[-4096:]
         self.closed.set()
 

@@ -33,4 +33,8 @@ async def main(options: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
+    import os, gc
+
+    if os.environ.get("NOGC"):
+        gc.disable()
     trio.run(main, json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})

@@ -53,6 +53,12 @@ part travels while another is worked on."""
 SLICE_S: Final = 0.005
 """How long turns are taken, and links may signal, before other tasks run, in seconds."""
 
+MIN_SLICE_S: Final = 0.0005
+"""How short a slice becomes at the least when many connections have much to do, in seconds."""
+
+FEED_BYTES: Final = 64 * 1024
+"""The most bytes that the engine is fed between two looks at the time: as many as it takes in at once."""
+
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
 
@@ -116,6 +122,7 @@ class Pump:
         self.error: RStreamsError | None = None
         self.returns = False
         self._on_attach = on_attach
+        self._run = _run_of_pumps()
         self.engine = Engine(
             self,
             container_id=container_id,
@@ -128,7 +135,7 @@ class Pump:
             window_bytes=window_bytes,
             unfinished=unfinished,
             share=share,
-            output=_shared_output(),
+            output=self._run.output,
             on_wake=self._ring,
         )
         self._stream = stream
@@ -169,6 +176,7 @@ class Pump:
             end = self._end
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
+            self._run.busy.discard(self)
             self.engine.free()
             if self.engine.share is not None:
                 self.engine.share.end()
@@ -236,21 +244,24 @@ class Pump:
 
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
-        until = perf_counter() + SLICE_S
+        slice_s = self._run.slice_s
+        until = perf_counter() + slice_s
         self._turning = True
         try:
-            while self._turn():
+            while self._turn(slice_s):
                 if self._unsent or perf_counter() > until:
+                    self._run.busy.add(self)
                     return True
         finally:
             self._turning = False
+        self._run.busy.discard(self)
         return bool(self._unsent)
 
-    def _turn(self) -> bool:
+    def _turn(self, slice_s: float) -> bool:
         """Take one turn; tell whether there is something to do for another one."""
         engine = self.engine
         self._attach_new()
-        more = engine.dispatch(RUN, SLICE_S if self._goodbye is None else math.inf)
+        more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
         if self._goodbye is not None:  # every link that wanted to say something has
             engine.close(*self._goodbye)
             self._goodbye = None
@@ -310,17 +321,31 @@ class Pump:
                     data = await self._wire.receive()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
-                self.engine.feed(data)
-                self._over = self._over or not data
-                if self.engine.output_waits:
-                    self._take_in()
-                elif not self._sleeps or self._take_turns() or self._over:
-                    self._ring()
+                fed = self._feed(data)
+                while fed < len(data) and not self._cut_off:
+                    data = bytes(data[fed:])  # where it is, others read meanwhile
+                    await trio.lowlevel.checkpoint()
+                    fed = self._feed(data)
                 if self._cut_off:
                     break
             await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
         self._fail(IdleTimeout(self._silence) if data else self._end)
         self._owner.cancel()
+
+    def _feed(self, data: bytes | bytearray | memoryview) -> int:
+        """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
+        view, at, until = memoryview(data), 0, perf_counter() + self._run.slice_s
+        while True:
+            self.engine.feed(view[at : at + FEED_BYTES])
+            at += FEED_BYTES
+            if at >= len(data) or perf_counter() > until:
+                break
+        self._over = self._over or not data
+        if self.engine.output_waits:
+            self._take_in()
+        elif not self._sleeps or self._take_turns() or self._over:
+            self._ring()
+        return at
 
     def _take_in(self) -> None:
         """Hand over what has come while the network takes nothing: else a peer that reads nothing could send any much.
@@ -329,7 +354,7 @@ class Pump:
         """
         self._turning = True
         try:
-            self.engine.dispatch(RUN, SLICE_S)
+            self.engine.dispatch(RUN, self._run.slice_s)
         finally:
             self._turning = False
 
@@ -437,14 +462,31 @@ class Pump:
         return Lost(error, returns=self.returns and not self._closing)
 
 
-_output: Final[trio.lowlevel.RunVar[bytearray]] = trio.lowlevel.RunVar("rstreams.net.output")
+class _Run:
+    """What the pumps of one trio run share.
+
+    Attributes:
+        output: The room for output: what is in it is sent at once, or kept elsewhere.
+        busy: Those that had more to do when their last slice was over.
+    """
+
+    def __init__(self) -> None:
+        self.output = bytearray(BUFFER_BYTES)
+        self.busy: set[Pump] = set()
+
+    @property
+    def slice_s(self) -> float:
+        """How long a pump takes turns before other tasks run: the busy ones share a slice, so that nobody else waits."""
+        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
 
 
-def _shared_output() -> bytearray:
-    """Return the room for output that all connections of a run share: what is in it is sent, or kept, at once."""
+_run: Final[trio.lowlevel.RunVar[_Run]] = trio.lowlevel.RunVar("rstreams.net.pumps")
+
+
+def _run_of_pumps() -> _Run:
     try:
-        return _output.get()
+        return _run.get()
     except LookupError:
-        room = bytearray(BUFFER_BYTES)
-        _output.set(room)
-        return room
+        run = _Run()
+        _run.set(run)
+        return run

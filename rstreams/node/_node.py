@@ -98,7 +98,7 @@ class Node:
             waits then, and gets more when it has settled some.
         max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
         total_unsettled_bytes: What the unsettled deliveries of all consumers may cost together, where one costs its
-            message and 1,024 bytes. A connection gets a part of what is left of it, and 131072 bytes in any case.
+            message and 2,048 bytes. A connection gets a part of what is left of it, and 131072 bytes in any case.
         max_unfinished_bytes: The most bytes of messages that have begun to come, and have not come whole, on one
             connection. Over it the link with the largest one is ended, with `amqp:resource-limit-exceeded`.
         total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.

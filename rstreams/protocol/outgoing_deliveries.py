@@ -14,7 +14,6 @@ it is known by runs, and nothing is done for a single one.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -104,7 +103,7 @@ class OutgoingDeliveries:
         self._stop = stop
         self._wake = wake
         # What is unsettled, if nobody holds any of it: tags, messages if they are kept, and their sizes.
-        self._runs: deque[tuple[range, Sequence[bytes], list[int]]] = deque()
+        self._runs: list[tuple[range, Sequence[bytes], list[int]]] = []
         self._sizes: dict[Hashable, int] = {}  # of what is unsettled otherwise
         self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
         self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
@@ -296,7 +295,7 @@ class OutgoingDeliveries:
                 runs[0] = sent[count:], payloads[count:], sizes[count:]
                 sizes = sizes[:count]
             else:
-                runs.popleft()
+                del runs[0]
             self.accepted += count
             self.bound.give(count, count, sum(sizes))
             tags = tags[count:]

@@ -35,9 +35,9 @@ from rstreams._codec.data_sections import total_bytes
 
 DEFAULT_MAX_UNSETTLED: Final = 10_000
 DEFAULT_MAX_UNSETTLED_BYTES: Final = 16 * 1024 * 1024
-DEFAULT_TOTAL_UNSETTLED_BYTES: Final = 48 * 1024 * 1024
+DEFAULT_TOTAL_UNSETTLED_BYTES: Final = 64 * 1024 * 1024
 
-OVERHEAD_BYTES: Final = 1024
+OVERHEAD_BYTES: Final = 2048
 """What an unsettled delivery costs besides its message: the engine's record of it, and ours."""
 
 GUARANTEED_BYTES: Final = 128 * 1024

@@ -132,6 +132,7 @@ class Engine:
         self._calls = DelayedCalls()
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
+        self._events_left = False  # some events wait for the next slice
         self.outputs = 0
         self.unfinished = unfinished
         self.share = share
@@ -239,8 +240,9 @@ class Engine:
 
     def has_work(self) -> bool:
         """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
-        self._note_events()
-        return bool(self._noted or self._dirty)
+        if not self._events_left:  # those have a slice of their own
+            self._note_events()
+        return bool(self._noted or self._dirty or self._events_left)
 
     def flush(self) -> None:
         """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
@@ -319,12 +321,13 @@ class Engine:
         Returns:
             Whether there is more to do at once.
         """
+        self._slice_ends = perf_counter() + slice_s
         self._note_events()
         # Senders first: what they have heard is soon done with, where a receiver's run of items may take long.
         self._give_turns(self._noted, sorted(self._noted, key=_receives), LinkDriver.hand_over, most, slice_s)
         # In a slice of its own: who works must not wait for all the others to have got theirs.
         self._give_turns(self._dirty, list(self._dirty), LinkDriver.work, most, slice_s)
-        return bool(self._noted or self._dirty)
+        return bool(self._noted or self._dirty or self._events_left)
 
     def _give_turns(
         self,
@@ -349,7 +352,9 @@ class Engine:
         return perf_counter() > self._slice_ends
 
     def _note_events(self) -> None:
+        """Note what links are to hear of, and do what is to be done at once, until the slice is over."""
         collector, drivers, noted = self._collector, self._drivers, self._noted
+        self._events_left = False
         while True:
             for link, deliveries, flow in self.loops.note_events(collector):
                 driver = drivers.get(link)
@@ -362,6 +367,9 @@ class Engine:
                 return
             _HANDLERS[lib.pn_event_type(event)](self, event)
             lib.pn_collector_pop(collector)
+            if self.slice_is_over():
+                self._events_left = True
+                return
 
     def _on_connection_open(self, _event: Pointer) -> None:
         self.peer_packs = CAPABILITY in read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))

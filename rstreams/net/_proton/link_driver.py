@@ -6,7 +6,6 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -77,7 +76,7 @@ class LinkDriver:
         self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
-        self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
+        self._sent: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
         self.outcomes_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._large = LargeMessages()
@@ -494,7 +493,7 @@ class LinkDriver:
 
     def _hand_over_scattered(self) -> None:
         decided: list[tuple[Hashable, Outcome]] = []
-        left: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
+        left: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
         for tags, deliveries in self._sent:
             start = 0
             for at, delivery in enumerate(map(as_delivery, deliveries)):
