@@ -53,6 +53,9 @@ part travels while another is worked on."""
 SLICE_S: Final = 0.005
 """How long turns are taken, and links may signal, before other tasks run, in seconds."""
 
+LOST_AT_ONCE: Final = 64
+"""So many links hear at once that their connection is no more; of more, the others hear it a slice at a time."""
+
 MIN_SLICE_S: Final = 0.0005
 """How short a slice becomes at the least when many connections have much to do, in seconds."""
 
@@ -177,7 +180,8 @@ class Pump:
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
             self._run.busy.discard(self)
-            self.engine.free()
+            with trio.CancelScope(shield=True):
+                await self._free()
             if self.engine.share is not None:
                 self.engine.share.end()
             if self.engine.unfinished is not None:
@@ -185,6 +189,16 @@ class Pump:
             self.ended.set()
             with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
                 await trio.aclose_forcefully(self._stream)
+
+    async def _free(self) -> None:
+        """Tell the links that have not heard of the end, and give the engine's memory back; nobody waits for it long."""
+        error = self.error or self._end
+        while self.engine.lose(error, most=LOST_AT_ONCE):
+            await trio.lowlevel.checkpoint()
+        if self.engine.is_heavy:
+            await trio.to_thread.run_sync(self.engine.let_go())
+        else:
+            self.engine.free()
 
     async def close(self, condition: str | None = None, description: str = "") -> None:
         """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.
@@ -341,7 +355,7 @@ class Pump:
             if at >= len(data) or perf_counter() > until:
                 break
         self._over = self._over or not data
-        if self.engine.output_waits:
+        if self.engine.output_waits and data:
             self._take_in()
         elif not self._sleeps or self._take_turns() or self._over:
             self._ring()
@@ -441,7 +455,7 @@ class Pump:
             self.error = error
         lost = self._lost(self.error or error)
         origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
-        self.engine.lose(lost.error, returns=lost.returns)
+        self.engine.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
         self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
         attaching, self._attaching = self._attaching, []
         self._tell_lost(lost, attaching)

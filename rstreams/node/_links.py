@@ -15,6 +15,7 @@ from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.once import ONCE
 from rstreams.net.request_reply._properties import REPLY_STREAM
+from rstreams.node._leftovers import Leftovers
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.responding import Responding
@@ -55,6 +56,7 @@ class Links:
         unsettled: What one consumer may have unsettled.
 
     Attributes:
+        leftovers: What consumers that have gone had not settled.
         closing: Whether new links are refused, but for those that replies come on.
         producers: The ends that receive.
         repliers: The ends that receive replies, for addresses that were made for a link.
@@ -79,6 +81,7 @@ class Links:
         self._pack_items = pack_items
         self._window_bytes = window_bytes
         self._unsettled = unsettled
+        self.leftovers = Leftovers()
         self.closing = False
         self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
         self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
@@ -98,7 +101,8 @@ class Links:
     def at_rest(self) -> bool:
         """Whether all that was under way when `close` was called is through."""
         return (
-            all(producer.at_rest for producer in self.producers)
+            not self.leftovers
+            and all(producer.at_rest for producer in self.producers)
             and not any(end.in_hand for end in (*self.producers, *self.repliers) if not end.ended)
             and all(end.at_rest for end in self.consumers)
             and not any(end.wants_link for end in self.served)
@@ -149,6 +153,7 @@ class Links:
             max_unsettled=self._unsettled.items,
             max_unsettled_bytes=self._unsettled.size,
             share=driver.share,
+            finish_later=self.leftovers.add,
         )
         (self.consumers if stored else self.served).add(end)
         link = end.bind(frame.name, driver)

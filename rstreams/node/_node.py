@@ -184,6 +184,7 @@ class Node:
         self._home = Home()
         self._scope.nursery.start_soon(self._expiry.run)
         self._forget = ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True)
+        self._scope.nursery.start_soon(self._links.leftovers.run)
         return self
 
     async def __aexit__(
@@ -400,9 +401,14 @@ class Node:
         A client reads the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
         """
         addresses = self._addresses.items()
+        ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
             container_id=self._options.container_id,
             connections=sum(listener.connections for listener in self._listeners),
+            unsettled=sum(end.unsettled for end in ends),
+            unsettled_bytes=self._options.budget.taken,
+            waiting=sum(bool(end.waits_for) for end in ends),
+            unfinished_bytes=self._options.unfinished.size,
             queues={name: each.statistics() for name, each in addresses if isinstance(each, Queue)},
             multicasts={name: each.statistics() for name, each in addresses if isinstance(each, Multicast)},
             served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},

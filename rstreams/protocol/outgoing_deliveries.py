@@ -364,12 +364,12 @@ class OutgoingDeliveries:
         return payloads, holds
 
     def take_holds(self) -> list[Hold]:
-        """Forget what is unsettled, and the body under way; return the holds."""
+        """Forget what is unsettled, and the body under way; return the holds, if there are any."""
         if self.body is not None:
             self.body.cancel()
             self.body = None
-        self._know_each()
         unsettled, self.unsettled = self.unsettled, {}
+        self._runs.clear()
         self._kept.clear()
         self._streamed.clear()
         self._sizes.clear()

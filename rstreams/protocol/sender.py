@@ -7,12 +7,13 @@ to ask, and how the stream ends, is said here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
-from rstreams.abc import Publisher
+from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
@@ -27,7 +28,7 @@ from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
-from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_items
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
@@ -88,6 +89,7 @@ class LinkSubscriber(Generic[T]):
         max_unsettled: int = DEFAULT_MAX_UNSETTLED,
         max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
         share: Share | None = None,
+        finish_later: Callable[[Iterator[None]], None] | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -108,6 +110,8 @@ class LinkSubscriber(Generic[T]):
             max_unsettled: The most items sent and not settled.
             max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
             share: What the connection's links share of the node's memory; None: there is no such bound.
+            finish_later: Gives back what was unsettled when the link ended, one item for each step of the iterator, when
+                there is time; None: all of it is given back at once.
         """
         self.outcome_unknown = 0
         self.left = False
@@ -139,6 +143,7 @@ class LinkSubscriber(Generic[T]):
         self._settle_before_detach = settle_before_detach
         self._expose_errors = expose_errors
         self._on_finished = on_finished
+        self._finish_later = finish_later
         self._pack_items = pack_items
         self._link: Link | None = None
         self._drain = False
@@ -448,13 +453,12 @@ class LinkSubscriber(Generic[T]):
         self._finished = True
         self._end_with(error)
         self._items.cancel()
-        unsettled = self._deliveries.take_holds()
-        self.outcome_unknown += count_items(unsettled)
-        for hold in unsettled:
-            if left:
-                hold.release()
-            else:
-                hold.fail(error or _UNTOLD)  # somebody may have worked on it
+        self.outcome_unknown += self._deliveries.unsettled_items
+        ends = _end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
+        if self._finish_later is not None:
+            self._finish_later(ends)
+        else:
+            deque(ends, 0)
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
         failed = self._items.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
@@ -462,3 +466,13 @@ class LinkSubscriber(Generic[T]):
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
+
+
+def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
+    """Give back what nobody has settled, an item each time: untouched, or as failed, for somebody may have worked on it."""
+    for hold in holds:
+        if error is None:
+            hold.release()
+        else:
+            hold.fail(error)
+        yield

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -29,7 +30,14 @@ from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
+from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
+
+HEAVY: Final = 4096
+"""So many deliveries are freed at once, and no more, on the thread that everybody waits for: in some 2 ms."""
+
+MAX_FREE_LINKS: Final = 64
+"""So many links, likewise."""
 
 MIN_SESSION_BYTES: Final = 8 * 1024
 """What may wait in a session in any case, however many there are."""
@@ -183,8 +191,18 @@ class Engine:
         self._sessions.close_all()
         lib.pn_connection_close(self._connection)
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it takes long to give the engine's memory back."""
+        unsettled = sum(int(lib.pn_link_unsettled(pointer)) for pointer in self._drivers)
+        return unsettled + HEAVY // MAX_FREE_LINKS * len(self._drivers) > HEAVY
+
     def free(self) -> None:
-        """Give the engine's memory back; every link of it must have been lost before.
+        """Give the engine's memory back; every link of it must have been lost before."""
+        self.let_go()()
+
+    def let_go(self) -> Callable[[], None]:
+        """Return a function that gives the engine's memory back, which any thread may call; the first time it does.
 
         It lets go of everybody, too, so that none of this waits for the garbage collector, and so that an end which
         waits for the next connection keeps no more of this one than its driver.
@@ -197,11 +215,8 @@ class Engine:
                 each.clear()
             self._calls.clear()
             del self._events, self._on_wake
-            lib.pn_transport_unbind(self._transport)
-            lib.pn_collector_release(self._collector)
-            lib.pn_decref(self._transport)
-            lib.pn_decref(self._connection)
-            lib.pn_collector_free(self._collector)
+            return partial(_free, self._transport, self._collector, self._connection)
+        return _do_nothing
 
     # bytes and time
 
@@ -287,10 +302,18 @@ class Engine:
         """The links alive."""
         return [driver.link for driver in self._drivers.values() if driver.link is not None]
 
-    def lose(self, error: RStreamsError, *, returns: bool = False) -> None:
-        """Tell every link that the connection is gone, and whether it returns."""
-        for link in self.links:
+    def lose(self, error: RStreamsError, *, returns: bool = False, most: int | None = None) -> bool:
+        """Tell links that the connection is gone, and whether it returns; tell whether there are more of them.
+
+        Args:
+            error: What has ended it.
+            returns: Whether there will be another one.
+            most: How many links to tell; None: all.
+        """
+        links = [link for link in self.links if link.state is not State.DETACHED]
+        for link in links[:most]:
             link.lose(Lost(error, returns))
+        return most is not None and len(links) > most
 
     def _limited(self, pointer: Pointer) -> Pointer:
         """Return the link, which is to tell the peer of the largest message it takes (2.7.3)."""
@@ -500,6 +523,10 @@ class Engine:
         ended, self._ended = self._ended, []
         for driver in ended:
             if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
+                if driver.settle_some(HEAVY):
+                    self._ended.append(driver)
+                    self._dirty[driver] = None  # for another turn
+                    continue
                 del self._drivers[driver.pointer]
                 self.forget(driver)
                 driver.let_go()
@@ -510,6 +537,18 @@ class Engine:
         if self._trace_wanted:
             self._trace_wanted = False
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
+
+
+def _free(transport: Pointer, collector: Pointer, connection: Pointer) -> None:
+    lib.pn_transport_unbind(transport)
+    lib.pn_collector_release(collector)
+    lib.pn_decref(transport)
+    lib.pn_decref(connection)
+    lib.pn_collector_free(collector)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _receives(driver: LinkDriver) -> bool:

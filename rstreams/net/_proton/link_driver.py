@@ -164,6 +164,24 @@ class LinkDriver:
             self._count_unfinished(0)
             del self._engine
 
+    def settle_some(self, most: int) -> bool:
+        """Settle so many deliveries of an ended link that nobody has settled; tell whether it still has many.
+
+        To free them all at once, with the link, would take long, and all who are in this thread would wait for it.
+        """
+        if lib.pn_link_unsettled(self.pointer) <= most:
+            return False
+        left = most
+        while self._sent and left > 0:
+            tags, deliveries = self._sent[0]
+            self._loops.settle(deliveries[:left], lib.PN_RELEASED)
+            if len(tags) > left:
+                self._sent[0] = tags[left:], deliveries[left:]
+            else:
+                del self._sent[0]
+            left -= len(tags)
+        return left < most
+
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         attach = self._packed_as_told(read_attach(self.pointer))
