@@ -33,7 +33,8 @@ async def main(options: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    import os, gc
+    import gc
+    import os
 
     if os.environ.get("NOGC"):
         gc.disable()

@@ -6,6 +6,7 @@ import ssl
 from typing import Final
 
 from rstreams.errors import ConfigError
+from rstreams.protocol.unsettled import UnsettledLimits
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
@@ -88,6 +89,17 @@ def check_count(option: str, value: int, what: str, *, most: int = 2**31 - 1) ->
         msg = f"{option}={value!r}: it must be a whole number of 1 to {most} {what}"
         raise ConfigError(msg)
     return value
+
+
+def check_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> UnsettledLimits:
+    """Return what one sending link may have unsettled.
+
+    Errors: `ConfigError` unless both are whole numbers from 1.
+    """
+    return UnsettledLimits(
+        check_count("max_unsettled", max_unsettled, "items"),
+        check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
+    )
 
 
 def check_tls(tls: ssl.SSLContext | None, *, server: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from rstreams.abc import Publisher
@@ -26,6 +26,7 @@ from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.unsettled import UnsettledLimits
 
 STATISTICS: Final = "$statistics"
 """The address at which a node serves its own statistics, one snapshot for each item requested."""
@@ -35,13 +36,6 @@ CLOSING: Final = "the node is closing"
 Address: TypeAlias = Served[Any] | Queue | Multicast | Responding | ReplyStream
 
 logger = logging.getLogger("rstreams.node")
-
-
-class Bounds(NamedTuple):
-    """What one consumer may have unsettled: items, and bytes of their messages."""
-
-    items: int
-    size: int
 
 
 class Links:
@@ -72,7 +66,7 @@ class Links:
         expose_errors: bool,
         pack_items: int,
         window_bytes: int,
-        unsettled: Bounds,
+        unsettled: UnsettledLimits,
     ) -> None:
         self._addresses = addresses
         self._temporaries = Temporaries()  # addresses that are made for one receiver each

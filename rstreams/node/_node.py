@@ -26,6 +26,7 @@ from rstreams.net._options import (
     check_idle_timeout,
     check_max_frame,
     check_max_message,
+    check_unsettled,
 )
 from rstreams.net._proton import (
     DEFAULT_MAX_UNFINISHED_BYTES,
@@ -52,7 +53,7 @@ from rstreams.net.security import Admission
 from rstreams.net.sight import Sight
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
-from rstreams.node._links import CLOSING, Address, Bounds, Links
+from rstreams.node._links import CLOSING, Address, Links
 from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node._sight import Statistics, state_of
 from rstreams.node.multicast import Multicast
@@ -135,10 +136,7 @@ class Node:
         check_idle_timeout(idle_timeout_s)
         check_max_frame(max_frame_bytes)
         check_container_id(container_id)
-        unsettled = Bounds(
-            check_count("max_unsettled", max_unsettled, "items"),
-            check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
-        )
+        unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
         budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
         unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
         self._options = ConnectionOptions(

@@ -29,13 +29,21 @@ stranger can take all of it, and G is for those who come when next to nothing is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from rstreams._codec.data_sections import total_bytes
 
 DEFAULT_MAX_UNSETTLED: Final = 10_000
 DEFAULT_MAX_UNSETTLED_BYTES: Final = 16 * 1024 * 1024
 DEFAULT_TOTAL_UNSETTLED_BYTES: Final = 64 * 1024 * 1024
+
+
+class UnsettledLimits(NamedTuple):
+    """What one sending link may have unsettled: items, and bytes of their messages."""
+
+    items: int = DEFAULT_MAX_UNSETTLED
+    size: int = DEFAULT_MAX_UNSETTLED_BYTES
+
 
 OVERHEAD_BYTES: Final = 2048
 """What an unsettled delivery costs besides its message: the engine's record of it, and ours."""
