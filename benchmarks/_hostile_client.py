@@ -13,6 +13,7 @@ from typing import Final, Self
 from rstreams._codec.encode import NULL, encode_fields, encode_sized, encode_string, encode_uint
 
 MOST_CREDIT: Final = 2**31 - 1
+LIMIT: Final = b"amqp:resource-limit-exceeded"
 ATTACH: Final = b"\x00\x53\x12"
 TRANSFER: Final = b"\x00\x53\x14"
 
@@ -84,12 +85,13 @@ class HostileClient:
         received: The bytes that have come.
         transfers: The frames with transfers that have come.
         replies: The links that the node has attached, or refused.
+        refusals: The links that it has ended because of a limit.
         closed: Whether the node has closed the connection.
     """
 
     def __init__(self, port: int, *, reads: bool = True) -> None:
         """Connect to a port of 127.0.0.1; one that does not read leaves what comes in the kernel."""
-        self.received = self.transfers = self.replies = 0
+        self.received = self.transfers = self.replies = self.refusals = 0
         self.last = b""
         self.closed = threading.Event()
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -110,6 +112,10 @@ class HostileClient:
         with suppress(OSError):
             self._socket.sendall(b"".join(data))
 
+    def hear(self) -> bytes:
+        """Return what comes next, where nothing else reads."""
+        return self._socket.recv(65536)
+
     def close(self) -> None:
         """Hang up, without a word."""
         with suppress(OSError):
@@ -124,6 +130,7 @@ class HostileClient:
                 self.received += len(data)
                 self.transfers += data.count(TRANSFER)
                 self.replies += data.count(ATTACH)
+                self.refusals += data.count(LIMIT)
                 self.last = (self.last + data)[-4096:]
         self.closed.set()
 

@@ -10,6 +10,7 @@ import trio
 
 import rstreams
 from rstreams import Stream
+from rstreams.cli.node import collect_seldom
 
 ITEM = b"x" * 64
 KILOBYTE = b"x" * 1024
@@ -33,9 +34,5 @@ async def main(options: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    import gc
-    import os
-
-    if os.environ.get("NOGC"):
-        gc.disable()
+    collect_seldom()  # as `rstreams node` does
     trio.run(main, json.loads(sys.argv[1]) if len(sys.argv) > 1 else {})

@@ -191,7 +191,7 @@ class Pump:
                 await trio.aclose_forcefully(self._stream)
 
     async def _free(self) -> None:
-        """Tell the links that have not heard of the end, and give the engine's memory back; nobody waits for it long."""
+        """Tell the links that have not heard of the end, and give the engine's memory back, and keep nobody waiting."""
         error = self.error or self._end
         while self.engine.lose(error, most=LOST_AT_ONCE):
             await trio.lowlevel.checkpoint()
@@ -490,7 +490,7 @@ class _Run:
 
     @property
     def slice_s(self) -> float:
-        """How long a pump takes turns before other tasks run: the busy ones share a slice, so that nobody else waits."""
+        """How long a pump takes turns before other tasks run: busy ones share a slice, so that nobody else waits."""
         return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
 
 

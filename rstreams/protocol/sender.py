@@ -110,7 +110,7 @@ class LinkSubscriber(Generic[T]):
             max_unsettled: The most items sent and not settled.
             max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
             share: What the connection's links share of the node's memory; None: there is no such bound.
-            finish_later: Gives back what was unsettled when the link ended, one item for each step of the iterator, when
+            finish_later: Gives back what was unsettled when the link ended, an item for each step of the iterator, when
                 there is time; None: all of it is given back at once.
         """
         self.outcome_unknown = 0
@@ -321,10 +321,8 @@ class LinkSubscriber(Generic[T]):
         while True:
             sent = self._send_held(driver, left)
             left -= sent
-            if self._deliveries.body is not None:
-                return False  # the driver wakes this end when there is room, and the body when there is more of it
-            if self._bound.held_back:
-                return False  # what settles wakes this end
+            if self._deliveries.body is not None or self._bound.held_back:
+                return False  # woken by the driver when there is room, by the body when there is more, by what settles
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (items.completed and not items.payloads):
                 return True
@@ -469,7 +467,7 @@ class LinkSubscriber(Generic[T]):
 
 
 def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
-    """Give back what nobody has settled, an item each time: untouched, or as failed, for somebody may have worked on it."""
+    """Give back what nobody has settled, an item each time: untouched, or as failed, if somebody may have begun it."""
     for hold in holds:
         if error is None:
             hold.release()

@@ -12,8 +12,8 @@ sending link has a bound of its own, in items and in bytes, and sends no more th
 What is sent settled does not count: nobody waits for it.
 
 Many links may each keep their bound. So the links of a connection have a `Share` of a `Budget` in common, that of their
-node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine gives the memory of a delivery back when
-the connection ends, and keeps it for the next delivery until then; so a share counts the most it has ever used:
+node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine gives the memory of a delivery back
+when the connection ends, and keeps it for the next delivery until then; so a share counts the most it has ever used:
 
     K  kept        the most that this connection's unsettled deliveries have cost at a time
     T  taken       the sum of K over all connections
@@ -22,8 +22,9 @@ the connection ends, and keeps it for the next delivery until then; so a share c
 
     cost <= max(G, K + max(0, (B - T - K) / 2))
 
-and the delivery that passes this may be as large as it is. One connection alone gets half of the budget, a second one a third of it, and so on: some of it is always left, so no
-stranger can take all of it, and G is for those who come when next to nothing is left.
+The delivery that passes this may be as large as it is. One connection alone gets half of the budget, a second one a
+quarter, and so on: some of it is always left, so no stranger can take all of it, and G is for those who come when next
+to nothing is left.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ async def test_a_receiver_that_never_settles_has_no_more_than_the_bound(kind: st
 
             async def take() -> None:
                 async for delivery in deliveries:
-                    taken.append(delivery)
+                    taken.append(delivery)  # noqa: PERF401 - others look at it meanwhile
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(take)
@@ -233,14 +233,16 @@ async def test_a_consumer_that_goes_with_many_unsettled_messages_gives_each_of_t
         await connection.publish("work", Stream.from_iterable(range(2000)))
         taken: list[Delivery[int]] = []
         listener = node._listeners[0]
-        async with rstreams.connect(listener.url) as other:
-            async with other.stream("work", window=3000, settlement="manual").open(window=3000) as deliveries:
-                async for delivery in deliveries:
-                    taken.append(delivery)
-                    if len(taken) == 2000:
-                        break
-                assert queue.statistics().unsettled == 2000
-                pump_of(other).cut()
+        async with (
+            rstreams.connect(listener.url) as other,
+            other.stream("work", window=3000, settlement="manual").open(window=3000) as deliveries,
+        ):
+            async for delivery in deliveries:
+                taken.append(delivery)
+                if len(taken) == 2000:
+                    break
+            assert queue.statistics().unsettled == 2000
+            pump_of(other).cut()
         await until(lambda: queue.statistics().ready == 2000)
         assert await connection.stream("work").take(2000).to_list() == list(range(2000))
 

@@ -412,8 +412,10 @@ class LinkDriver:
         return self.room_in_end() > self._parts.size
 
     def _read_joined(self, most: int) -> Transfer | None:
-        """Read as `_read` does, and what has come of the next delivery: in a session with a window, for it to open
-        again, and of a large one everywhere, for the engine's own room doubles as it grows.
+        """Read as `_read` does, and what has come of the next delivery.
+
+        In a session with a window, for it to open again; of a large one everywhere, for the engine's room doubles as it
+        grows.
         """
         parts = self._parts
         parts.check()
