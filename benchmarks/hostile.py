@@ -2,10 +2,9 @@
 
 python -m benchmarks.hostile [--json FILE]
 
-Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is, with the limits that
-a `Node` has by default (`max_connections` is raised for 3,000 connections, the bounds of what is unsettled for a million
-deliveries). Meanwhile another client asks a served stream for one item after another. Memory is the most that the node
-had; waits are the median and the 99th percentile.
+Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is. Its limits are those
+that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client asks a served
+stream for one item after another. Memory is the most that the node had; waits are the median and the 99th percentile.
 """
 
 from __future__ import annotations

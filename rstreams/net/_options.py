@@ -6,6 +6,9 @@ import ssl
 from typing import Final
 
 from rstreams.errors import ConfigError
+from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED as DEFAULT_MAX_UNSETTLED
+from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED_BYTES as DEFAULT_MAX_UNSETTLED_BYTES
+from rstreams.protocol.unsettled import DEFAULT_TOTAL_UNSETTLED_BYTES as DEFAULT_TOTAL_UNSETTLED_BYTES
 from rstreams.protocol.unsettled import UnsettledLimits
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000

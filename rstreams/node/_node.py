@@ -89,7 +89,8 @@ class Node:
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
         idle_timeout_s: Seconds of silence after which a client counts as dead.
         max_frame_bytes: The largest frame taken; larger messages come in several.
-        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
+        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size that
+            `max_unfinished_bytes` lets come.
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
         window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
@@ -139,6 +140,11 @@ class Node:
         unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
         budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
         unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
+        check_count("max_unfinished_bytes", max_unfinished_bytes, "bytes", most=2**63 - 1)
+        if check_max_message(max_message_bytes) > max(DEFAULT_MAX_MESSAGE_BYTES, min(max_unfinished_bytes, unfinished)):
+            why = "as many must be allowed by max_unfinished_bytes and total_unfinished_bytes, while they come"
+            msg = f"max_message_bytes={max_message_bytes!r}: {why}"
+            raise ConfigError(msg)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
             admission=Admission(check_users(users), check_certificate_users(certificate_users)),
@@ -148,7 +154,7 @@ class Node:
             max_links=check_count("max_links", max_links, "links"),
             max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
             window_bytes=check_window_bytes(window_bytes),
-            max_unfinished_bytes=check_count("max_unfinished_bytes", max_unfinished_bytes, "bytes", most=2**63 - 1),
+            max_unfinished_bytes=max_unfinished_bytes,
             unfinished=UnfinishedTotal(unfinished),
             budget=Budget(budget),
         )

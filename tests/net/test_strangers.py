@@ -1,6 +1,6 @@
-"""What strangers do to a node in a process of its own: its memory stays small, and an innocent client is served meanwhile.
+"""What strangers do to a node in a process of its own: its memory stays small, and others are served meanwhile.
 
-How long that client waits, in milliseconds, `python -m benchmarks.hostile` shows: a busy machine may not fail a test.
+How long they wait, in milliseconds, `python -m benchmarks.hostile` shows: a busy machine may not fail a test.
 """
 
 from __future__ import annotations
