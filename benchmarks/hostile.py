@@ -2,9 +2,10 @@
 
 python -m benchmarks.hostile [--json FILE]
 
-Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is. Its limits are those
-that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client asks a served
-stream for one item after another. Memory is the most that the node had; waits are the median and the 99th percentile.
+Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is. Its limits are
+those that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client asks a
+served stream for one item after another. Memory is the most that the node had; waits are the median and the 99th
+percentile.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from benchmarks._report import Row, report, smaller_is_better
 
 MAX_MIB: Final = 150
 MAX_WAIT_MS: Final = 100
+MORE_MIB: Final = {"links_10000/with_items": 250, "connections_3000/all_let_in": 250}
+"""What may take more: two things at a time, and more connections than are let in by default."""
 
 MAX_UNSETTLED: Final = 10_000
 CONNECTIONS: Final = 10
@@ -156,7 +159,7 @@ def links(*, credit: bool) -> Attack:
 
 
 def connections(port: int) -> int:
-    """Open 3,000 connections, each with a session, and hang up all at once; return how many were open."""
+    """Open 3,000 connections, each with a session, and hang up all at once; return how many have been answered."""
     clients: list[HostileClient] = []
     for _ in range(CLIENTS):
         clients.append(HostileClient(port, reads=False))
@@ -186,8 +189,9 @@ ATTACKS: Final[dict[str, tuple[Attack, dict[str, int]]]] = {
     "presettled/never_reads": (presettled(reads=False), {}),
     "unfinished_messages": (unfinished, {}),
     "links_10000": (links(credit=False), {}),
-    "links_10000/with_items": (links(credit=True), {"total_unsettled_bytes": 32 * 2**20}),
-    "connections_3000": (connections, {"max_connections": CLIENTS + 100}),
+    "links_10000/with_items": (links(credit=True), {}),
+    "connections_3000": (connections, {}),
+    "connections_3000/all_let_in": (connections, {"max_connections": CLIENTS + 100}),
     "ends_with_1000000": (ends_with_many, RAISED),
 }
 
@@ -202,7 +206,7 @@ def measure() -> list[Row]:
             ("wait_p99", seen.wait_ms(0.99), MAX_WAIT_MS, "ms"),
         ]
         if options is not RAISED:
-            figures.insert(0, ("memory", seen.peak_mib, MAX_MIB, "MiB"))
+            figures.insert(0, ("memory", seen.peak_mib, MORE_MIB.get(name, MAX_MIB), "MiB"))
         rows.extend(
             smaller_is_better(f"{name}/{what}", ours=ours, peer=bound, peer_name="bound", n=seen.told, unit=unit)
             for what, ours, bound, unit in figures

@@ -6,10 +6,7 @@ import ssl
 from typing import Final
 
 from rstreams.errors import ConfigError
-from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED as DEFAULT_MAX_UNSETTLED
-from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED_BYTES as DEFAULT_MAX_UNSETTLED_BYTES
-from rstreams.protocol.unsettled import DEFAULT_TOTAL_UNSETTLED_BYTES as DEFAULT_TOTAL_UNSETTLED_BYTES
-from rstreams.protocol.unsettled import UnsettledLimits
+from rstreams.protocol import unsettled
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
@@ -17,6 +14,9 @@ MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
 DEFAULT_MAX_FRAME_BYTES: Final = 64 * 1024
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_MAX_UNSETTLED: Final = unsettled.DEFAULT_MAX_UNSETTLED
+DEFAULT_MAX_UNSETTLED_BYTES: Final = unsettled.DEFAULT_MAX_UNSETTLED_BYTES
+DEFAULT_TOTAL_UNSETTLED_BYTES: Final = unsettled.DEFAULT_TOTAL_UNSETTLED_BYTES
 DEFAULT_MAX_LINKS: Final = 1024
 DEFAULT_MAX_SESSIONS: Final = 256
 
@@ -94,12 +94,12 @@ def check_count(option: str, value: int, what: str, *, most: int = 2**31 - 1) ->
     return value
 
 
-def check_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> UnsettledLimits:
+def check_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> unsettled.UnsettledLimits:
     """Return what one sending link may have unsettled.
 
     Errors: `ConfigError` unless both are whole numbers from 1.
     """
-    return UnsettledLimits(
+    return unsettled.UnsettledLimits(
         check_count("max_unsettled", max_unsettled, "items"),
         check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hostile import ATTACKS, MAX_MIB, MAX_UNSETTLED, attacked
+from benchmarks.hostile import ATTACKS, MAX_MIB, MAX_UNSETTLED, MORE_MIB, attacked
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -17,6 +17,7 @@ COUNTED = {
     "links_10000": 10_000,
     "links_10000/with_items": 10_000,
     "connections_3000": 3000,
+    "connections_3000/all_let_in": 3000,
 }
 ANSWERS = 20
 """So many answers the innocent client gets at least, while each attack lasts for seconds."""
@@ -26,7 +27,7 @@ ANSWERS = 20
 def test_the_memory_of_the_node_stays_small_and_others_are_served(name: str) -> None:
     attack, options = ATTACKS[name]
     seen = attacked(attack, **options)
-    assert seen.peak_mib < MAX_MIB
+    assert seen.peak_mib < MORE_MIB.get(name, MAX_MIB)
     assert len(seen.waits_ms) >= ANSWERS
     if name in COUNTED:
         assert seen.told == COUNTED[name]

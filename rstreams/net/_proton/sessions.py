@@ -9,7 +9,6 @@ answered, as long as other channels are free, so that no new session gets its ch
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +49,7 @@ class Sessions:
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
         self.peers = 0  # opened by the peer; each takes a channel, too
-        self._resting: deque[Pointer] = deque()  # those the peer has ended, and this side not yet
+        self._resting: list[Pointer] = []  # those the peer has ended, and this side not yet
         self._closed: list[Pointer] = []  # to be freed when that has been written
 
     def __len__(self) -> int:
@@ -134,7 +133,7 @@ class Sessions:
     def close_first(self) -> None:
         """Answer the `end` that came first of those not answered yet."""
         if self._resting:
-            session = self._resting.popleft()
+            session = self._resting.pop(0)
             lib.pn_session_close(session)
             self._closed.append(session)
 
