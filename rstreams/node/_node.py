@@ -89,8 +89,8 @@ class Node:
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
         idle_timeout_s: Seconds of silence after which a client counts as dead.
         max_frame_bytes: The largest frame taken; larger messages come in several.
-        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size that
-            `max_unfinished_bytes` lets come.
+        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
+            that `max_unfinished_bytes` lets come.
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
         window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
@@ -410,7 +410,7 @@ class Node:
             container_id=self._options.container_id,
             connections=sum(listener.connections for listener in self._listeners),
             unsettled=sum(end.unsettled for end in ends),
-            unsettled_bytes=self._options.budget.taken,
+            unsettled_bytes=self._options.budget.used,
             waiting=sum(bool(end.waits_for) for end in ends),
             unfinished_bytes=self._options.unfinished.size,
             queues={name: each.statistics() for name, each in addresses if isinstance(each, Queue)},

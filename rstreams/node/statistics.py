@@ -152,7 +152,7 @@ class NodeStatistics:
         container_id: The node's name for its peers.
         connections: Connections that are open.
         unsettled: Items sent to consumers and subscribers, and not settled.
-        unsettled_bytes: What their deliveries have cost at the most, of `total_unsettled_bytes`.
+        unsettled_bytes: What their deliveries cost, of `total_unsettled_bytes`.
         waiting: Consumers and subscribers that get no more until they have settled some, whatever credit they grant.
         unfinished_bytes: What there is of messages that have not come whole.
         queues: By name.

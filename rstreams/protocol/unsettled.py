@@ -59,14 +59,16 @@ class Budget:
     Attributes:
         most: How many bytes.
         taken: What the connections keep of it.
+        used: What of that is for deliveries that are unsettled now.
     """
 
-    __slots__ = ("_waiting", "most", "taken")
+    __slots__ = ("_waiting", "most", "taken", "used")
 
     def __init__(self, most: int) -> None:
         """Have all of it."""
         self.most = most
         self.taken = 0
+        self.used = 0
         self._waiting: dict[Share, None] = {}
 
     def wait(self, share: Share) -> None:
@@ -115,6 +117,7 @@ class Share:
     def take(self, cost: int) -> None:
         """Count deliveries that have been sent."""
         self.used += cost
+        self._budget.used += cost
         if self.used > self.kept:
             self._budget.taken += self.used - self.kept
             self.kept = self.used
@@ -122,6 +125,7 @@ class Share:
     def give(self, cost: int) -> None:
         """Count deliveries that have been settled; a link that waits may go on."""
         self.used -= cost
+        self._budget.used -= cost
         self.pass_on()
 
     def wait(self, wake: Callable[[], None]) -> None:
@@ -145,6 +149,7 @@ class Share:
         """Give everything back: the connection has ended, and the engine's memory with it."""
         self._waiting.clear()
         self._budget.forget(self)
+        self._budget.used -= self.used
         kept, self.kept, self.used = self.kept, 0, 0
         self._budget.give_back(kept)
 

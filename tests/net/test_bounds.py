@@ -269,7 +269,7 @@ async def test_many_links_hear_that_their_connection_is_no_more_and_nobody_waits
 
 
 def test_messages_larger_than_may_be_on_their_way_are_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="max_message_bytes=200000000: .*total_unfinished_bytes"):
+    with pytest.raises(ConfigError, match=r"max_message_bytes=200000000: .*total_unfinished_bytes"):
         Node(max_message_bytes=200_000_000, max_unfinished_bytes=300_000_000)
     Node(max_message_bytes=200_000_000, max_unfinished_bytes=300_000_000, total_unfinished_bytes=300_000_000)
 
