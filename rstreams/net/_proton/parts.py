@@ -29,9 +29,11 @@ class Parts:
         self._parts: list[bytes] = []
 
     def check(self) -> None:
-        """Drop what was read of a delivery that its sender has aborted; it is still the current one."""
-        if self.cost and lib.pn_delivery_aborted(lib.pn_link_current(self._link)):
-            self.drop()
+        """Drop what was read of a delivery that its sender has aborted, while it is the current one, or that is gone."""
+        if self.cost:
+            current = lib.pn_link_current(self._link)
+            if not current or lib.pn_delivery_aborted(current):
+                self.drop()
 
     def take_in(self, *, whole: bool) -> None:
         """Read what has come of the current delivery: the whole of it, or if it is much."""
