@@ -29,7 +29,7 @@ class Parts:
         self._parts: list[bytes] = []
 
     def check(self) -> None:
-        """Drop what was read of a delivery that its sender has aborted, while it is the current one, or that is gone."""
+        """Drop what was read of a delivery that its sender has aborted, or that is gone."""
         if self.cost:
             current = lib.pn_link_current(self._link)
             if not current or lib.pn_delivery_aborted(current):
