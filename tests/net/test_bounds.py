@@ -129,6 +129,21 @@ async def test_who_reads_nothing_gets_what_fits_the_buffers_though_nothing_is_to
             assert 0 < made * 10_000 < 64 * 2**20, "of the kernel, most of it"
 
 
+async def test_a_client_that_publishes_keeps_its_own_bound_and_explain_says_that_it_waits() -> None:
+    async with Node() as node:
+
+        async def never(_request: object) -> None:
+            await trio.sleep_forever()
+
+        node.respond("work", never, concurrency=16)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url, max_unsettled=3) as connection, trio.open_nursery() as nursery:
+            nursery.start_soon(connection.publish, "work", Stream.range(100))
+            await until(lambda: "waits for settlement: 3 unsettled" in str(connection.explain()))
+            assert connection._links.outcome_unknown == 3
+            nursery.cancel_scope.cancel()
+
+
 # what has not come whole
 
 
