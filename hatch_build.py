@@ -17,7 +17,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = ("rstreams/net/_proton/_loops", "rstreams/_codec/_data_sections")
+MODULES = ("rstreams/net/_proton/_loops", "rstreams/net/_proton/_frame_walk", "rstreams/_codec/_data_sections")
 ABI = "cp311-abi3"
 """The C sources use the limited API of 3.11 alone: one wheel for this and every later CPython."""
 

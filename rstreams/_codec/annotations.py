@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from rstreams._codec.decode import read_map, skip_value
 from rstreams._codec.encode import encode_map, encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START, read_section
 
 
-def with_annotations(encoded: bytes, added: Mapping[str, bytes]) -> bytes:
+def with_annotations(encoded: bytes, added: Mapping[str, bytes], removed: Collection[str] = ()) -> bytes:
     """Return the same message with more annotations.
 
     Args:
         encoded: A message's sections.
         added: Encoded values by name; they take the place of those of the same name.
+        removed: The names of others that are not to stay.
 
     Errors: `Malformed` if it is no message.
     """
@@ -28,7 +29,7 @@ def with_annotations(encoded: bytes, added: Mapping[str, bytes]) -> bytes:
     pairs: list[tuple[bytes, bytes]] = []
     end = at
     if code == MESSAGE_ANNOTATIONS:
-        pairs, end = _split_map(encoded, content, added)
+        pairs, end = _split_map(encoded, content, {*added, *removed})
     pairs += [(encode_symbol(name), value) for name, value in added.items()]
     return encoded[:at] + START[MESSAGE_ANNOTATIONS] + encode_map(pairs) + encoded[end:]
 

@@ -11,6 +11,9 @@ from rstreams.protocol import unsettled
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
 
+MIN_IDLE_TIMEOUT_S: Final = 0.2
+"""The shortest: the peer is told half of it, and a peer that is rstreams takes no idle time-out below 100 ms."""
+
 DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
 DEFAULT_MAX_FRAME_BYTES: Final = 64 * 1024
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
@@ -37,10 +40,10 @@ def check_function(call: str, option: str, function: object) -> None:
 def check_idle_timeout(idle_timeout_s: float) -> None:
     """Check an idle time-out.
 
-    Errors: `ConfigError` unless it is 0.001 to 4294967 seconds.
+    Errors: `ConfigError` unless it is 0.2 to 4294967 seconds.
     """
-    if not _is_number(idle_timeout_s) or not 0.001 <= idle_timeout_s <= MAX_IDLE_TIMEOUT_S:
-        msg = f"idle_timeout_s={idle_timeout_s!r}: it must be 0.001 to {MAX_IDLE_TIMEOUT_S} seconds"
+    if not _is_number(idle_timeout_s) or not MIN_IDLE_TIMEOUT_S <= idle_timeout_s <= MAX_IDLE_TIMEOUT_S:
+        msg = f"idle_timeout_s={idle_timeout_s!r}: it must be {MIN_IDLE_TIMEOUT_S} to {MAX_IDLE_TIMEOUT_S} seconds"
         raise ConfigError(msg)
 
 

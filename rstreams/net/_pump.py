@@ -340,10 +340,11 @@ class Pump:
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
                 fed = self._feed(data)
-                while fed < len(data) and not self._cut_off:
-                    data = bytes(data[fed:])  # where it is, others read meanwhile
-                    await trio.lowlevel.checkpoint()
-                    fed = self._feed(data)
+                if fed < len(data):
+                    left = memoryview(bytes(data[fed:]))  # where it is, others read meanwhile
+                    while left and not self._cut_off:
+                        await trio.lowlevel.checkpoint()
+                        left = left[self._feed(left) :]
                 if self._cut_off:
                     break
             await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
@@ -355,11 +356,12 @@ class Pump:
         view, at, until = memoryview(data), 0, perf_counter() + self._run.slice_s
         while True:
             began, size = perf_counter(), self._feed_bytes
-            self.engine.feed(view[at : at + size])
-            at, now = at + size, perf_counter()
+            part = view[at : at + size]
+            fed = self.engine.feed_some(part)
+            at, now = at + fed, perf_counter()
             quick = now - began < (until - began) / 2
             self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
-            if at >= len(data) or now > until:
+            if at >= len(data) or fed < len(part) or now > until:
                 break
         self._over = self._over or not data
         if self.engine.output_waits and data:

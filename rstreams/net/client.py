@@ -73,7 +73,7 @@ async def connect(
             each token may take.
         allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To this
             machine's own loopback addresses it always may.
-        idle_timeout_s: Seconds of silence after which the peer counts as dead.
+        idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
         connect_timeout_s: Seconds until the connection must be open.
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.

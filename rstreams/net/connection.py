@@ -125,6 +125,8 @@ class Connection(RequestReply):
         window: int = DEFAULT_WINDOW,
         window_bytes: int | None = None,
         on_failure: FailureName | DeadLetters = "fail",
+        expose_errors: bool = True,
+        browse: bool = False,
         filters: Mapping[str, Any] | None = None,
         capabilities: Sequence[str] = (),
         pack_items: int = 1,
@@ -149,6 +151,11 @@ class Connection(RequestReply):
                 back untouched), "reject", "accept" and `DeadLetters(address)` go on after what cannot be decoded. A
                 failure in the pipeline ends the stream, unless the pipeline handles it. What is given back comes again
                 at once: what is modified until the queue's limit of failed attempts, what is released without end.
+            expose_errors: Whether the peer is told the type and the text of an error with what is given back as failed,
+                rejected, or sent to `DeadLetters`; else only its type. A queue of a node notes it on the dead letter.
+            browse: Whether to get copies of what a queue has, in order, and leave it there: what becomes of them
+                changes nothing. The stream goes on with what comes later. A peer that does not say that it copies is
+                asked for nothing, and the stream ends with `LinkDetached`.
             filters: What of the source is wanted: values by the filter's name, `Described` where the peer asks for it.
             capabilities: What the source must be able to do, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
@@ -174,6 +181,7 @@ class Connection(RequestReply):
         """
         _check_address(address)
         check_function("stream", "decode", decode)
+        _check_flag("expose_errors", expose_errors)
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
@@ -182,7 +190,8 @@ class Connection(RequestReply):
             remembered=_remembered(settlement, dedup_window, window),
             decode=decode,
             manual=manual,
-            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
+            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
+            browse=_check_flag("browse", browse),
             filters=check_filters(filters),
             capabilities=check_capabilities(capabilities),
             pack_items=check_pack(pack_items, window),
@@ -289,6 +298,9 @@ class Connection(RequestReply):
         window = check_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
         if window < concurrency:
             msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
+            raise ConfigError(msg)
+        if options.get("browse"):
+            msg = "consume(browse=True): what is browsed stays where it is; stream(browse=True) gives it"
             raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
             options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
@@ -479,6 +491,13 @@ def _settlement(name: str, *more: str) -> Settlement:
         *allowed, last = [repr(each) for each in (*(mode.value for mode in Settlement), EFFECTIVELY_ONCE, *more)]
         msg = f"settlement={name!r}: it must be {', '.join(allowed)} or {last}"
         raise ConfigError(msg) from None
+
+
+def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value that is checked
+    if not isinstance(value, bool):
+        msg = f"{option}={value!r:.80}: it must be True or False"
+        raise ConfigError(msg)
+    return value
 
 
 def _check_address(address: str) -> None:

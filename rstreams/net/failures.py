@@ -6,16 +6,26 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
 from rstreams._demand import add_demand
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded, text_of
+from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
 from rstreams.net._names import check_name
 from rstreams.net.once import decode_unstamped
-from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, ForwardedHold, outcome_of, reject
+from rstreams.protocol.delivery import (
+    ACCEPTED,
+    RELEASED,
+    FailureStrategy,
+    ForwardedHold,
+    described,
+    failed,
+    outcome_of,
+    reject,
+)
 
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
 
@@ -24,9 +34,6 @@ FAILURE_TEXT: Final = "x-opt-rstreams-failure"
 
 FAILURE_ADDRESS: Final = "x-opt-rstreams-failed-at"
 """The annotation of a dead letter that says where it came from."""
-
-MAX_TEXT: Final = 1024
-"""The most characters of an error's text that go along with a dead letter."""
 
 logger = logging.getLogger("rstreams.net")
 
@@ -52,19 +59,33 @@ class DeadLetters:
         check_name("DeadLetters.address", self.address, "an address")
 
 
-_STRATEGIES: Final[Mapping[str, FailureStrategy]] = {
-    "fail": END,
-    "modify": FailureStrategy(outcome_of),
-    "release": FailureStrategy(lambda _error: RELEASED),
-    "reject": FailureStrategy(reject),
-    "accept": FailureStrategy(lambda _error: ACCEPTED),
-}
+def _strategies(*, expose: bool) -> Mapping[str, FailureStrategy]:
+    return {
+        "fail": FailureStrategy(partial(failed, expose=expose), ends=True),
+        "modify": FailureStrategy(partial(failed, expose=expose)),
+        "release": FailureStrategy(lambda _error: RELEASED),
+        "reject": FailureStrategy(partial(reject, expose=expose)),
+        "accept": FailureStrategy(lambda _error: ACCEPTED),
+    }
+
+
+_STRATEGIES: Final = {expose: _strategies(expose=expose) for expose in (False, True)}
 
 
 def strategy_for(
-    on_failure: FailureName | DeadLetters, address: str, dead_letters: Callable[[str], DeadLetterQueue]
+    on_failure: FailureName | DeadLetters,
+    address: str,
+    dead_letters: Callable[[str], DeadLetterQueue],
+    *,
+    expose: bool = True,
 ) -> FailureStrategy:
     """Return the strategy that the option `on_failure` of a stream from `address` stands for.
+
+    Args:
+        on_failure: The option.
+        address: Where the stream comes from.
+        dead_letters: Returns the one queue of dead letters to an address.
+        expose: Whether the peer is told the text of an error, and not only its type.
 
     Errors: `ConfigError` for what is none, and for dead letters that go where the stream comes from.
     """
@@ -75,10 +96,10 @@ def strategy_for(
             raise ConfigError(msg)
 
         def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
-            dead_letters(place).put(dead_letter(payload, error, address), hold)
+            dead_letters(place).put(dead_letter(payload, error, address, expose=expose), hold)
 
         return FailureStrategy(outcome_of, forward=forward, on_undecodable=_Log(address, on_failure).tell)
-    strategy = _STRATEGIES.get(on_failure) if isinstance(on_failure, str) else None
+    strategy = _STRATEGIES[expose].get(on_failure) if isinstance(on_failure, str) else None
     if strategy is None:
         allowed = ", ".join(repr(name) for name in get_args(FailureName))
         msg = f"on_failure={on_failure!r:.80}: it must be {allowed} or DeadLetters(address)"
@@ -100,13 +121,13 @@ class _Log:
         self._level = logging.DEBUG
 
 
-def dead_letter(payload: bytes, error: BaseException, address: str) -> bytes:
+def dead_letter(payload: bytes, error: BaseException, address: str, *, expose: bool = True) -> bytes:
     """Return the message that tells of its own failure; what is no message goes as it is."""
     try:
         message = decode_unstamped(payload)
     except RemoteProtocolError:
         return payload
-    text = f"{type(error).__name__}: {text_of(error)}"[:MAX_TEXT]
+    text = described(error, expose=expose)
     return encode_item(
         replace(message, annotations={**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address})
     )

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 from rstreams._runs import Watched
 from rstreams._subscription import require_subscriber
 from rstreams.abc import Subscriber
+from rstreams.errors import Condition, LinkDetached
 from rstreams.net._proton import decode_body
 from rstreams.net.dialects import Dialect
 from rstreams.net.failures import DeadLetters, FailureName
@@ -31,6 +32,8 @@ class StreamOptions(TypedDict, total=False):
     window: int
     window_bytes: int | None
     on_failure: FailureName | DeadLetters
+    expose_errors: bool
+    browse: bool
     filters: Mapping[str, Any] | None
     capabilities: Sequence[str]
     pack_items: int
@@ -52,6 +55,7 @@ class ReceivingOptions(Generic[T]):
         capabilities: What the source must be able to do.
         pack_items: The most items a delivery may carry, if the peer knows packs.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
+        browse: Whether to get copies of what the source has, and leave it there.
         remembered: How many messages accepted last are known if they come again; 0: what comes is handed over.
     """
 
@@ -66,6 +70,21 @@ class ReceivingOptions(Generic[T]):
     pack_items: int = 1
     window_bytes: int = 0
     remembered: int = 0
+    browse: bool = False
+
+
+class Browsing(LinkSubscription[T]):
+    """The receiving end of a link that gets copies; it asks for nothing of a peer that does not say that it copies."""
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer, which says what is in force (2.7.3, 3.5.6)."""
+        super().on_attach(frame)
+        if not frame.refuses and frame.distribution != "copy":
+            said = f"distribution-mode {frame.distribution}" if frame.distribution else "no distribution-mode"
+            text = f"browse=True: the peer does not say that it gives out copies ({said}): it may remove what it sends"
+            error = LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
+            error.place = self.place()
+            self.give_up(error)
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -95,7 +114,8 @@ class LinkPublisher(Watched, Generic[T]):
         if options.remembered:
             receiver = once = OnceStage(receiver, options.decode, remembered=options.remembered)
             decode = once.decode
-        end = LinkSubscription(
+        make = Browsing if options.browse else LinkSubscription
+        end = make(
             receiver,
             decode=decode,
             decodes_body=decode is decode_body,
@@ -119,6 +139,7 @@ class LinkPublisher(Watched, Generic[T]):
             place.address,
             "",
             options.settlement,
+            distribution="copy" if options.browse else "",
             filters=options.filters,
             capabilities=options.capabilities or place.capabilities,
             properties=end.properties(),

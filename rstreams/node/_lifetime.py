@@ -9,19 +9,24 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, skip_value
 from rstreams._codec.encode import NULL, encode_fields, encode_value
+from rstreams._codec.forwarding import split_list
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 from rstreams.errors import ConfigError
-from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT, MAX_TEXT
+from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT
+from rstreams.node._failure import TOLD
+from rstreams.protocol.delivery import MAX_TEXT
 
 DELIVERY_COUNT: Final = "x-opt-rstreams-delivery-count"
 """The annotation of a dead letter that says how many attempts to deliver it have failed."""
 
 _TTL: Final = 2
+_FIRST_ACQUIRER: Final = 3
 _DELIVERY_COUNT: Final = 4
 _EXPIRY: Final = 8
 
@@ -69,7 +74,9 @@ def _lifetime(encoded: bytes) -> tuple[float, datetime | None]:
     return ttl_s, expiry
 
 
-def dead_letter(encoded: bytes, reason: str, address: str, failures: int) -> bytes:
+def dead_letter(
+    encoded: bytes, reason: str, address: str, failures: int, told: Mapping[str, Any] = MappingProxyType({})
+) -> bytes:
     """Return the message that tells of its own failure, and lives on; what is no message goes as it is.
 
     Args:
@@ -77,11 +84,12 @@ def dead_letter(encoded: bytes, reason: str, address: str, failures: int) -> byt
         reason: Why it is a dead letter.
         address: The queue it comes from.
         failures: How many attempts to deliver it have failed.
+        told: What is to be told of these, by the annotation's name.
     """
-    annotations = {FAILURE_TEXT: reason[:MAX_TEXT], FAILURE_ADDRESS: address, DELIVERY_COUNT: failures}
+    annotations = {FAILURE_TEXT: reason[:MAX_TEXT], FAILURE_ADDRESS: address, DELIVERY_COUNT: failures, **told}
     try:
         added = {name: encode_value(value) for name, value in annotations.items()}
-        return with_annotations(_without_lifetime(encoded), added)
+        return with_annotations(_without_lifetime(encoded), added, removed=TOLD)
     except Malformed:
         return encoded
 
@@ -103,8 +111,8 @@ def _without_lifetime(encoded: bytes) -> bytes:
         if code > PROPERTIES:
             break
         if code in {HEADER, PROPERTIES}:
-            fields, end = _split_list(encoded, content)
-            for index in (_TTL, _DELIVERY_COUNT) if code == HEADER else (_EXPIRY,):
+            fields, end = split_list(encoded, content)
+            for index in (_TTL, _FIRST_ACQUIRER, _DELIVERY_COUNT) if code == HEADER else (_EXPIRY,):
                 if index < len(fields):
                     fields[index] = NULL
             parts.append(START[code] + encode_fields(fields))
@@ -113,14 +121,3 @@ def _without_lifetime(encoded: bytes) -> bytes:
             parts.append(encoded[at:end])
         before, at = code, end
     return b"".join(parts) + encoded[at:]
-
-
-def _split_list(buffer: bytes, at: int) -> tuple[list[bytes], int]:
-    """Return the encoded values of the list at `at`, and the position after it."""
-    values, end = read_list(buffer, at)
-    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
-    fields: list[bytes] = []
-    for _ in values:
-        start, at = at, skip_value(buffer, at)
-        fields.append(buffer[start:at])
-    return fields, end

@@ -54,6 +54,7 @@ from rstreams.net.sight import Sight
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
 from rstreams.node._links import CLOSING, Address, Links
+from rstreams.node._redelivery import RedeliveryDelay
 from rstreams.node._seen import DEFAULT_PRODUCERS
 from rstreams.node._sight import Statistics, state_of
 from rstreams.node.multicast import Multicast
@@ -87,7 +88,7 @@ class Node:
         certificate_users: Who the owner of a verified client certificate is, for SASL EXTERNAL: a mapping of user names
             by certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
-        idle_timeout_s: Seconds of silence after which a client counts as dead.
+        idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
             that `max_unfinished_bytes` lets come.
@@ -225,6 +226,9 @@ class Node:
         capacity: int = 1024,
         dead_letters: str | None = None,
         max_deliveries: int | None = None,
+        redelivery_delay_s: float = 0.0,
+        redelivery_delay_factor: float = 2.0,
+        max_redelivery_delay_s: float = 60.0,
         dedup_producers: int = DEFAULT_PRODUCERS,
     ) -> Queue:
         """Add a queue: messages wait for one of its competing consumers.
@@ -238,6 +242,11 @@ class Node:
                 `max_deliveries` times or are too old; annotations say why. None: they are dropped, and counted.
             max_deliveries: How many attempts to deliver a message may fail; a link that is lost counts as one for each
                 message that its consumer had. None: any number.
+            redelivery_delay_s: How long a message waits after its first failed attempt, in seconds, before it is
+                handed over again; 0: not at all. Others pass it meanwhile, so their order changes; it keeps its place
+                in the capacity.
+            redelivery_delay_factor: How many times as long it waits after each further failed attempt; at least 1.
+            max_redelivery_delay_s: The longest that it waits, in seconds.
             dedup_producers: How many producers of "effectively_once" are remembered: for one more, the one not heard
                 of for longest is forgotten.
 
@@ -249,6 +258,8 @@ class Node:
             capacity,
             dead_letters=self._dead_letters(name, dead_letters),
             max_deliveries=max_deliveries,
+            redelivery=RedeliveryDelay(redelivery_delay_s, redelivery_delay_factor, max_redelivery_delay_s),
+            expose_errors=self._expose_errors,
             dedup_producers=dedup_producers,
             clock=Clock(now=trio.current_time),
             on_deadline=self._expiry.note,
@@ -381,7 +392,7 @@ class Node:
         drained = Drained(
             given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
             outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
-            left=sum(queue.ready + queue.unsettled + queue.leaving for queue in now.queues.values()),
+            left=sum(queue.ready + queue.delayed + queue.unsettled + queue.leaving for queue in now.queues.values()),
         )
         await self._close_connections()
         return drained
@@ -390,7 +401,9 @@ class Node:
         now = self.statistics()
         return (
             self._links.at_rest
-            and not any(queue.unsettled or (queue.ready and queue.consumers) for queue in now.queues.values())
+            and not any(
+                queue.unsettled or (queue.consumers and (queue.ready or queue.delayed)) for queue in now.queues.values()
+            )
             and not any(multicast.pending for multicast in now.multicasts.values())
         )
 

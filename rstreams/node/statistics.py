@@ -23,8 +23,8 @@ __all__ = [
 class QueueStatistics:
     """A queue at one moment.
 
-    `enqueued = ready + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled + accepted +
-    rejected + released + modified`, and `ready + unsettled + leaving + credit <= capacity`.
+    `enqueued = ready + delayed + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled +
+    accepted + rejected + released + modified`, and `ready + delayed + unsettled + leaving + credit <= capacity`.
 
     Attributes:
         capacity: The most messages it stores and grants together.
@@ -40,8 +40,10 @@ class QueueStatistics:
         dead_lettered: Those of the rejected, exhausted and expired ones that have arrived at the dead letters.
         leaving: Those of them that wait for room there.
         ready: Messages waiting for a consumer.
+        delayed: Messages that have failed, and wait for their next attempt.
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
+        browsers: Browsers subscribed.
         producers: Producers attached.
         credit: Messages the producers may send from here on.
         demand: Messages the consumers have asked for and not received.
@@ -65,6 +67,8 @@ class QueueStatistics:
     expired: int = 0
     dead_lettered: int = 0
     leaving: int = 0
+    delayed: int = 0
+    browsers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rstreams._demand import add_demand, demand_error, take_demand
 from rstreams._holds import NO_HOLD
 from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import Condition, LinkDetached
+from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.node.queue import Queue
 from rstreams.operators._stage import resume, suspend
 from rstreams.protocol.receiver import LinkSubscription
@@ -180,9 +180,11 @@ class Temporaries:
             ends[:] = [each for each in ends if not each.ended]
             ends.append(end)
 
-    def delete(self, name: str) -> None:
-        """Delete an address, and end the links that send there."""
+    def delete(self, name: str) -> bool:
+        """Delete an address, and end the links that send there; tell whether there was one."""
         made = self._made.pop(name, None)
         if made is not None:
+            text = f"the address {name!r} was there for a link, which has ended"
             for end in made[1]:
-                end.cancel()
+                end.give_up(ProtocolError(Condition.RESOURCE_DELETED.value, text))
+        return made is not None

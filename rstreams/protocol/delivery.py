@@ -10,9 +10,18 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 from rstreams._codec import Symbol, encode_value
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold
-from rstreams.errors import Condition, ConfigError, DeliveryFailed
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, condition_of, text_of
 
 T = TypeVar("T")
+
+ERROR_CONDITION: Final = "x-opt-rstreams-error-condition"
+"""The annotation of what is given back as failed, and of its dead letter, that gives the error's AMQP condition."""
+
+ERROR_DESCRIPTION: Final = "x-opt-rstreams-error-description"
+"""The annotation of what is given back as failed, and of its dead letter, that gives the error's type and text."""
+
+MAX_TEXT: Final = 1024
+"""The most characters of an error's text that are told of an item."""
 
 MAX_CONDITION: Final = 255
 """The most characters of a condition that every peer's frame has room for."""
@@ -116,9 +125,25 @@ class FailureStrategy:
     on_undecodable: Callable[[BaseException], None] | None = None
 
 
-def reject(error: BaseException) -> Outcome:
-    """Return the outcome that rejects an item because of `error`, told by the name of its type alone."""
-    return Outcome("rejected", Condition.INTERNAL_ERROR.value, type(error).__name__)
+def described(error: BaseException, *, expose: bool) -> str:
+    """Return what is told of an error: its type, and its text if that may be told."""
+    kind = type(error).__name__
+    text = text_of(error) if expose else ""
+    return (f"{kind}: {text}" if text else kind)[:MAX_TEXT]
+
+
+def failed(error: BaseException, *, expose: bool = False) -> Outcome:
+    """Return the outcome that gives an item back as failed, with what is told of `error` (3.4.5)."""
+    condition = condition_of(error)[0]
+    told = {ERROR_DESCRIPTION: described(error, expose=expose)}
+    if is_condition(condition):
+        told[ERROR_CONDITION] = condition
+    return Outcome("modified", delivery_failed=True, annotations=told)
+
+
+def reject(error: BaseException, *, expose: bool = False) -> Outcome:
+    """Return the outcome that rejects an item because of `error`."""
+    return Outcome("rejected", Condition.INTERNAL_ERROR.value, described(error, expose=expose))
 
 
 END: Final = FailureStrategy(outcome_of, ends=True)

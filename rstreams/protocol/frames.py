@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
 from rstreams.protocol.delivery import Outcome
+
+COORDINATOR: Final = "$coordinator"
+"""What stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
 
 
 class Role(Enum):
@@ -45,6 +48,9 @@ class Attach:
         source: Where the items come from; "" for a terminus without an address.
         target: Where they go.
         settlement: How deliveries are settled.
+        mixed: Whether the sender may also send settled deliveries, on a link where others wait for their outcome.
+        settles_second: Whether the receiver settles a delivery only after the sender has (rcv-settle-mode second).
+        distribution: What the source does with what it sends: "move", "copy" (it keeps it), or "" if nothing is said.
         dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3). In a reply:
             whether the address at this end has been made for the link.
         durable: Whether what the peer's end keeps is to outlive the link, and the connection (3.5.5).
@@ -59,6 +65,9 @@ class Attach:
     source: str | None
     target: str | None
     settlement: Settlement = Settlement.AT_LEAST_ONCE
+    mixed: bool = False
+    settles_second: bool = False
+    distribution: Literal["", "move", "copy"] = ""
     dynamic: bool = False
     durable: bool = False
     filters: Mapping[str, Any] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from typing import Any
 
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold
+from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
@@ -42,9 +43,11 @@ class OutgoingDeliveries:
         resent: Items to be sent again after a loss.
         unsettled: The hold of each delivery whose outcome has not come, unless these are known by runs.
         body: The body of the delivery that is being sent in parts.
+        most_bytes: The largest message that the receiver takes; 0 for any size.
     """
 
     __slots__ = (
+        "_body_bytes",
         "_fail_on_refusal",
         "_kept",
         "_next_tag",
@@ -61,6 +64,7 @@ class OutgoingDeliveries:
         "body",
         "bound",
         "late",
+        "most_bytes",
         "resent",
         "unsettled",
     )
@@ -95,6 +99,8 @@ class OutgoingDeliveries:
         self.unsettled: dict[Hashable, Hold] = {}
         self.body: OutgoingBody | None = None
         self.bound = bound
+        self.most_bytes = 0
+        self._body_bytes = 0  # of the message that is being sent in parts, so far
         self._settled = settled
         self._resends = resends and not settled
         self._fail_on_refusal = fail_on_refusal
@@ -111,6 +117,7 @@ class OutgoingDeliveries:
 
     def agree(self, pack_items: int, max_message_bytes: int) -> None:
         """Send what the receiver takes: so many items in a pack, and messages of so many bytes; 0 for any number."""
+        self.most_bytes = max_message_bytes
         self._packer.most_items = pack_items
         self._packer.most_bytes = min(max_message_bytes or MAX_PACK_BYTES, MAX_PACK_BYTES)
 
@@ -198,6 +205,7 @@ class OutgoingDeliveries:
             self._streamed.add(tag)
             self._sizes[tag] = len(head)
             self.bound.take(1, 1, len(head))
+        self._body_bytes = len(head)
         self._send(Transfer([tag], [bytes(head)], self._settled, more=True))
         self.body = OutgoingBody(tag, head.chunks, self._wake)
         self.send_body(self.body, driver)
@@ -207,6 +215,10 @@ class OutgoingDeliveries:
         while driver.room_bytes() > 0:
             part = body.take()
             if part is not None:
+                self._body_bytes += len(part)
+                if 0 < self.most_bytes < self._body_bytes:
+                    self._body_failed(body, too_large(self._body_bytes, self.most_bytes).as_error(self.accepted))
+                    return True
                 self._count_part(body.tag, len(part))
                 self._send(Transfer([body.tag], [part], self._settled, more=True))
             elif body.error is not None:
@@ -280,7 +292,7 @@ class OutgoingDeliveries:
             elif packs and type(hold) is PackHold:
                 self._pack_settled(hold, outcome)
             elif not accepted:
-                self._not_accepted(hold, outcome)
+                self.not_accepted(hold, outcome)
             else:
                 self.accepted += 1
                 hold.done()
@@ -330,9 +342,10 @@ class OutgoingDeliveries:
                 self.accepted += 1
                 hold.done()
             else:
-                self._not_accepted(hold, told)
+                self.not_accepted(hold, told)
 
-    def _not_accepted(self, hold: Hold, outcome: Outcome) -> None:
+    def not_accepted(self, hold: Hold, outcome: Outcome) -> None:
+        """Let go of the hold of an item that the receiver has not accepted, or will not."""
         if outcome.kind == "released":
             hold.release()
         else:
@@ -375,6 +388,12 @@ class OutgoingDeliveries:
         self._sizes.clear()
         self.bound.clear()
         return list(unsettled.values())
+
+
+def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
+    """Return the outcome of a message that the receiver does not take because of its size (2.7.3)."""
+    text = f"a message of {size} bytes is larger than the receiver's max-message-size={most_bytes}"
+    return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)
 
 
 def count_items(holds: Iterable[Hold | None]) -> int:

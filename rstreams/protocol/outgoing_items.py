@@ -29,6 +29,13 @@ from rstreams.protocol.packing import MAX_PACK_BYTES
 
 T = TypeVar("T")
 
+_SHORT_BODY = 255
+_SHORT_SECTION_BYTES = 5
+"""What stands before a body of so many bytes, or fewer, in its section."""
+
+_SECTION_BYTES = 8
+"""What stands before a longer one."""
+
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
 
@@ -293,6 +300,27 @@ class OutgoingItems(Generic[T]):
         self._ledger.send(count)
         self.item_bytes = max(1, total_bytes(payloads) // count)
         return payloads, holds
+
+    def before_too_large(self, count: int, most_bytes: int) -> int:
+        """Return how many of the first `count` items held are before the first message of more than `most_bytes`."""
+        payloads = self.payloads if count == len(self.payloads) else self.payloads[:count]
+        if total_bytes(payloads) + _SECTION_BYTES <= most_bytes:  # as they nearly always do, all together
+            return count
+        return next((at for at, payload in enumerate(payloads) if self._size(payload) > most_bytes), count)
+
+    def _size(self, payload: bytes) -> int:
+        """Return how many bytes the message of an item held has."""
+        size = len(payload)
+        if self.are_bodies:
+            size += _SECTION_BYTES if size > _SHORT_BODY else _SHORT_SECTION_BYTES
+        return size
+
+    def take_first(self) -> tuple[int, Hold]:
+        """Take the first item held, which is not sent; return how many bytes its message has, and its hold."""
+        payload, hold = self.payloads.pop(0), self.holds.pop(0)
+        self.doubtful = max(self.doubtful - 1, 0)
+        self._ledger.send(1)
+        return self._size(payload), hold
 
     def take_head(self) -> tuple[StreamedHead, Hold]:
         """Take the first item held, which is the head of a streamed one, and its hold."""

@@ -21,7 +21,7 @@ from rstreams._codec import Symbol
 from rstreams._codec.data_sections import count as count_sections
 from rstreams._codec.data_sections import join, join_bodies, split, split_bodies, total_bytes
 from rstreams.errors import Condition, RemoteProtocolError
-from rstreams.protocol.delivery import ACCEPTED, FAILED, Outcome
+from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outcome
 from rstreams.protocol.item_buffer import Run
 
 CAPABILITY: Final = "rstreams:packed"
@@ -288,6 +288,9 @@ def _told(index: int, outcome: Outcome) -> list[Any]:
         told += [outcome.condition, outcome.description[:MAX_DESCRIPTION].encode("utf-8", "backslashreplace").decode()]
     elif outcome.kind == "modified":
         told += [outcome.delivery_failed, outcome.undeliverable_here]
+        description = outcome.annotations.get(ERROR_DESCRIPTION)
+        if isinstance(description, str):
+            told.append(description[:MAX_DESCRIPTION].encode("utf-8", "backslashreplace").decode())
     return told
 
 
@@ -296,7 +299,7 @@ def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
     told = annotations.get(OUTCOMES)
     if not isinstance(told, list):
         return {}
-    return {OUTCOMES: [entry[:2] if entry[1] == "rejected" else entry for entry in told]}
+    return {OUTCOMES: [entry[: 2 if entry[1] == "rejected" else 4] for entry in told]}
 
 
 def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
@@ -314,11 +317,14 @@ def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
 
 def _heard(entry: Sequence[Any]) -> Outcome:
     kind = str(entry[1])
-    more = [*entry[2:4], None, None]
+    more = [*entry[2:5], None, None, None]
     if kind == "rejected":
         return Outcome("rejected", str(more[0] or Condition.INTERNAL_ERROR.value), str(more[1] or ""))
     if kind == "released":
         return Outcome("released")
     if kind == "modified":
-        return Outcome("modified", delivery_failed=bool(more[0]), undeliverable_here=bool(more[1]))
+        description = {ERROR_DESCRIPTION: more[2]} if isinstance(more[2], str) else {}
+        return Outcome(
+            "modified", delivery_failed=bool(more[0]), undeliverable_here=bool(more[1]), annotations=description
+        )
     return FAILED

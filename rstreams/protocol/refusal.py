@@ -39,6 +39,6 @@ def refuse(driver: Driver, attach: Attach, condition: str, description: str) -> 
     role = Role.RECEIVER if attach.role is Role.SENDER else Role.SENDER
     link = Link(attach.name, role, driver, Refusal())
     link.receive(attach)
-    link.send(Attach(attach.name, role, None, None, attach.settlement))
+    link.send(Attach(attach.name, role, None, None, attach.settlement, mixed=attach.mixed))
     link.send(Detach(condition=condition, description=description))
     return link

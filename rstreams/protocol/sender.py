@@ -13,22 +13,25 @@ from copy import copy
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import SLICE
+from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
     PeerClosed,
+    ProtocolError,
     RStreamsError,
     SpecViolation,
     condition_of,
 )
 from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
-from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
@@ -90,6 +93,7 @@ class LinkSubscriber(Generic[T]):
         max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
         share: Share | None = None,
         finish_later: Callable[[Iterator[None]], None] | None = None,
+        refuse_too_large: Callable[[Hold, Outcome], bool] | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
 
@@ -112,6 +116,9 @@ class LinkSubscriber(Generic[T]):
             share: What the connection's links share of the node's memory; None: there is no such bound.
             finish_later: Gives back what was unsettled when the link ended, an item for each step of the iterator, when
                 there is time; None: all of it is given back at once.
+            refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, whose
+                outcome that would be, and tells whether the stream goes on. None: it has that outcome; and if nobody
+                hears of it by that, the stream ends.
         """
         self.outcome_unknown = 0
         self.left = False
@@ -145,6 +152,8 @@ class LinkSubscriber(Generic[T]):
         self._on_finished = on_finished
         self._finish_later = finish_later
         self._pack_items = pack_items
+        self._fails_on_refusal = fail_on_refusal
+        self._refuse_too_large = refuse_too_large
         self._link: Link | None = None
         self._drain = False
         self._goodbye = Detach()
@@ -357,6 +366,11 @@ class LinkSubscriber(Generic[T]):
         if not count:
             deliveries.begin_body(items, driver)
             return 1
+        if deliveries.most_bytes:
+            count = items.before_too_large(count, deliveries.most_bytes)
+            if not count:
+                self._refuse_first(deliveries.most_bytes)
+                return 1
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
 
     def _may_ask(self, most: int) -> int:
@@ -374,6 +388,18 @@ class LinkSubscriber(Generic[T]):
             return min(most, allowed)
         self._bound.hold_back()
         return 1 if self._drain and not waiting else 0
+
+    def _refuse_first(self, most_bytes: int) -> None:
+        """Let go of the first item held, whose message is larger than the receiver takes (2.7.3)."""
+        size, hold = self._items.take_first()
+        outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
+        if self._refuse_too_large is None:
+            goes_on = hold is not NO_HOLD or self._fails_on_refusal
+            self._deliveries.not_accepted(hold, outcome)
+        else:
+            goes_on = self._refuse_too_large(hold, outcome)
+        if not goes_on:  # nobody else would hear of it
+            self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
 
     def _count_received(self) -> None:
         if not self._items.count_received():

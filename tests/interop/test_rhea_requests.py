@@ -100,3 +100,29 @@ async def test_it_asks_a_node_for_many_replies_as_it_wants_them(rhea: Path) -> N
     assert [event["event"] for event in events].index("three") == 3, "not one more than was asked for"
     assert asked[0] == 3
     assert events[-1] == {"event": "receiver_close"}, "the end, and no error"
+
+
+async def test_it_answers_on_one_link_for_all_replies(rhea: Path) -> None:
+    async with Node() as node, trio.open_nursery() as nursery:
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        nursery.start_soon(rhea_client, rhea, listener.port, "responds_over_a_relay", "work")
+        async with (
+            rstreams.connect(listener.url) as one,
+            rstreams.connect(listener.url) as other,
+            one.requester("work") as first,
+            other.requester("work") as second,
+        ):
+            assert [await each.request("tea") for each in (first, second, first)] == ["TEA"] * 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_it_asks_a_node_over_a_relay(rhea: Path) -> None:
+    async with Node() as node:
+        node.respond("shout", str.upper)
+        listener = await node.listen("127.0.0.1:0")
+        code, events = await rhea_client(rhea, listener.port, "ask_over_a_relay", "shout")
+    assert code == 0
+    assert "ANONYMOUS-RELAY" in of(events, "open")[0]["offered"]
+    assert of(events, "reply") == [{"event": "reply", "body": "TEA", "to": "m-1"}]
+    assert of(events, "rejected") == [{"event": "rejected", "condition": "amqp:not-found"}]

@@ -151,6 +151,7 @@ async def test_a_link_with_a_bound_has_a_session_to_itself_as_long_as_there_are_
             assert len(pump_of(connection).engine._sessions) == 3
 
 
+@pytest.mark.usefixtures("heedless")
 async def test_a_message_that_comes_in_parts_may_not_be_larger_than_messages_may_be() -> None:
     async with Node() as node:
         node.serve("large", Stream.of(b"a", bytes(300 * KB)))

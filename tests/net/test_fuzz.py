@@ -283,8 +283,8 @@ SAID: dict[str, tuple[bytes, bytes]] = {
 async def _attack_with(what: bytes, condition: bytes, log: Lines) -> None:
     async with bystanding() as (_, listener, still_there):
         log.take()
-        beginning = recorded("publish", "to_peer", password=True)[:3]
-        script = [*beginning, Chunk(0, open_frame() + begin_frame(None) + what), Chunk(10**6, b"")]
+        beginning = recorded("publish", "to_peer", password=True)[:3]  # up to its open
+        script = [*beginning, Chunk(0, begin_frame(None) + what), Chunk(10**6, b"")]
         with trio.fail_after(SETTLES_S):
             async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
                 said = await say(stream, script, hangs_up=True)

@@ -230,6 +230,7 @@ async def test_links_go_round_over_as_many_sessions_as_the_node_allows() -> None
                 assert await connection.stream("one").to_list() == [1]
 
 
+@pytest.mark.usefixtures("heedless")
 async def test_a_message_that_is_too_large_for_the_node_ends_its_link_alone() -> None:
     async with Node(max_message_bytes=100_000) as node:
         queue = node.queue("work")
@@ -242,6 +243,7 @@ async def test_a_message_that_is_too_large_for_the_node_ends_its_link_alone() ->
         assert queue.statistics().ready == 1
 
 
+@pytest.mark.usefixtures("heedless")
 async def test_a_message_that_is_too_large_for_the_client_ends_its_stream_alone() -> None:
     async with Node() as node:
         node.serve("large", Stream.of(b"x" * 300_000))

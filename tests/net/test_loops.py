@@ -237,7 +237,7 @@ def test_nothing_is_left_behind_by_ten_thousand_messages(pair: Pair) -> None:
             pair.move()
             assert pair.sending.settle_accepted(sent) == 100
             for side in (pair.engines.one, pair.engines.other):
-                side.engine._note_events()
+                side.engine.note_events()
 
     rounds(50)
     gc.collect()

@@ -174,7 +174,7 @@ async def test_a_streamed_body_goes_nowhere_that_needs_it_whole() -> None:
 async def test_a_message_larger_than_the_node_takes_ends_the_publication() -> None:
     async with connected(max_message_bytes=100 * KB) as (node, connection):
         node.queue("work")
-        with pytest.raises(DeliveryFailed, match="max_message_bytes=102400"):
+        with pytest.raises(DeliveryFailed, match="max-message-size=102400"):
             await connection.publish("work", Stream.of(Message(ByteStream(chunks(100)))))
 
 

@@ -40,7 +40,7 @@ U32: Final = 2**32
 
 # AMQP 1.0 section 2.7: the fields of each performative, in order, as far as they are looked at here.
 PERFORMATIVES: Final = {
-    0x10: ("open", "container-id hostname max-frame-size channel-max idle-time-out"),
+    0x10: ("open", "container-id hostname max-frame-size channel-max idle-time-out - - offered-capabilities"),
     0x11: ("begin", "remote-channel next-outgoing-id incoming-window outgoing-window handle-max"),
     0x12: (
         "attach",
@@ -117,6 +117,11 @@ def _symbols(properties: dict[str, Any]) -> dict[Symbol, Any]:
     return {Symbol(name): value for name, value in properties.items()}
 
 
+def _copying(address: str | None, distribution: str) -> bytes:
+    assert address is not None
+    return described(SOURCE, encode_string(address), *[NULL] * 5, encode_value(Symbol(distribution)))
+
+
 def attach_frame(
     name: str,
     role: str,
@@ -128,6 +133,7 @@ def attach_frame(
     properties: dict[str, Any] | None = None,
     handle: int = 0,
     channel: int = 0,
+    distribution: str = "",
 ) -> bytes:
     count = NULL if initial_delivery_count is None else encode_uint(initial_delivery_count)
     return frame(
@@ -138,7 +144,7 @@ def attach_frame(
             TRUE if role == "receiver" else FALSE,
             b"\x50\x01" if settled else NULL,
             NULL,
-            terminus(SOURCE, source),
+            terminus(SOURCE, source) if not distribution else _copying(source, distribution),
             target if isinstance(target, bytes) else terminus(TARGET, target),
             NULL,
             NULL,

@@ -56,10 +56,11 @@ def bodies(probe: ProbeSubscriber[bytes]) -> list[Any]:
 
 def check_laws(queue: Queue) -> None:
     now = queue.statistics()
-    assert now.enqueued == now.ready + now.unsettled + now.accepted + now.rejected + now.exhausted + now.expired
+    here = now.ready + now.delayed + now.unsettled
+    assert now.enqueued == here + now.accepted + now.rejected + now.exhausted + now.expired
     assert now.delivered == now.unsettled + now.accepted + now.rejected + now.released + now.modified
-    assert now.ready + now.unsettled + now.leaving + now.credit <= now.capacity
-    assert min(now.ready, now.unsettled, now.leaving, now.credit) >= 0
+    assert here + now.leaving + now.credit <= now.capacity
+    assert min(now.ready, now.delayed, now.unsettled, now.leaving, now.credit) >= 0
 
 
 # dead letters
@@ -79,6 +80,9 @@ def test_what_is_rejected_goes_to_the_dead_letters_and_says_why() -> None:
         "x-opt-rstreams-failure": "rejected: shop:closed: come back",
         "x-opt-rstreams-failed-at": "q",
         "x-opt-rstreams-delivery-count": 0,
+        "x-opt-rstreams-error-condition": "shop:closed",
+        "x-opt-rstreams-error-description": "come back",
+        "x-opt-rstreams-attempt-times": letter.annotations["x-opt-rstreams-attempt-times"],
     }
     now = queue.statistics()
     assert (now.rejected, now.dead_lettered, now.leaving, now.ready) == (1, 1, 0, 0)
@@ -98,7 +102,9 @@ def test_what_fails_too_often_stops_circulating() -> None:
     probe.holds[1].release()  # untouched: it counts for nothing
     probe.holds[4].release()
     letter = decode_message(buried.items[0])
-    assert letter.annotations["x-opt-rstreams-failure"] == "exhausted: 3 attempts to deliver it have failed"
+    assert letter.annotations["x-opt-rstreams-failure"] == (
+        "exhausted: 3 attempts to deliver it have failed; the last error: ValueError"
+    )
     assert (letter.annotations["x-opt-rstreams-delivery-count"], letter.delivery_count) == (3, 0)
     assert bodies(probe)[4:] == ["good", "good"]
     assert (queue.statistics().exhausted, queue.statistics().dead_lettered) == (1, 1)
@@ -354,7 +360,7 @@ async def test_over_tcp_rejected_modified_and_expired() -> None:
         reasons = {letter.body: letter.annotations["x-opt-rstreams-failure"] for letter in letters}
         assert reasons == {
             "reject": "rejected: shop:closed: come back",
-            "fail": "exhausted: 2 attempts to deliver it have failed",
+            "fail": "exhausted: 2 attempts to deliver it have failed; the last error: modified, delivery-failed",
             "old": "expired",
         }
         assert [letter.annotations.get("x-opt-note") for letter in letters if letter.body == "fail"] == ["seen"]

@@ -12,8 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import ConnectionLost, DeliveryFailed
 from rstreams.message import decode_message, encode_item
+from rstreams.node._lifetime import Clock
+from rstreams.node._redelivery import RedeliveryDelay
 from rstreams.node.queue import Queue
-from rstreams.testing import ManualPublisher
+from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 OUTCOMES = ("done", "release", "fail", "reject")
 
@@ -73,11 +75,14 @@ class QueueLaws(RuleBasedStateMachine):
         self.ready: list[int] = []  # what the queue must have, oldest first
         self.gone: dict[int, str] = {}
         self.failures: dict[int, int] = {}
+        self.delayed: dict[int, float] = {}  # when each is due
+        self.now = 0.0
 
-    @initialize(capacity=st.one_of(st.integers(1, 12), st.just(600)))
-    def start(self, capacity: int) -> None:
+    @initialize(capacity=st.one_of(st.integers(1, 12), st.just(600)), delay_s=st.sampled_from([0.0, 0.0, 3.0]))
+    def start(self, capacity: int, delay_s: float) -> None:
         self.capacity = capacity
-        self.queue = Queue("q", capacity)
+        self.delay_s = delay_s
+        self.queue = Queue("q", capacity, redelivery=RedeliveryDelay(delay_s, 2.0, 10.0), clock=Clock(lambda: self.now))
 
     @property
     def holders(self) -> list[Consumer]:
@@ -93,7 +98,10 @@ class QueueLaws(RuleBasedStateMachine):
         else:
             if outcome == "fail":
                 self.failures[number] = self.failures.get(number, 0) + 1
-            bisect.insort(self.ready, number)
+            if outcome == "fail" and self.delay_s:
+                self.delayed[number] = self.now + min(10.0, self.delay_s * 2 ** (self.failures[number] - 1))
+            else:
+                bisect.insort(self.ready, number)
             if outcome == "fail":
                 hold.fail(ValueError("no"))
             else:
@@ -175,22 +183,45 @@ class QueueLaws(RuleBasedStateMachine):
         assert consumer.subscription is not None
         consumer.subscription.cancel()
 
+    # time, and browsers
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 20.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for number in [number for number, due in self.delayed.items() if due <= self.now]:
+            del self.delayed[number]
+            bisect.insort(self.ready, number)
+        self.queue.expire()
+
+    @rule(batches=st.lists(st.integers(1, 40), max_size=4))
+    def browse(self, batches: list[int]) -> None:
+        """A browser sees what is there, in order, and nothing changes."""
+        probe = ProbeSubscriber[bytes](0)
+        self.queue.browse(probe)
+        there = sorted([*self.ready, *self.delayed])
+        for count in batches:
+            probe.request(count)
+        assert [decode_message(item).body for item in probe.items] == there[: sum(batches)]
+        assert probe.subscription is not None
+        probe.cancel()
+
     # the laws
 
     @invariant()
     def every_message_is_in_one_place(self) -> None:
         held = [number for consumer in self.holders for number in consumer.held]
-        places = sorted([*self.ready, *held, *self.gone])
+        places = sorted([*self.ready, *self.delayed, *held, *self.gone])
         assert places == list(range(1, self.sent + 1))
         now = self.queue.statistics()
-        assert (now.ready, now.unsettled) == (len(self.ready), len(held))
+        assert (now.ready, now.delayed, now.unsettled) == (len(self.ready), len(self.delayed), len(held))
         told = list(self.gone.values())
         assert (now.accepted, now.rejected) == (told.count("accepted"), told.count("rejected"))
 
     @invariant()
     def the_counters_add_up(self) -> None:
         now = self.queue.statistics()
-        assert now.enqueued == self.sent == now.ready + now.unsettled + now.accepted + now.rejected
+        here = now.ready + now.delayed + now.unsettled
+        assert now.enqueued == self.sent == here + now.accepted + now.rejected
         back = now.released + now.modified
         assert now.delivered == now.unsettled + now.accepted + now.rejected + back
         assert (now.consumers, now.producers) == (len(self.consumers), len(self.producers))
@@ -200,12 +231,12 @@ class QueueLaws(RuleBasedStateMachine):
     def the_bound_holds(self) -> None:
         now = self.queue.statistics()
         assert now.credit == sum(link.outstanding for link in self.producers)
-        assert now.ready + now.unsettled + now.credit <= self.capacity
+        assert now.ready + now.delayed + now.unsettled + now.credit <= self.capacity
 
     @invariant()
     def nobody_waits_while_there_is_room(self) -> None:
         now = self.queue.statistics()
-        if now.ready + now.unsettled + now.credit < self.capacity:
+        if now.ready + now.delayed + now.unsettled + now.credit < self.capacity:
             assert all(link.outstanding for link in self.producers)
 
     @invariant()
@@ -225,6 +256,7 @@ class QueueLaws(RuleBasedStateMachine):
             while consumer.held:
                 number, hold = consumer.held.popitem()
                 self.settle(hold, number, "fail")
+        self.wait(20.0)
         last = Consumer(self, keeps=False)
         self.queue.subscribe(last)
         assert last.subscription is not None

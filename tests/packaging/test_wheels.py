@@ -19,7 +19,9 @@ PROJECTS = {"rstreams": ROOT, "rstreams_spark": ROOT / "adapters" / "spark"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-EXTENSIONS = {"rstreams/net/_proton/_loops.abi3.so", "rstreams/_codec/_data_sections.abi3.so"}
+EXTENSIONS = {
+    f"rstreams/{name}.abi3.so" for name in ("net/_proton/_loops", "net/_proton/_frame_walk", "_codec/_data_sections")
+}
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:

@@ -315,9 +315,10 @@ def test_only_what_is_there_is_packed() -> None:
 
 
 def test_what_is_too_large_together_goes_in_smaller_packs() -> None:
-    played = PackingSender(most_bytes=most_pack_bytes([b"x" * 10] * 2))
+    most_bytes = most_pack_bytes([b"x" * 10] * 2)
+    played = PackingSender(most_bytes=most_bytes)
     played.grant(9)
-    played.source.next(b"x" * 10, b"x" * 10, b"x" * 10, b"x" * 10, b"x" * 30, b"y")
+    played.source.next(b"x" * 10, b"x" * 10, b"x" * 10, b"x" * 10, b"x" * most_bytes, b"y")
     played.driver.turn()
     assert played.sizes == [2, 2, 1, 1]
 

@@ -10,9 +10,11 @@ link with deliveries still queued loses them, so `queued` is watched; a receiver
 arrived and was not taken, so it is exact once everything has been read.
 """
 
-from rstreams.net._proton.engine import Engine, EngineEvents
-from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
+from rstreams.net._proton.engine import Engine
+from rstreams.net._proton.engine_events import EngineEvents
+from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import LOOPS, decode_body, encode_item
+from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.unfinished import (
     DEFAULT_MAX_UNFINISHED_BYTES,
     DEFAULT_TOTAL_UNFINISHED_BYTES,

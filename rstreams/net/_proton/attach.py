@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import cproton
 from cproton_ffi import lib
 
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import COORDINATOR, Attach, Role, Settlement
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
 
+_DISTRIBUTIONS: Final[dict[Literal["move", "copy"], int]] = {
+    "move": lib.PN_DIST_MODE_MOVE,
+    "copy": lib.PN_DIST_MODE_COPY,
+}
+_DISTRIBUTION_NAMES: Final[dict[int, Literal["", "move", "copy"]]] = {
+    code: name for name, code in _DISTRIBUTIONS.items()
+}
 _EXPIRES_NEVER: Final = lib.PN_EXPIRE_NEVER
 _KEPT_DURABLY: Final = lib.PN_DELIVERIES
 
@@ -38,9 +45,20 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
         write_map(lib.pn_link_properties(pointer), frame.properties)
     if frame.max_message_bytes:
         lib.pn_link_set_max_message_size(pointer, frame.max_message_bytes)
-    settled = frame.settlement is Settlement.AT_MOST_ONCE
-    lib.pn_link_set_snd_settle_mode(pointer, lib.PN_SND_SETTLED if settled else lib.PN_SND_UNSETTLED)
-    lib.pn_link_set_rcv_settle_mode(pointer, lib.PN_RCV_FIRST)
+    if frame.distribution:
+        lib.pn_terminus_set_distribution_mode(source, _DISTRIBUTIONS[frame.distribution])
+    lib.pn_link_set_snd_settle_mode(pointer, _sender_mode(frame))
+    lib.pn_link_set_rcv_settle_mode(pointer, lib.PN_RCV_SECOND if frame.settles_second else lib.PN_RCV_FIRST)
+
+
+def _sender_mode(frame: Attach) -> int:
+    if frame.mixed:
+        mode = lib.PN_SND_MIXED
+    elif frame.settlement is Settlement.AT_MOST_ONCE:
+        mode = lib.PN_SND_SETTLED
+    else:
+        mode = lib.PN_SND_UNSETTLED
+    return int(mode)
 
 
 def read_attach(pointer: Pointer) -> Attach:
@@ -48,13 +66,16 @@ def read_attach(pointer: Pointer) -> Attach:
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
     ours = source if sends else target  # the end that the peer speaks of as its own wish
-    settled = lib.pn_link_remote_snd_settle_mode(pointer) == lib.PN_SND_SETTLED
+    mode = lib.pn_link_remote_snd_settle_mode(pointer)
     return Attach(
         read_text(lib.pn_link_name(pointer)),
         Role.RECEIVER if sends else Role.SENDER,
         _read_address(source),
         _read_address(target),
-        Settlement.AT_MOST_ONCE if settled else Settlement.AT_LEAST_ONCE,
+        Settlement.AT_MOST_ONCE if mode == lib.PN_SND_SETTLED else Settlement.AT_LEAST_ONCE,
+        mixed=mode == lib.PN_SND_MIXED,
+        settles_second=lib.pn_link_remote_rcv_settle_mode(pointer) == lib.PN_RCV_SECOND,
+        distribution=_DISTRIBUTION_NAMES.get(lib.pn_terminus_get_distribution_mode(source), ""),
         dynamic=bool(lib.pn_terminus_is_dynamic(source) or lib.pn_terminus_is_dynamic(target)),
         durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
         filters=read_map(lib.pn_terminus_filter(source)),
@@ -66,8 +87,11 @@ def read_attach(pointer: Pointer) -> Attach:
 
 def _read_address(terminus: Pointer) -> str | None:
     """Return the address, "" for a terminus without one, or None for a null terminus."""
-    if lib.pn_terminus_get_type(terminus) == lib.PN_UNSPECIFIED:
+    kind = lib.pn_terminus_get_type(terminus)
+    if kind == lib.PN_UNSPECIFIED:
         return None
+    if kind == lib.PN_COORDINATOR:
+        return COORDINATOR
     return read_text(lib.pn_terminus_get_address(terminus))
 
 

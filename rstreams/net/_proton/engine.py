@@ -13,20 +13,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import cproton
 from cproton_ffi import lib
 
-from rstreams.errors import Condition, PeerClosed, RStreamsError, SessionEnded, error_for
-from rstreams.net._proton.conditions import read_condition, write_condition
+from rstreams.errors import Condition, RStreamsError, SessionEnded, error_for
+from rstreams.net._proton.conditions import read_condition, read_text, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
 from rstreams.net._proton.delayed_calls import DelayedCalls
-from rstreams.net._proton.link_driver import BUFFER_BYTES, LinkDriver
+from rstreams.net._proton.engine_events import EngineEvents
+from rstreams.net._proton.incoming_frames import IncomingFrames
+from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
+from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.net._proton.unfinished import Unfinished
-from rstreams.protocol.frames import Attach, Detach, Lost, Role
+from rstreams.protocol.frames import Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
@@ -42,33 +45,14 @@ MAX_FREE_LINKS: Final = 64
 MIN_SESSION_BYTES: Final = 8 * 1024
 """What may wait in a session in any case, however many there are."""
 
+ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
+"""What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
 
-class EngineEvents(Protocol):
-    """Who hears of what concerns the connection as a whole."""
+MIN_IDLE_MS: Final = 100
+"""The shortest idle-time-out of a peer that is kept, in milliseconds: a heartbeat is due at half of it.
 
-    def on_open(self) -> None:
-        """The peer opened the connection."""
-        ...
-
-    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        """The peer attached a link this side knows nothing of: bind a link to `driver`, or refuse it."""
-        ...
-
-    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
-        """The peer ended the session of these drivers; they are dead, and their links have not heard of it yet."""
-        ...
-
-    def on_close(self, error: PeerClosed | None) -> None:
-        """The peer closed the connection, with an error or without."""
-        ...
-
-    def on_failure(self, condition: str, description: str) -> None:
-        """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
-        ...
-
-    def on_misuse(self, condition: str, description: str) -> None:
-        """The peer goes on with what this side has refused: the connection is to be closed with the condition."""
-        ...
+That is ten of this side's slices, and twenty heartbeats a second, which take no time to speak of.
+"""
 
 
 class Engine:
@@ -133,21 +117,21 @@ class Engine:
         self._max_links = max_links
         self._links_refused = 0
         self._drivers: dict[Pointer, LinkDriver] = {}
-        self._sessions = Sessions(self._connection, self._transport, max_frame_bytes)
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
         self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
         self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
         self._calls = DelayedCalls()
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
-        self._events_left = False  # some events wait for the next slice
         self.outputs = 0
         self.unfinished = unfinished
         self.share = share
         self.output_waits = False  # the network does not take what it was given
         self.session_bytes = BUFFER_BYTES  # what may wait in each session
-        self._buffer = bytearray(BUFFER_BYTES) if output is None else output
-        self._output = memoryview(self._buffer)
+        self._incoming = IncomingFrames(self, self.loops, self._transport, self._collector, max_frame_bytes)
+        self.outgoing = OutgoingFrames(self.loops, self._transport, output)
+        self._sessions = Sessions(self._connection, self._transport, self.outgoing, max_frame_bytes)
+        self._connects = False
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
 
@@ -161,6 +145,7 @@ class Engine:
             password: The password of PLAIN.
             mechanisms: Those this side may use; by default PLAIN with a user, and else ANONYMOUS.
         """
+        self._connects = True
         allowed = mechanisms or (("ANONYMOUS",) if user is None else ("PLAIN",))
         sasl = lib.pn_sasl(self._transport)
         cproton.pn_sasl_allowed_mechs(sasl, " ".join(allowed))
@@ -179,6 +164,9 @@ class Engine:
     def accept(self) -> None:
         """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
         self._trace()
+        offered = lib.pn_connection_offered_capabilities(self._connection)
+        lib.pn_data_clear(offered)
+        write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
         lib.pn_transport_set_server(self._transport)
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
@@ -214,7 +202,8 @@ class Engine:
             for each in (self._drivers, self._noted, self._dirty, self._waiting, self._ended):
                 each.clear()
             self._calls.clear()
-            del self._events, self._on_wake
+            self.outgoing.clear()
+            del self._events, self._on_wake, self._incoming
             return partial(_free, self._transport, self._collector, self._connection)
         return _do_nothing
 
@@ -223,22 +212,36 @@ class Engine:
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
+            self._incoming.end()
             lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
-        self.loops.feed(self._transport, data)
+        fed = 0
+        while fed < len(data):
+            fed += self._incoming.feed(memoryview(data)[fed:])
+
+    def feed_some(self, data: bytes | bytearray | memoryview) -> int:
+        """Take what came, as `feed` does, but no more links and sessions at a time than others can wait for.
+
+        Returns:
+            How many bytes that was; the rest is to come again, behind a turn.
+        """
+        if data:
+            return self._incoming.feed(data)
+        self.feed(data)
+        return 0
 
     def output(self) -> memoryview:
         """Return what is to go to the peer, at most `BUFFER_BYTES`; the bytes are there until the next call."""
         if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
-        size = self.loops.output(self._transport, self._buffer)
-        self._free_ended()
-        if size:
+        output = self.outgoing.take()
+        self._free_ended(all_is_out=len(output) < BUFFER_BYTES)
+        if output:
             self.outputs += 1
-        if size:
+        if output:
             self._wake_waiting()
-        return self._output[:size]
+        return output
 
     def _wake_waiting(self) -> None:
         """Have those work again who wait for room."""
@@ -255,9 +258,8 @@ class Engine:
 
     def has_work(self) -> bool:
         """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
-        if not self._events_left:  # those have a slice of their own
-            self._note_events()
-        return bool(self._noted or self._dirty or self._events_left)
+        self.note_events()
+        return bool(self._noted or self._dirty or self.outgoing.has_kept)
 
     def flush(self) -> None:
         """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
@@ -326,6 +328,11 @@ class Engine:
         """What the peer says of itself in its `open`."""
         return read_map(lib.pn_connection_remote_properties(self._connection))
 
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself."""
+        return read_text(lib.pn_connection_remote_container(self._connection))
+
     def _session_of(self, name: str) -> Pointer | None:
         for driver in self._drivers.values():
             if driver.link is not None and driver.link.name == name:
@@ -344,13 +351,12 @@ class Engine:
         Returns:
             Whether there is more to do at once.
         """
-        self._slice_ends = perf_counter() + slice_s
-        self._note_events()
+        self.note_events()
         # Senders first: what they have heard is soon done with, where a receiver's run of items may take long.
         self._give_turns(self._noted, sorted(self._noted, key=_receives), LinkDriver.hand_over, most, slice_s)
         # In a slice of its own: who works must not wait for all the others to have got theirs.
         self._give_turns(self._dirty, list(self._dirty), LinkDriver.work, most, slice_s)
-        return bool(self._noted or self._dirty or self._events_left)
+        return bool(self._noted or self._dirty)
 
     def _give_turns(
         self,
@@ -374,10 +380,9 @@ class Engine:
         """Tell whether links have been handed what came, or have worked, for as long as they may."""
         return perf_counter() > self._slice_ends
 
-    def _note_events(self) -> None:
-        """Note what links are to hear of, and do what is to be done at once, until the slice is over."""
+    def note_events(self) -> None:
+        """Note what has happened; what concerns the connection, a session or a link's beginning or end, is heard."""
         collector, drivers, noted = self._collector, self._drivers, self._noted
-        self._events_left = False
         while True:
             for link, deliveries, flow in self.loops.note_events(collector):
                 driver = drivers.get(link)
@@ -390,13 +395,32 @@ class Engine:
                 return
             _HANDLERS[lib.pn_event_type(event)](self, event)
             lib.pn_collector_pop(collector)
-            if self.slice_is_over():
-                self._events_left = True
-                return
 
     def _on_connection_open(self, _event: Pointer) -> None:
         self.peer_packs = CAPABILITY in read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
+        idle_ms = int(lib.pn_transport_get_remote_idle_timeout(self._transport))
+        if 0 < idle_ms < MIN_IDLE_MS:
+            text = f"its idle-time-out of {idle_ms} ms is shorter than {MIN_IDLE_MS} ms, the shortest that is kept here"
+            self._events.on_misuse(Condition.NOT_ALLOWED.value, text)
+            return
+        product = str(self.peer_properties.get("product", "")) if self._connects else ""
+        self._sessions.rests = product.lower() == "rabbitmq"
         self._events.on_open()
+
+    def refuse_peer(self, condition: str, description: str) -> None:
+        """Have the connection closed because of a frame, when what came before it has been handed over."""
+        self.note_events()
+        if lib.pn_connection_state(self._connection) & lib.PN_REMOTE_UNINIT:
+            # A close would wait for the peer's open. What the engine says when it gives up, it says at once.
+            write_condition(lib.pn_transport_condition(self._transport), condition, description, {}, 0)
+            lib.pn_transport_close_tail(self._transport)
+            return
+        self._hand_over_all()
+        self._events.on_misuse(condition, description)
+
+    def driver_at(self, pointer: Pointer) -> LinkDriver | None:
+        """Return the driver of a link, if that has one."""
+        return self._drivers.get(pointer)
 
     def _hand_over_all(self) -> None:
         """Hand over what came before the end: an outcome that was told is known, a message that came is here."""
@@ -416,8 +440,12 @@ class Engine:
 
     def _on_session_open(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
-        if lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
-            self._sessions.accept(session, self._window_bytes)
+        if not lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
+            return
+        why_not = self._sessions.accept(session, self._window_bytes)
+        if why_not is not None:
+            self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, why_not)
+        else:
             self._share_out()
 
     def _share_out(self) -> None:
@@ -434,6 +462,7 @@ class Engine:
             error = SessionEnded(*condition)
         self._sessions.remove(session)
         self._share_out()
+        self.outgoing.forget_session(session)
         dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
         for driver in dead:
             driver.hand_over_all()
@@ -518,11 +547,13 @@ class Engine:
         self._noted.pop(driver, None)
         self._dirty.pop(driver, None)
         self._waiting.discard(driver)
+        self._incoming.forget(driver)
+        self.outgoing.forget(driver)
 
-    def _free_ended(self) -> None:
+    def _free_ended(self, *, all_is_out: bool) -> None:
         ended, self._ended = self._ended, []
         for driver in ended:
-            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver.pointer):
+            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver):
                 if driver.settle_some(HEAVY):
                     self._ended.append(driver)
                     self._dirty[driver] = None  # for another turn
@@ -531,7 +562,8 @@ class Engine:
                 self.forget(driver)
                 driver.let_go()
                 lib.pn_link_free(driver.pointer)
-        self._sessions.free_closed()
+        if all_is_out:
+            self._sessions.free_closed()
 
     def _trace(self) -> None:
         if self._trace_wanted:
@@ -559,9 +591,12 @@ def _sent_at(driver: LinkDriver) -> int:
     return driver.sent_at
 
 
-def _is_alive_there(pointer: Pointer) -> bool:
-    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away."""
-    return bool(lib.pn_link_state(pointer) & lib.PN_REMOTE_ACTIVE)
+def _is_alive_there(driver: LinkDriver) -> bool:
+    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away.
+
+    For the engine a link whose peer has left it, and not closed it, goes on; with the detach of this side it is over.
+    """
+    return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
 
 
 _HANDLERS: Final = {

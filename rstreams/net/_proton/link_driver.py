@@ -19,6 +19,8 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
+from rstreams.net._proton.message_formats import CONDITION as FORMAT_CONDITION
+from rstreams.net._proton.message_formats import MessageFormats
 from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
 from rstreams.net._proton.parts import Parts, take_part
 from rstreams.protocol.delivery import ACCEPTED, Outcome
@@ -39,9 +41,6 @@ from rstreams.protocol.unsettled import Share
 if TYPE_CHECKING:
     from rstreams.net._proton.engine import Engine
 
-BUFFER_BYTES: Final = 512 * 1024
-"""What may wait in a session before its senders hold back, and the most that goes out at once."""
-
 MAX_LATE: Final = 4096
 """Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
 
@@ -59,6 +58,8 @@ class LinkDriver:
         self.origin: object = None  # what the owner of the connection wants to remember of it
         self._refused = False
         self._let_go = False
+        self.heard_detach = False  # the peer has ended its half
+        self._heard_open_end = False  # and leaves what the link belongs to as it is: not closed
         self._late = 0  # deliveries that came after this side had ended the link
         self.sends = bool(lib.pn_link_is_sender(pointer))
         self.flow_noted = False
@@ -80,6 +81,9 @@ class LinkDriver:
         self.outcomes_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._large = LargeMessages()
+        self._formats = MessageFormats()
+        self.handle: int | None = None  # as a sender: the one the engine has given it, once its attach has gone out
+        self.allowed_until = 0  # as a sender whose state was asked for: the delivery-count at which its credit ends
         self.sent_at = 0  # which of the connection's outputs had its last transfer
 
     # Driver
@@ -182,6 +186,11 @@ class LinkDriver:
             left -= len(tags)
         return left < most
 
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself, from its `open`."""
+        return self._engine.peer_container
+
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
         attach = self._packed_as_told(read_attach(self.pointer))
@@ -193,6 +202,11 @@ class LinkDriver:
     def receive(self, frame: Frame) -> None:
         """Hand a frame of the peer to the link, and end a link whose peer broke the protocol."""
         link = self.link
+        if isinstance(frame, Detach):
+            self.heard_detach = True
+            self._heard_open_end = not frame.closed
+        elif isinstance(frame, Attach):
+            self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
         if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
             self._receive_late(frame)
             return
@@ -249,6 +263,9 @@ class LinkDriver:
             self._hand_over_outcomes()
         elif (self.is_windowed or self.streams) and not self._has_room():
             self._left = True
+        elif self._formats and self._refuse_format():
+            current = lib.pn_link_current(self.pointer)
+            more = bool(current) and not lib.pn_delivery_partial(current)
         elif self.streams:
             frame = self._read_part()
             if frame is not None:
@@ -274,6 +291,23 @@ class LinkDriver:
             drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
             self.receive(Flow(self.credit(), drain))
 
+    def note_format(self, delivery: Pointer, message_format: int) -> None:
+        """The delivery has begun with a message-format that is not 0."""
+        self._formats.note(delivery, message_format)
+
+    def _refuse_format(self) -> bool:
+        """Refuse the current delivery if nobody here knows its format; tell whether that was so."""
+        current = lib.pn_link_current(self.pointer)
+        if not current or not self._formats.has(current):
+            return False
+        lives = self.lives and not self._refused
+        text = self._formats.refuse(current, self._engine.peer_frame_bytes, lives=lives)
+        if text is not None and self.link is not None:
+            self._break(self.link, RemoteProtocolError(FORMAT_CONDITION, text))
+            self._engine.end(self)
+        self._engine.wake(self)  # it has used up credit
+        return True
+
     def hand_over_all(self) -> None:
         """Hand over everything that was noted: the link's end comes next."""
         self._is_ending = True
@@ -286,6 +320,8 @@ class LinkDriver:
     def _send_attach(self, frame: Attach) -> None:
         write_attach(self.pointer, self._packed_as_told(frame))
         lib.pn_link_open(self.pointer)
+        if self.sends:
+            self._engine.outgoing.expect_attach(self)
 
     def _packed_as_told(self, attach: Attach) -> Attach:
         """Return either side's attach, for packs of no more items than their sender can be told of."""
@@ -297,7 +333,12 @@ class LinkDriver:
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
         if self.sends:
-            lib.pn_link_drained(pointer)
+            if lib.pn_link_credit(pointer) > 0:
+                lib.pn_link_drained(pointer)
+            elif lib.pn_link_get_drain(pointer):
+                # No credit is left to give back: of that the engine keeps silent. Or less than none, because more was
+                # on its way than the receiver had seen: the engine would count back what it has sent.
+                self._engine.outgoing.ask(self)
             return
         self._engine.flush()  # what is settled makes room for the credit, so the peer must hear of it first (law 2)
         lib.pn_link_set_drain(pointer, frame.drain)
@@ -369,7 +410,7 @@ class LinkDriver:
             condition = lib.pn_link_condition(pointer)
             size = self._engine.peer_frame_bytes
             write_condition(condition, frame.condition, frame.description, frame.info, size)
-        if frame.closed:
+        if frame.closed and not self._heard_open_end:  # 2.6.5: a detach that is not closed is answered by its like
             lib.pn_link_close(pointer)
         else:
             lib.pn_link_detach(pointer)
@@ -379,6 +420,8 @@ class LinkDriver:
     def _read(self, most: int) -> Transfer | None:
         """Take up to `most` whole deliveries, all settled or all not, from the engine, and none that is too large."""
         limit = self._engine.max_message_bytes
+        if self._formats:
+            most = 1  # this one is of a known format; the next may not be
         deliveries, payloads, settled = self._loops.read(self.pointer, most, limit)
         return Transfer(deliveries, payloads, settled) if payloads else None
 

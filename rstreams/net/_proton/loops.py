@@ -19,6 +19,7 @@ from cproton_ffi import ffi, lib
 
 from rstreams.message import decode_body as decode_any
 from rstreams.message import encode_item as encode_any
+from rstreams.net._proton.frame_walk import walk, walk_in_python
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
 Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
@@ -96,8 +97,12 @@ class Loops(Protocol):
         """Give the engine what came from the peer, as far as it takes it: not when it has failed."""
         ...
 
-    def output(self, transport: Pointer, buffer: bytearray) -> int:
+    def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """Take from the engine what is for the peer, as far as there is room; return how many bytes."""
+        ...
+
+    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+        """Walk over frames: see `frame_walk`."""
         ...
 
 
@@ -228,7 +233,7 @@ class PythonLoops:
                 return
             at += taken
 
-    def output(self, transport: Pointer, buffer: bytearray) -> int:
+    def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""
         view, total = ffi.from_buffer(buffer), 0
         while total < len(buffer) and (pending := lib.pn_transport_pending(transport)) > 0:
@@ -237,6 +242,10 @@ class PythonLoops:
             lib.pn_transport_pop(transport, size)
             total += size
         return total
+
+    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+        """See `Loops`."""
+        return walk_in_python(data, at, passing, most)
 
 
 _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
@@ -285,9 +294,13 @@ class CompiledLoops:
         """See `Loops`."""
         _compiled.feed(_address(transport), data)
 
-    def output(self, transport: Pointer, buffer: bytearray) -> int:
+    def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""
         return int(_compiled.output(_address(transport), buffer))
+
+    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+        """See `Loops`."""
+        return walk(data, at, passing, most)
 
 
 @lru_cache(maxsize=1024)  # the same few again and again

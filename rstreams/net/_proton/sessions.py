@@ -3,8 +3,8 @@
 Theory of operation. Links of this side are spread over a few sessions, each new one getting a session of its own until
 there are `MAX_SESSIONS` or the peer allows no more; from then on it shares the one with the fewest links. A link that
 bounds its bytes gets one to itself while that can be had, for a session's window stops all links in it. The sessions
-the peer begins are only counted: each takes a channel, too. A session that the peer has ended rests before its `end` is
-answered, as long as other channels are free, so that no new session gets its channel at once.
+the peer begins are only counted: each takes a channel, too. The `end` of the peer is answered at once. Only RabbitMQ as
+the server waits for it, as long as other channels are free, so that no new session gets the channel at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from cproton_ffi import lib
 
 from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 
 if TYPE_CHECKING:
     from rstreams.net._proton.link_driver import LinkDriver
@@ -26,7 +27,7 @@ MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
 
 SESSION_REST_S: Final = 0.1
-"""How long a session that the peer ended keeps its channel, in seconds: whoever subscribes again at once gets another.
+"""How long a session that RabbitMQ ended keeps its channel, in seconds: whoever subscribes again at once gets another.
 
 RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel right behind the answer to its `end`.
 """
@@ -42,15 +43,17 @@ class Sessions:
     Spec: AMQP 1.0 sections 2.5 and 2.5.6 (session flow control).
     """
 
-    def __init__(self, connection: Pointer, transport: Pointer, max_frame_bytes: int) -> None:
+    def __init__(self, connection: Pointer, transport: Pointer, outgoing: OutgoingFrames, max_frame_bytes: int) -> None:
         """Have none yet; `max_frame_bytes` is the largest frame this side takes."""
         self._connection = connection
         self._transport = transport
+        self._outgoing = outgoing
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
         self.peers = 0  # opened by the peer; each takes a channel, too
         self._resting: list[Pointer] = []  # those the peer has ended, and this side not yet
         self._closed: list[Pointer] = []  # to be freed when that has been written
+        self.rests = False  # whether the peer is one that needs time before a channel is used again
 
     def __len__(self) -> int:
         """Return how many this side has opened, and nobody has ended."""
@@ -62,6 +65,20 @@ class Sessions:
         most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
         return most - len(self._ours) - self.peers - len(self._resting)
 
+    @property
+    def _has_channel(self) -> bool:
+        """Whether the engine has a channel for one more; if it had none, it would say nothing more for ever."""
+        used = len(self._ours) + self.peers + len(self._resting) + len(self._closed)
+        return used <= int(lib.pn_transport_get_channel_max(self._transport))
+
+    def _free_channels(self) -> int:
+        """See that those of sessions that have ended are free, if all are taken; return the bytes kept for that."""
+        if self._has_channel:
+            return 0
+        kept = self._outgoing.keep()  # they are free when the ends have been written
+        self.free_closed()
+        return kept
+
     def one_for_link(self, drivers: Iterable[LinkDriver], window_bytes: int = 0) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, else the least used.
 
@@ -71,6 +88,7 @@ class Sessions:
             drivers: Those of all links alive.
             window_bytes: The bound of the link, in bytes; 0 for none.
         """
+        self._free_channels()
         load = dict.fromkeys(self._ours, 0)
         for driver in drivers:
             session = lib.pn_link_session(driver.pointer)
@@ -92,11 +110,21 @@ class Sessions:
             self._set_window(session, window_bytes)
         return session
 
-    def accept(self, session: Pointer, window_bytes: int) -> None:
-        """Answer the `begin` of the peer; `window_bytes` is the bound of the links that come in it, 0 for none."""
+    def accept(self, session: Pointer, window_bytes: int) -> str | None:
+        """Answer the `begin` of the peer, or return why it cannot be answered.
+
+        Args:
+            session: The one that the peer has begun.
+            window_bytes: The bound of the links that come in it, 0 for none.
+        """
+        if self._free_channels() > BUFFER_BYTES:
+            return "it goes on beginning sessions, and does not read what it is answered"
+        if not self._has_channel:
+            return "it began a session, and no channel is left to answer it on"
         self.peers += 1
         self._set_window(session, window_bytes)
         lib.pn_session_open(session)
+        return None
 
     def _set_window(self, session: Pointer, window_bytes: int) -> None:
         """Let a session take in an eighth of the bound before this side reads it, and two frames at least; 0: all.
@@ -122,10 +150,10 @@ class Sessions:
     def rest(self, session: Pointer) -> bool:
         """Keep the channel of one that has been removed; tell whether `close_first` is to follow in `SESSION_REST_S`.
 
-        Otherwise its `end` has been answered now, for the next session needs the channel.
+        Otherwise its `end` has been answered now: the peer needs no rest, or the next session needs the channel.
         """
         self._resting.append(session)
-        if self._channels > 0:
+        if self.rests and self._channels > 0:
             return True
         self.close_first()
         return False

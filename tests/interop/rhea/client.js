@@ -200,6 +200,38 @@ const things = {
         });
         container.on('sendable', ({ sender }) => pour(sender));
     },
+    responds_over_a_relay() { // as `responds`, with one link for all replies
+        let relay;
+        container.on('connection_open', ({ connection }) => {
+            connection.open_receiver(address);
+            relay = connection.open_sender({ target: {} });
+        });
+        container.on('message', ({ message: request }) => {
+            for (const reply of replies_to(request)) relay.send(reply);
+        });
+    },
+    ask_over_a_relay() { // one request that is answered, and one message that has nowhere to go
+        let tells = 2;
+        const told = (connection) => { tells -= 1; if (tells === 0) connection.close(); };
+        container.on('connection_open', ({ connection }) => {
+            tell('open', { offered: connection.remote.open.offered_capabilities });
+            connection.open_receiver({ source: { dynamic: true } });
+        });
+        container.on('receiver_open', ({ receiver, connection }) => {
+            connection.open_sender({ target: {} }).once('sendable', ({ sender }) => {
+                sender.send({ to: address, body: 'tea', message_id: 'm-1', reply_to: receiver.source.address });
+                sender.send({ to: 'nowhere', body: 'milk' });
+            });
+        });
+        container.on('message', ({ message: came, connection }) => {
+            tell('reply', { body: came.body, to: came.correlation_id });
+            told(connection);
+        });
+        container.on('rejected', ({ delivery, connection }) => {
+            tell('rejected', { condition: delivery.remote_state.error.condition });
+            told(connection);
+        });
+    },
     attach() {
         container.on('connection_open', ({ connection }) => connection.open_receiver(address));
     },

@@ -1,0 +1,100 @@
+"""What whoever passes a message on reads of it, and changes: every other byte stays what it was.
+
+Most messages have nothing of the kind, which their first bytes tell.
+
+Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.2 (delivery annotations) and 3.2.4 (properties).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rstreams._codec.decode import Malformed, malformed, read_list, skip_value
+from rstreams._codec.encode import NULL, encode_fields
+from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
+
+DELIVERY_ANNOTATIONS: Final = 0x71
+
+_SHORT: Final = 0x53
+"""What a section's code stands behind, as nearly everybody writes it."""
+
+_LIST8: Final = 0xC0
+"""A list of up to 255 bytes."""
+
+_FIRST_ACQUIRER: Final = 3
+_TO: Final = 2
+
+
+def without_delivery_annotations(encoded: bytes) -> bytes:
+    """Return the message without what was for the last hop alone; what is no message stays as it is."""
+    try:
+        if encoded[1] == _SHORT:
+            if encoded[2] > DELIVERY_ANNOTATIONS:
+                return encoded
+            if encoded[2] == HEADER and encoded[3] == _LIST8:
+                at = 5 + encoded[4]
+                if encoded[at + 1] == _SHORT and encoded[at + 2] > DELIVERY_ANNOTATIONS:
+                    return encoded
+        at = before = 0
+        while at < len(encoded):
+            code, content = read_section(encoded, at, before)
+            if code > DELIVERY_ANNOTATIONS:
+                break
+            end = skip_value(encoded, content)
+            if code == DELIVERY_ANNOTATIONS:
+                return encoded[:at] + encoded[end:]
+            at, before = end, code
+    except Malformed:
+        pass  # whoever looks into it will see
+    return encoded
+
+
+def once_acquired(encoded: bytes) -> bytes:
+    """Return the message as it is for the second one who gets it: it is not the first acquirer, whatever was said."""
+    try:
+        code, content = read_section(encoded, 0)
+        if code != HEADER:
+            return encoded
+        values, _ = read_list(encoded, content)
+        if len(values) <= _FIRST_ACQUIRER or not values[_FIRST_ACQUIRER]:
+            return encoded
+        fields, end = split_list(encoded, content)
+    except Malformed:
+        return encoded
+    fields[_FIRST_ACQUIRER] = NULL
+    return START[HEADER] + encode_fields(fields) + encoded[end:]
+
+
+def address_of(encoded: bytes) -> str | None:
+    """Return where a message is to go, by its own word (`to`); None if it does not say.
+
+    Errors: `RemoteProtocolError` with `amqp:decode-error` for what is no message up to there.
+    """
+    try:
+        at = before = 0
+        while at < len(encoded):
+            code, at = read_section(encoded, at, before)
+            if code > PROPERTIES:
+                return None
+            if code == PROPERTIES:
+                values, _ = read_list(encoded, at)
+                to = values[_TO] if len(values) > _TO else None
+                if to is not None and not isinstance(to, str):
+                    msg = f"the field to of a message cannot be {to!r:.80}"
+                    raise ValueError(msg)
+                return to or None
+            at, before = skip_value(encoded, at), code
+    except Malformed as error:
+        raise malformed(error) from error
+    return None
+
+
+def split_list(buffer: bytes, at: int) -> tuple[list[bytes], int]:
+    """Return the encoded values of the list at `at`, and the position after it."""
+    values, end = read_list(buffer, at)
+    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
+    fields: list[bytes] = []
+    for _ in values:
+        start, at = at, skip_value(buffer, at)
+        fields.append(buffer[start:at])
+    return fields, end

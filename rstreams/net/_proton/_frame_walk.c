@@ -1,0 +1,173 @@
+/* The walk over AMQP frames in C: see frame_walk.py.
+
+   It stands alone: it knows no engine, keeps nothing between calls, and reads nothing but the bytes it is given. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TRANSFER = 0x14 };
+
+/* What there is to say of one frame. */
+enum kind { PASSES, LOOK, SHORT };
+
+static uint32_t read_u32(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Skip a uint or a null at `*at`. `end` is the end of the fields, `had` the end of the bytes that have come. */
+static enum kind skip_uint(const unsigned char **at, const unsigned char *end, const unsigned char *had)
+{
+    if (*at >= end)
+        return LOOK;
+    if (*at >= had)
+        return SHORT;
+    switch (**at) {
+    case 0x40:
+    case 0x43:
+        *at += 1;
+        return PASSES;
+    case 0x52:
+        *at += 2;
+        return PASSES;
+    case 0x70:
+        *at += 5;
+        return PASSES;
+    default:
+        return LOOK;
+    }
+}
+
+/* Skip a binary or a null at `*at`, likewise. */
+static enum kind skip_binary(const unsigned char **at, const unsigned char *end, const unsigned char *had)
+{
+    if (*at >= end)
+        return LOOK;
+    if (*at >= had)
+        return SHORT;
+    size_t head = **at == 0xa0 ? 2 : **at == 0xb0 ? 5 : 1;
+    if (head == 1 && **at != 0x40)
+        return LOOK;
+    if ((size_t)(end - *at) < head)
+        return LOOK;
+    if ((size_t)(had - *at) < head)
+        return SHORT;
+    size_t size = head == 2 ? (*at)[1] : head == 5 ? read_u32(*at + 1) : 0;
+    if ((size_t)(end - *at) - head < size)
+        return LOOK;
+    *at += head + size;
+    return PASSES;
+}
+
+/* Tell whether the message-format of a transfer is 0 or not said: its first fields are at `at`, and there are `count`. */
+static enum kind look_at_format(const unsigned char *at, uint32_t count, const unsigned char *end, const unsigned char *had)
+{
+    if (count < 4)
+        return PASSES;
+    enum kind kind;
+    if ((kind = skip_uint(&at, end, had)) != PASSES || (kind = skip_uint(&at, end, had)) != PASSES ||
+        (kind = skip_binary(&at, end, had)) != PASSES)
+        return kind;
+    if (at >= end)
+        return LOOK;
+    if (at >= had)
+        return SHORT;
+    return *at == 0x40 || *at == 0x43 ? PASSES : LOOK; /* another way to write 0 is told apart in Python */
+}
+
+/* Look at the frame of `size` bytes at `frame`, of which `had` bytes have come, at least 8. */
+static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t had, uint32_t passing)
+{
+    const unsigned char *end = frame + size, *came = had < size ? frame + had : end;
+    const unsigned char *at = frame + 4 * (size_t)frame[4];
+    if (frame[5] != 0)
+        return LOOK;
+    if (at == end)
+        return PASSES; /* an empty frame: a heartbeat */
+    if (end - at < 4)
+        return LOOK;
+    if (came - at < 4)
+        return SHORT;
+    if (at[0] != 0 || at[1] != 0x53 || at[2] < 0x10 || at[2] > 0x18 || !(passing >> (at[2] - 0x10) & 1))
+        return LOOK;
+    bool is_transfer = at[2] == TRANSFER;
+    uint32_t width = at[3] == 0xc0 ? 1 : at[3] == 0xd0 ? 4 : 0; /* of the size and the count of the list */
+    if (width == 0)
+        return at[3] == 0x45 ? PASSES : LOOK;
+    at += 4;
+    if ((size_t)(end - at) < 2 * width)
+        return LOOK;
+    if (came - at < 2 * (ptrdiff_t)width)
+        return SHORT;
+    uint32_t list = width == 1 ? at[0] : read_u32(at), count = width == 1 ? at[1] : read_u32(at + 4);
+    if (list < width || list > (size_t)(end - at) - width)
+        return LOOK;
+    end = at + width + list;
+    return is_transfer ? look_at_format(at + 2 * width, count, end, came < end ? came : end) : PASSES;
+}
+
+PyDoc_STRVAR(walk_doc, "walk(data, at, passing, most): see frame_walk.py.");
+
+static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t at;
+    unsigned int passing, most;
+    if (!PyArg_ParseTuple(args, "y*nII:walk", &data, &at, &passing, &most))
+        return NULL;
+    const unsigned char *start = data.buf;
+    long long size = 0;
+    while (at >= 0 && at < data.len && data.len - at >= 8) {
+        uint32_t told = read_u32(start + at), head = 4 * (uint32_t)start[at + 4];
+        if (told > most || head < 8 || head > told) {
+            size = -1;
+            break;
+        }
+        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passing);
+        if (kind != PASSES) {
+            size = kind == LOOK ? told : 0;
+            break;
+        }
+        if (at > PY_SSIZE_T_MAX - (Py_ssize_t)told)
+            break;
+        at += told;
+    }
+    PyBuffer_Release(&data);
+    return Py_BuildValue("nL", at, size);
+}
+
+static PyMethodDef methods[] = {
+    {"walk", walk, METH_VARARGS, walk_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+/* What frame_walk.py asks for: another number when what the function takes or returns has changed. */
+enum { INTERFACE = 1 };
+
+static int add_constants(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_constants},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "rstreams.net._proton._frame_walk",
+    .m_doc = "The walk over AMQP frames in C: see frame_walk.py.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__frame_walk(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,38 @@
+"""What the owner of a connection hears from its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rstreams.errors import PeerClosed, SessionEnded
+from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.protocol.frames import Attach
+
+
+class EngineEvents(Protocol):
+    """Who hears of what concerns the connection as a whole."""
+
+    def on_open(self) -> None:
+        """The peer opened the connection."""
+        ...
+
+    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """The peer attached a link this side knows nothing of: bind a link to `driver`, or refuse it."""
+        ...
+
+    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
+        """The peer ended the session of these drivers; they are dead, and their links have not heard of it yet."""
+        ...
+
+    def on_close(self, error: PeerClosed | None) -> None:
+        """The peer closed the connection, with an error or without."""
+        ...
+
+    def on_failure(self, condition: str, description: str) -> None:
+        """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
+        ...
+
+    def on_misuse(self, condition: str, description: str) -> None:
+        """The peer goes on with what this side has refused: the connection is to be closed with the condition."""
+        ...

@@ -1,0 +1,412 @@
+"""What comes from the peer, frame by frame, before the engine gets it: what the engine does not see or misreads.
+
+Theory of operation. The engine throws away what it does not know, and some of what is not allowed; and it keeps nothing
+of a flow's `echo` or of a transfer's `message-format`. So the frames are walked over on their way to it. Transfers and
+dispositions, which are nearly all there is, are passed over and stay where they are (`frame_walk`). Any other frame is
+looked at: it goes on as it is, or once more with a number that the engine can read, or it ends the connection. Where
+the engine must say which link or session of its own a frame means, the frame goes to it alone, and the event that it
+makes of it tells.
+
+What comes before the frames, the headers and the client's SASL, passes. So does all that follows a frame that cannot be
+one or a `close`, and fields that cannot be read: of these the engine says what is wrong with them.
+
+Spec: AMQP 1.0 sections 2.3 (framing), 2.6.7 (flow control), 2.7 (performatives).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from cproton_ffi import lib
+
+from rstreams._codec.decode import Malformed, read_items, read_value
+from rstreams._codec.encode import NULL, encode_fields, encode_uint
+from rstreams.errors import Condition
+from rstreams.net._proton.loops import Loops, Pointer
+
+if TYPE_CHECKING:
+    from rstreams.net._proton.engine import Engine
+    from rstreams.net._proton.link_driver import LinkDriver
+
+Bytes = bytes | bytearray | memoryview
+
+OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
+
+SLOW_FRAMES: Final = 16
+"""So many frames that begin or end a link or a session are taken in before others have their turn: in some 5 ms."""
+
+MAX_CREDIT: Final = 2**31 - 1
+"""The most credit the engine can count."""
+
+_AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+_PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
+_SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
+_NAMES: Final = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"]
+_CODES: Final = {f"amqp:{name}:list": OPEN + at for at, name in enumerate(_NAMES)}
+_DESCRIPTORS: Final = frozenset((0x44, 0x53, 0x80, 0xA3, 0xB3))  # constructors: ulongs and symbols
+_UINT: Final = 0x70  # the constructor of one in four bytes
+
+_read_u16: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">H").unpack_from
+_read_u32: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">I").unpack_from
+_pack_u32: Final = struct.Struct(">I").pack
+
+
+@dataclass(slots=True)
+class _Channel:
+    """A session, by the channel the peer has given it: ours in the engine, our channel if we began it, its handles.
+
+    From `unused` on are the handles that the peer has never given a link.
+    """
+
+    session: Pointer
+    ours: int | None
+    handles: set[int] = field(default_factory=set)
+    unused: int = 0
+
+
+class IncomingFrames:
+    """The frames that come on one connection.
+
+    Context: Only the task that owns the connection.
+    """
+
+    def __init__(
+        self, engine: Engine, loops: Loops, transport: Pointer, collector: Pointer, max_frame_bytes: int
+    ) -> None:
+        """Expect the peer's first byte; frames may have up to `max_frame_bytes`."""
+        self._engine = engine
+        self._loops = loops
+        self._transport = transport
+        self._collector = collector
+        self._most = max_frame_bytes
+        self._header = b""  # as much as has come of a protocol header, or of a SASL frame's
+        self._skipped = 0  # bytes still to come of a frame that is passed over
+        self._in_frames = False  # behind the AMQP header
+        self._held = b""  # the beginning of a frame, which the engine has not got yet
+        self._passes_all = False  # what comes now is the engine's business alone
+        self._refused = False
+        self._opened = False
+        self._channels: dict[int, _Channel] = {}
+        self._asking: dict[tuple[int, int], LinkDriver] = {}  # by channel and handle, links whose state was asked for
+
+    def feed(self, data: Bytes) -> int:
+        """Take what has come, and give the engine what it is to see.
+
+        Returns:
+            How many bytes that was: all, unless `SLOW_FRAMES` came, behind which others are to have their turn.
+        """
+        size = len(data)
+        if self._refused:
+            return size
+        if not self._in_frames:
+            at = self._find_frames(data)
+            self._push(memoryview(data)[:at])
+            data = memoryview(data)[at:]
+        if self._held:
+            data = self._held + bytes(data)
+            self._held = b""
+        view = memoryview(data)
+        if view and self._in_frames:
+            return size - self._feed_frames(view)
+        return size
+
+    def end(self) -> None:
+        """Nothing more comes: the engine may know what to say of a frame without an end."""
+        if self._held and not self._refused:
+            self._push(memoryview(self._held))
+            self._held = b""
+
+    def forget(self, driver: LinkDriver) -> None:
+        """The link has ended."""
+        for key in [key for key, asking in self._asking.items() if asking is driver]:
+            del self._asking[key]
+
+    # from bytes to frames
+
+    def _find_frames(self, data: Bytes) -> int:
+        """Return where the AMQP frames begin, or the end of the data."""
+        at = 0
+        while at < len(data):
+            if self._skipped:
+                step = min(self._skipped, len(data) - at)
+                self._skipped -= step
+                at += step
+                continue
+            head = self._header + bytes(data[at : at + 8 - len(self._header)])
+            at += len(head) - len(self._header)
+            self._header = head
+            if len(head) < 8:
+                break
+            self._header = b""
+            if head == _AMQP_HEADER:
+                self._in_frames = True
+                break
+            if not head.startswith(b"AMQP"):  # a SASL frame, or what the engine will refuse
+                self._skipped = max(0, _read_u32(head, 0)[0] - 8)
+        return at
+
+    def _feed_frames(self, view: memoryview) -> int:
+        """Give the engine frames; return how many bytes are left for the next time."""
+        fed, at, size, slow = 0, self._skipped, len(view), 0
+        while at < size and not self._passes_all:
+            at, told = self._loops.walk(view, at, _PASSING, self._most)
+            if told < 0:
+                self._passes_all = True
+            end = at + told
+            if told <= 0 or end > size:
+                break
+            if self._take(bytes(view[at:end]), view[fed:at]):
+                fed = end
+            if self._refused:
+                return 0
+            at = end
+            slow += _is_slow(view[end - told : end])
+            if slow == SLOW_FRAMES:
+                break
+        if self._passes_all:
+            at = size
+        self._push(view[fed:at])
+        self._skipped = max(0, at - size)
+        if slow == SLOW_FRAMES and at < size:
+            return size - at
+        self._held = bytes(view[at:])
+        return 0
+
+    def _push(self, data: Bytes) -> None:
+        if len(data):
+            self._loops.feed(self._transport, data)
+
+    def _push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
+        """Give the engine a frame when it has done with all before; return its event, if that is of these kinds."""
+        self._push(before)
+        self._engine.note_events()
+        self._push(frame)
+        event = lib.pn_collector_peek(self._collector)
+        return event if event and lib.pn_event_type(event) in kinds else None
+
+    def _refuse(self, before: Bytes, condition: Condition, text: str) -> bool:
+        """End the connection because of a frame; what came before it counts, and an error in that comes first."""
+        self._push(before)
+        self._refused = True
+        self._engine.refuse_peer(condition.value, text)
+        return True
+
+    # frame by frame
+
+    def _take(self, frame: bytes, before: Bytes) -> bool:
+        """Look at a frame; tell whether it and what came before it has been given to the engine, or refused."""
+        if frame[5]:
+            text = f"it sent a frame of type {frame[5]}; an AMQP frame has type 0"
+            return self._refuse(before, Condition.CONNECTION_FRAMING_ERROR, text)
+        try:
+            code, plain = _performative(frame)
+        except Malformed:
+            text = "it sent a frame whose performative cannot be decoded"
+            return self._refuse(before, Condition.DECODE_ERROR, text)
+        if not OPEN <= code <= CLOSE:
+            text = f"it sent a frame whose performative is 0x{code:x}; AMQP 1.0 has 0x10 to 0x18"
+            return self._refuse(before, Condition.NOT_IMPLEMENTED, text)
+        if code != OPEN and not self._opened:
+            text = f"it sent {_NAMES[code - OPEN]} before open"
+            return self._refuse(before, Condition.ILLEGAL_STATE, text)
+        try:
+            taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0], before)
+        except Malformed:
+            taken = False  # of what cannot be read in it the engine takes what it can
+        if not taken and plain is not frame:
+            self._push(before)
+            self._push(plain)
+            taken = True
+        return taken
+
+    def _take_open(self, _frame: bytes, _channel: int, before: Bytes) -> bool:
+        if self._opened:
+            return self._refuse(before, Condition.ILLEGAL_STATE, "it sent open twice")
+        self._opened = True
+        return False
+
+    def _take_begin(self, frame: bytes, channel: int, before: Bytes) -> bool:
+        (ours,) = _fields(frame, 1)
+        if channel in self._channels:
+            text = f"it sent begin on channel {channel}, where it has a session already"
+            return self._refuse(before, Condition.ILLEGAL_STATE, text)
+        if ours is not None and any(each.ours == ours for each in self._channels.values()):
+            return self._refuse(before, Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
+        event = self._push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
+        if event:
+            self._channels[channel] = _Channel(lib.pn_event_session(event), ours)
+        return True
+
+    def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:
+        _, handle = _fields(frame, 2)
+        known, handle = self._channels.get(channel), _number(handle)
+        if known is not None:
+            if handle in known.handles:
+                text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
+                return self._refuse(before, Condition.SESSION_HANDLE_IN_USE, text)
+            known.handles.add(handle)
+            known.unused = max(known.unused, handle + 1)
+        return False
+
+    def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
+        _, _, _, _, handle, count, credit, _, drain, echo = _fields(frame, 10)
+        known = self._channels.get(channel)
+        if handle is None:
+            if echo is True and known is not None:
+                self._engine.outgoing.ask_session(known.session)
+            return False
+        handle = _number(handle)
+        if known is not None and handle < known.unused and handle not in known.handles:
+            return self._take_late_flow(frame, before)
+        key, credit = (channel, handle), _number(credit)
+        asks = echo is True or drain is True
+        alone = asks or credit > MAX_CREDIT
+        if alone:
+            event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
+            driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
+            if driver is not None:
+                if credit > MAX_CREDIT and driver.sends:
+                    credit = self._limit_credit(frame, credit, driver.pointer)
+                if asks:
+                    self._asking[key] = driver
+                if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
+                    self._engine.outgoing.ask(driver)
+        if key in self._asking:
+            self._asking[key].allowed_until = (_number(count) + credit) & 0xFFFFFFFF
+        return alone
+
+    def _take_late_flow(self, frame: bytes, before: Bytes) -> bool:
+        """Take a flow of a link that the peer has detached for one of its session: go-amqp now and then says one."""
+        self._push(before)
+        self._push(_of_session(frame))
+        return True
+
+    def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
+        """Tell the engine less credit if it reads this for less than none; return the credit it has been told."""
+        counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
+        if counted < 0:
+            credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
+            self._push(_with_credit(frame, credit))
+        return credit
+
+    def _take_transfer(self, frame: bytes, _channel: int, before: Bytes) -> bool:
+        message_format = _number(_fields(frame, 4)[3])
+        if not message_format:
+            return False
+        event = self._push_alone(before, frame, lib.PN_DELIVERY)
+        driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
+        if driver is not None:
+            driver.note_format(lib.pn_event_delivery(event), message_format)
+        return True
+
+    def _take_detach(self, frame: bytes, channel: int, _before: Bytes) -> bool:
+        handle = _number(_fields(frame, 1)[0])
+        if channel in self._channels:
+            self._channels[channel].handles.discard(handle)
+        self._asking.pop((channel, handle), None)
+        return False
+
+    def _take_end(self, _frame: bytes, channel: int, _before: Bytes) -> bool:
+        self._channels.pop(channel, None)
+        for key in [key for key in self._asking if key[0] == channel]:
+            del self._asking[key]
+        return False
+
+    def _take_close(self, _frame: bytes, _channel: int, _before: Bytes) -> bool:
+        self._passes_all = True
+        return False
+
+    def _take_disposition(self, _frame: bytes, _channel: int, _before: Bytes) -> bool:
+        return False
+
+
+_TAKERS: Final[dict[int, Callable[[IncomingFrames, bytes, int, Bytes], bool]]] = {
+    OPEN: IncomingFrames._take_open,
+    BEGIN: IncomingFrames._take_begin,
+    ATTACH: IncomingFrames._take_attach,
+    FLOW: IncomingFrames._take_flow,
+    TRANSFER: IncomingFrames._take_transfer,
+    DISPOSITION: IncomingFrames._take_disposition,
+    DETACH: IncomingFrames._take_detach,
+    END: IncomingFrames._take_end,
+    CLOSE: IncomingFrames._take_close,
+}
+
+
+def _is_slow(frame: memoryview) -> bool:
+    """Tell whether a frame begins or ends a link or a session, if its performative is written in the shortest way."""
+    at = 4 * frame[4]
+    return frame[at + 1] == 0x53 and frame[at + 2] in _SLOW if at + 2 < len(frame) else False
+
+
+def _performative(frame: bytes) -> tuple[int, bytes]:
+    """Return the code of a frame's performative, and the frame with that code as the engine knows it, in one byte."""
+    start = 4 * frame[4]
+    if frame[start] or frame[start + 1] not in _DESCRIPTORS:
+        msg = "no performative"
+        raise ValueError(msg)
+    descriptor, at = read_value(frame, start + 1)
+    _check_list(frame, at)
+    code = descriptor if isinstance(descriptor, int) else _CODES.get(descriptor, 0)
+    if frame[start + 1] in (0x53, 0x80) or not code:
+        return code, frame
+    body = frame[4:start] + bytes((0, 0x53, code)) + frame[at:]
+    return code, _pack_u32(4 + len(body)) + body
+
+
+def _check_list(frame: bytes, at: int) -> None:
+    """Check that a list begins there that ends inside the frame: in silence, the engine stops at anything else."""
+    kind = frame[at]
+    if kind == 0xC0:
+        end = at + 2 + frame[at + 1]
+    elif kind == 0xD0:
+        end = at + 5 + _read_u32(frame, at + 1)[0]
+    elif kind == 0x45:
+        end = at
+    else:
+        raise IndexError
+    if end > len(frame):
+        raise IndexError
+
+
+def _fields_at(frame: bytes) -> tuple[int, int]:
+    """Return where the fields of a frame's performative begin, and how many there are."""
+    start = 4 * frame[4]
+    at = start + (10 if frame[start + 1] == 0x80 else 3)
+    kind = frame[at]
+    if kind == 0xC0:
+        return at + 3, frame[at + 2]
+    if kind == 0xD0:
+        return at + 9, _read_u32(frame, at + 5)[0]
+    return at, 0
+
+
+def _fields(frame: bytes, most: int) -> list[Any]:
+    """Return the first fields of a frame's performative; None for those that are not there."""
+    at, count = _fields_at(frame)
+    fields, _ = read_items(frame, at, min(count, most), 0)
+    return fields + [None] * (most - len(fields))
+
+
+def _number(value: object) -> int:
+    """Return a uint; 0 for what is none, as the engine does."""
+    return value if type(value) is int and 0 <= value < 2**32 else 0
+
+
+def _of_session(flow: bytes) -> bytes:
+    """Return a flow without what it says of a link."""
+    fields = [NULL if each is None else encode_uint(_number(each)) for each in _fields(flow, 4)]
+    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
+    return _pack_u32(4 + len(body)) + body
+
+
+def _with_credit(frame: bytes, credit: int) -> bytes:
+    """Return a flow with another link-credit, which stands in four bytes."""
+    at, _ = _fields_at(frame)
+    _, at = read_items(frame, at, 6, 0)
+    if frame[at] != _UINT:
+        return frame  # a number that is no uint: for the engine there is none
+    return frame[: at + 1] + _pack_u32(credit) + frame[at + 5 :]

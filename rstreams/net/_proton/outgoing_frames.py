@@ -1,0 +1,228 @@
+"""What goes to the peer: the engine's output, and the flows the peer has asked for that the engine does not write.
+
+Theory of operation. A peer asks for the state of a link or a session with `echo`, of a sender also with `drain`. The
+engine answers a drain as long as there is credit to give back, and nothing else. It can be made to write a flow of a
+session, though, which has all numbers of the session right: by setting the session's capacity again to what it is.
+If a receiver has news at that moment, the engine makes the flow the receiver's, which is all a receiver needs.
+For a link that sends, the session's flow is completed here with the four numbers of the link:
+
+    handle          from the engine's own attach, which is looked for in what goes out
+    link-credit     the engine's number
+    delivery-count  what the peer's last flow allows, less the link-credit; the engine does not tell its own
+    drain           the engine's number
+
+This is done when all that the engine had to say has been taken, so that these numbers are those of this very place in
+what goes out.
+
+Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from cproton_ffi import ffi, lib
+
+from rstreams._codec.decode import read_items
+from rstreams._codec.encode import NULL, encode_fields, encode_uint
+from rstreams.net._proton.loops import Loops, Pointer
+
+if TYPE_CHECKING:
+    from rstreams.net._proton.link_driver import LinkDriver
+
+BUFFER_BYTES: Final = 512 * 1024
+"""What may wait in a session before its senders hold back, and the most that goes out at once."""
+
+_ANSWER_BYTES: Final = 512
+"""More than a flow and a heartbeat take."""
+
+_PASSING: Final = 0xFFFF & ~(1 << 2)
+"""All performatives but attach, 0x12."""
+
+_MOST: Final = 2**30
+"""No frame of the engine is larger; a protocol header, read as the size of a frame, is."""
+
+_HEADER: Final = b"AMQP"
+_ATTACH, _FLOW = b"\x00\x53\x12", b"\x00\x53\x13"
+_PERFORMATIVE_AT: Final = 8  # in a frame of the engine
+
+_read_u16: Final = struct.Struct(">H").unpack_from
+_read_u32: Final = struct.Struct(">I").unpack_from
+_pack_head: Final = struct.Struct(">IBBH").pack
+
+
+class OutgoingFrames:
+    """The output of one connection.
+
+    Context: Only the task that owns the connection.
+    """
+
+    def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
+        """Have nothing to say yet; `room` is where `take` puts what is to go out, None for a room of its own."""
+        self._loops = loops
+        self._transport = transport
+        self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
+        self._kept = bytearray()  # taken from the engine before its time
+        self._asked: dict[LinkDriver, None] = {}
+        self._sessions_asked: dict[Pointer, None] = {}
+        self._attaching: list[LinkDriver] = []  # senders whose attach is to come
+        self._skipped = 0  # bytes still to come of the frame that the output so far ends in
+        self._held = b""  # the beginning of a frame, too short to be known
+
+    def take(self) -> memoryview:
+        """Return what is to go out now, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        size = min(len(self._kept), BUFFER_BYTES)
+        if size:
+            self._buffer[:size] = self._kept[:size]
+            del self._kept[:size]
+        size += self._pull(self._buffer[size:])
+        if (self._asked or self._sessions_asked) and size < BUFFER_BYTES:
+            size = self._answer(size)
+        return self._buffer[:size]
+
+    def keep(self) -> int:
+        """Take all that the engine has to say, for later; return how many bytes wait now."""
+        room = memoryview(bytearray(BUFFER_BYTES))
+        size = BUFFER_BYTES
+        while size == BUFFER_BYTES:
+            size = self._pull(room)
+            self._kept += room[:size]
+        return len(self._kept)
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether something waits to go out."""
+        return bool(self._kept)
+
+    # what is asked for
+
+    def ask(self, driver: LinkDriver) -> None:
+        """Tell the peer the state of a link, with the next output."""
+        self._asked[driver] = None
+
+    def ask_session(self, session: Pointer) -> None:
+        """Tell the peer the state of a session, with the next output."""
+        self._sessions_asked[session] = None
+
+    def expect_attach(self, driver: LinkDriver) -> None:
+        """A link that sends has been opened: note its handle."""
+        self._attaching.append(driver)
+
+    def forget(self, driver: LinkDriver) -> None:
+        """The link has ended."""
+        self._asked.pop(driver, None)
+        if driver in self._attaching:
+            self._attaching.remove(driver)
+
+    def forget_session(self, session: Pointer) -> None:
+        """The session has ended."""
+        self._sessions_asked.pop(session, None)
+
+    def clear(self) -> None:
+        """Forget everybody."""
+        self._asked.clear()
+        self._sessions_asked.clear()
+        self._attaching.clear()
+
+    # the engine's output
+
+    def _pull(self, room: memoryview) -> int:
+        size = self._loops.output(self._transport, room) if len(room) else 0
+        # Only what fills the room can end inside a frame, so what is not looked at leaves no frame in the middle.
+        if size and (self._attaching or self._skipped or self._held or size == len(room)):
+            self._look(room[:size])
+            if size < len(room):
+                self._attaching.clear()  # the session of one whose attach did not come has ended
+        return size
+
+    def _look(self, output: memoryview) -> None:
+        """Note the handles in the engine's attaches."""
+        data = memoryview(self._held + bytes(output)) if self._held else output
+        at, size = self._skipped, len(data)
+        while at < size:
+            at, told = self._loops.walk(data, at, _PASSING, _MOST)
+            if told < 0 and bytes(data[at : at + 4]) == _HEADER:
+                at += 8
+                continue
+            if told <= 0 or at + told > size:
+                break
+            self._note_handle(bytes(data[at : at + told]))
+            at += told
+        self._held = bytes(data[at:])
+        self._skipped = max(0, at - size)
+
+    def _note_handle(self, frame: bytes) -> None:
+        if frame[5] or frame[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _ATTACH:
+            return  # of SASL
+        at = _items_at(frame)
+        wide = frame[at] == 0xB1  # the name, a string with a length of four bytes, and not of one
+        start = at + (5 if wide else 2)
+        end = start + (_read_u32(frame, at + 1)[0] if wide else frame[at + 1])
+        (handle, receives), _ = read_items(frame, end, 2, 0)
+        name = frame[start:end].partition(b"\0")[0]
+        for driver in () if receives else self._attaching:
+            if ffi.string(lib.pn_link_name(driver.pointer)) == name:
+                driver.handle = handle
+                self._attaching.remove(driver)
+                break
+
+    # answers
+
+    def _answer(self, size: int) -> int:
+        """Add what has been asked for to so many bytes of output, behind which the engine has no more to say."""
+        sessions, self._sessions_asked = self._sessions_asked, {}
+        for session in sessions:
+            _have_flow_written(session)
+        for driver in list(self._asked):
+            if BUFFER_BYTES - size < _ANSWER_BYTES:
+                return size
+            if driver.sends and lib.pn_link_get_drain(driver.pointer) and lib.pn_link_queued(driver.pointer):
+                continue  # it has used up its credit when these have gone out
+            del self._asked[driver]
+            if lib.pn_link_state(driver.pointer) & lib.PN_LOCAL_ACTIVE:
+                size += self._write_state(driver, size)
+        return size + self._pull(self._buffer[size:])
+
+    def _write_state(self, driver: LinkDriver, at: int) -> int:
+        """Write the state of a link into the output at `at`; return how many bytes that takes."""
+        _have_flow_written(lib.pn_link_session(driver.pointer))
+        if not driver.sends:
+            lib.pn_link_flow(driver.pointer, 0)  # is news of it, so that the engine makes the flow this link's
+        size = self._pull(self._buffer[at:])
+        if not driver.sends or driver.handle is None:
+            return size
+        output = bytes(self._buffer[at : at + size])
+        start = 0
+        while start < size:  # there may be a heartbeat before it
+            end = start + _read_u32(output, start)[0]
+            if output[start + _PERFORMATIVE_AT : start + _PERFORMATIVE_AT + 3] == _FLOW:
+                output = output[:start] + _completed(output[start:end], driver, driver.handle) + output[end:]
+                break
+            start = end
+        self._buffer[at : at + len(output)] = output
+        return len(output)
+
+
+def _have_flow_written(session: Pointer) -> None:
+    """Have the engine write a flow, by telling it what it knows."""
+    lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
+
+
+def _completed(flow: bytes, driver: LinkDriver, handle: int) -> bytes:
+    """Return a session's flow with the state of a link in it that sends."""
+    pointer = driver.pointer
+    windows, _ = read_items(flow, _items_at(flow), 4, 0)
+    credit = int(lib.pn_link_credit(pointer)) + int(lib.pn_link_queued(pointer))  # below 0: sent, and then taken back
+    count = (driver.allowed_until - credit) & 0xFFFFFFFF
+    credit = max(0, credit)
+    drain = b"\x41" if lib.pn_link_get_drain(pointer) else b"\x42"
+    numbers = [NULL if number is None else encode_uint(number) for number in (*windows, handle, count, credit)]
+    body = _FLOW + encode_fields([*numbers, NULL, drain])
+    return _pack_head(8 + len(body), 2, 0, _read_u16(flow, 6)[0]) + body
+
+
+def _items_at(frame: bytes) -> int:
+    """Return where the fields of a frame of the engine begin."""
+    at = _PERFORMATIVE_AT + 3
+    return at + (9 if frame[at] == 0xD0 else 3)

@@ -1,0 +1,75 @@
+"""A message that a queue knows one by one: it has been handed over, has a deadline, or waits for its next attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from rstreams._codec.forwarding import once_acquired
+from rstreams.errors import RemoteProtocolError
+from rstreams.message import with_delivery_count
+from rstreams.node._failure import Failure
+
+_NOBODY: Final[frozenset[Hashable]] = frozenset()
+
+
+class Stored:
+    """A message, with its place in the queue: its sequence number.
+
+    Attributes:
+        sequence: Who came before it has a lower one.
+        encoded: The message.
+        failures: How many attempts to deliver it have failed.
+        failure: How the last one failed, and when each was; None if there was none.
+        undeliverable_to: The consumers that it must not come to again.
+    """
+
+    __slots__ = ("encoded", "failure", "failures", "sequence", "undeliverable_to")
+
+    def __init__(self, sequence: int, encoded: bytes) -> None:
+        self.sequence = sequence
+        self.encoded = encoded
+        self.failures = 0
+        self.failure: Failure | None = None
+        self.undeliverable_to: frozenset[Hashable] = _NOBODY
+
+    def __lt__(self, other: Stored) -> bool:
+        return self.sequence < other.sequence
+
+    def as_sent(self) -> bytes:
+        """Return the message as it goes out, with the failed attempts in its header."""
+        if not self.failures:
+            return self.encoded
+        try:
+            return with_delivery_count(self.encoded, self.failures)
+        except RemoteProtocolError:
+            return self.encoded  # no AMQP message: the queue stores what it is sent, and its consumers look into it
+
+    def come_back(self) -> None:
+        """Note that somebody has had it: nobody else is the first to acquire it."""
+        self.encoded = once_acquired(self.encoded)
+
+
+class Lasting(Stored):
+    """A message that can be too old; so it is known where it is.
+
+    Attributes:
+        deadline: When it is too old.
+        ready: Whether it waits for a consumer.
+        delayed: Whether it waits for its next attempt. If neither, it is at a consumer, or has gone.
+        gone: Whether it has left the queue.
+    """
+
+    __slots__ = ("deadline", "delayed", "gone", "ready")
+
+    def __init__(self, encoded: bytes, deadline: float) -> None:
+        super().__init__(0, encoded)
+        self.deadline = deadline
+        self.ready = True
+        self.delayed = False
+        self.gone = False
+
+
+def is_gone(message: object) -> bool:
+    """Tell whether a message has left the queue; one that cannot be too old is never found after that."""
+    return isinstance(message, Lasting) and message.gone

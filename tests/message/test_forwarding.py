@@ -1,0 +1,77 @@
+"""What a message loses on its way through a node, and what it keeps."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proton import Message as ProtonMessage
+
+from rstreams import Message
+from rstreams._codec import Symbol, encode_value
+from rstreams._codec.encode import encode_fields
+from rstreams._codec.forwarding import address_of, once_acquired, without_delivery_annotations
+from rstreams.errors import RemoteProtocolError
+from rstreams.message import decode_message, encode_item
+from tests.message.strategies import messages
+
+NOTES = b"\x00\x53\x71" + encode_value({Symbol("x-opt-hop"): "one"})
+LONG_NAME = b"\x00" + encode_value(Symbol("amqp:delivery-annotations:map")) + NOTES[3:]
+HEADER = b"\x00\x53\x70"
+
+
+@given(messages, st.sampled_from([NOTES, LONG_NAME]))
+def test_delivery_annotations_are_for_one_hop_and_all_else_stays(message: Message, notes: bytes) -> None:
+    encoded = encode_item(message)
+    assert without_delivery_annotations(encoded) is encoded
+    at = 0
+    if encoded.startswith(HEADER):
+        at = 5 + encoded[4]
+    assert without_delivery_annotations(encoded[:at] + notes + encoded[at:]) == encoded
+
+
+def test_those_that_proton_writes() -> None:
+    theirs = ProtonMessage(body="b", id="1", durable=True)
+    theirs.instructions = {"x-opt-hop": 1}
+    theirs.annotations = {"x-opt-stays": 2}
+    theirs.first_acquirer = True
+    encoded = theirs.encode()
+    kept = without_delivery_annotations(encoded)
+    assert kept != encoded
+    back = ProtonMessage()
+    back.decode(kept)
+    assert back.instructions is None
+    assert (back.annotations, back.body, back.id, back.durable) == ({"x-opt-stays": 2}, "b", "1", True)
+
+
+@given(messages)
+def test_the_second_one_who_gets_it_is_not_the_first_acquirer(message: Message) -> None:
+    once = once_acquired(encode_item(message))
+    later = decode_message(encode_item(replace(message, first_acquirer=False)))
+    assert repr(decode_message(once)) == repr(later), "equal, but for a NaN, which nothing equals"
+    assert once_acquired(once) is once
+
+
+@given(messages)
+def test_where_a_message_is_to_go_is_what_it_says(message: Message) -> None:
+    assert address_of(encode_item(message)) == (message.address or None)
+
+
+@given(st.binary(max_size=40), st.sampled_from([b"", HEADER, HEADER + b"\xc0", NOTES, b"\x00\x53\x73", b"\x00\x80"]))
+def test_nonsense_stays_as_it_is(rest: bytes, beginning: bytes) -> None:
+    encoded = beginning + rest
+    for function in (without_delivery_annotations, once_acquired):
+        assert isinstance(function(encoded), bytes)
+    with suppress(RemoteProtocolError):
+        assert address_of(encoded) != ""
+
+
+@pytest.mark.parametrize("flag", [b"\x41", b"\x56\x01"])
+def test_each_way_to_write_the_flag_is_known(flag: bytes) -> None:
+    fields = [b"\x41", b"\x40", b"\x40", flag, b"\x52\x03"]
+    encoded = HEADER + encode_fields(fields) + encode_item("b")
+    message = decode_message(once_acquired(encoded))
+    assert (message.first_acquirer, message.durable, message.delivery_count) == (False, True, 3)
