@@ -353,13 +353,14 @@ class Pump:
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
         """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
-        view, at, until = memoryview(data), 0, perf_counter() + self._run.slice_s
+        view, at, slice_s = memoryview(data), 0, self._run.slice_s
+        until = perf_counter() + slice_s
         while True:
             began, size = perf_counter(), self._feed_bytes
             part = view[at : at + size]
             fed = self.engine.feed_some(part)
             at, now = at + fed, perf_counter()
-            quick = now - began < (until - began) / 2
+            quick = now - began < slice_s / 2
             self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
             if at >= len(data) or fed < len(part) or now > until:
                 break
