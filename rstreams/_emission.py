@@ -88,6 +88,9 @@ class IteratorPublisher(Watched, Generic[T]):
             emission.start()
 
 
+_GOES_ON: Final = (True,) * SLICE
+
+
 class IteratorEmission(Scannable, Generic[T]):
     """One subscription to the items of an iterator; see the module's text."""
 
@@ -196,10 +199,12 @@ class IteratorEmission(Scannable, Generic[T]):
         if self._steps:
             self._loop, self._stop = fused_loop(self._steps, drawn.append, self)
         else:
-            goes_on = [True] * SLICE  # `compress` looks at it behind each item: cleared by `cancel`, it ends the loop
+            goes_on: list[bool] = []  # `compress` looks at it behind each item: cleared by `cancel`, it ends the loop
 
             def gather(items: Iterable[Any]) -> int:
+                goes_on[:] = _GOES_ON  # only now: many links draw nothing for a long time
                 drawn.extend(compress(items, goes_on))
+                goes_on.clear()
                 if self.ended:
                     raise Stopped
                 return 0

@@ -22,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Spark's workers would otherwise take whatever python3 stands first on the PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+# A worker of Spark's that does not reach its JVM within 15 seconds fails the query; on a busy machine it takes longer.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.authenticate.socketTimeout=300s pyspark-shell")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests with Spark come first: with several workers one takes them all, and starts one Spark."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -15,7 +16,13 @@ from typing import Final, Literal, TypeAlias, cast
 import trio
 
 from rstreams.errors import ConfigError
-from rstreams.net._options import DEFAULT_MAX_MESSAGE_BYTES
+from rstreams.net._options import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    DEFAULT_MAX_UNSETTLED,
+    DEFAULT_MAX_UNSETTLED_BYTES,
+    DEFAULT_TOTAL_UNSETTLED_BYTES,
+)
+from rstreams.net._proton import DEFAULT_MAX_UNFINISHED_BYTES, DEFAULT_TOTAL_UNFINISHED_BYTES
 from rstreams.net.address import DEFAULT_PORT, DEFAULT_TLS_PORT
 from rstreams.net.listener import DEFAULT_MAX_CONNECTIONS
 from rstreams.node import Node
@@ -104,6 +111,16 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
     for option, metavar, default, what in (
         ("--max-connections", "COUNT", DEFAULT_MAX_CONNECTIONS, "the most open connections"),
         ("--max-message-bytes", "BYTES", DEFAULT_MAX_MESSAGE_BYTES, "the largest message"),
+        ("--max-unsettled", "COUNT", DEFAULT_MAX_UNSETTLED, "the most messages a consumer may have without settling"),
+        ("--max-unsettled-bytes", "BYTES", DEFAULT_MAX_UNSETTLED_BYTES, "the same in bytes"),
+        ("--total-unsettled-bytes", "BYTES", DEFAULT_TOTAL_UNSETTLED_BYTES, "what all consumers' may cost"),
+        (
+            "--max-unfinished-bytes",
+            "BYTES",
+            DEFAULT_MAX_UNFINISHED_BYTES,
+            "the most of a connection's unfinished messages",
+        ),
+        ("--total-unfinished-bytes", "BYTES", DEFAULT_TOTAL_UNFINISHED_BYTES, "the same of all connections"),
     ):
         group.add_argument(option, type=int, metavar=metavar, default=default, help=f"{what} (default: %(default)s)")
 
@@ -115,8 +132,17 @@ def run(arguments: argparse.Namespace) -> None:
         cannot be read or written.
     Context: Blocks until a signal comes; then every connection is closed in order.
     """
+    collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     trio.run(_run, arguments)
+
+
+def collect_seldom() -> None:
+    """Have Python look for cycles seldom: it stops everybody for that, the longer the more links there are.
+
+    What a connection leaves behind is freed without it.
+    """
+    gc.set_threshold(50_000, 20, 100)
 
 
 async def _run(arguments: argparse.Namespace) -> None:
@@ -128,6 +154,11 @@ async def _run(arguments: argparse.Namespace) -> None:
         users=_users(arguments.user),
         certificate_users=_certificate_users(arguments.certificate_user),
         max_message_bytes=arguments.max_message_bytes,
+        max_unsettled=arguments.max_unsettled,
+        max_unsettled_bytes=arguments.max_unsettled_bytes,
+        total_unsettled_bytes=arguments.total_unsettled_bytes,
+        max_unfinished_bytes=arguments.max_unfinished_bytes,
+        total_unfinished_bytes=arguments.total_unfinished_bytes,
     )
     # One signal is enough, and a second one finds the node closing: a terminal sends it to everyone in it, and so may
     # whoever started the node.

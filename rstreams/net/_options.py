@@ -6,6 +6,7 @@ import ssl
 from typing import Final
 
 from rstreams.errors import ConfigError
+from rstreams.protocol import unsettled
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
@@ -16,6 +17,9 @@ MIN_IDLE_TIMEOUT_S: Final = 0.2
 DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
 DEFAULT_MAX_FRAME_BYTES: Final = 64 * 1024
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_MAX_UNSETTLED: Final = unsettled.DEFAULT_MAX_UNSETTLED
+DEFAULT_MAX_UNSETTLED_BYTES: Final = unsettled.DEFAULT_MAX_UNSETTLED_BYTES
+DEFAULT_TOTAL_UNSETTLED_BYTES: Final = unsettled.DEFAULT_TOTAL_UNSETTLED_BYTES
 DEFAULT_MAX_LINKS: Final = 1024
 DEFAULT_MAX_SESSIONS: Final = 256
 
@@ -91,6 +95,17 @@ def check_count(option: str, value: int, what: str, *, most: int = 2**31 - 1) ->
         msg = f"{option}={value!r}: it must be a whole number of 1 to {most} {what}"
         raise ConfigError(msg)
     return value
+
+
+def check_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> unsettled.UnsettledLimits:
+    """Return what one sending link may have unsettled.
+
+    Errors: `ConfigError` unless both are whole numbers from 1.
+    """
+    return unsettled.UnsettledLimits(
+        check_count("max_unsettled", max_unsettled, "items"),
+        check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
+    )
 
 
 def check_tls(tls: ssl.SSLContext | None, *, server: bool) -> None:

@@ -38,11 +38,12 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
 from rstreams.net._wire import wire_over
 from rstreams.net.carrier import ConnectionStatus, LinkEnd
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import Share
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
@@ -51,6 +52,18 @@ part travels while another is worked on."""
 
 SLICE_S: Final = 0.005
 """How long turns are taken, and links may signal, before other tasks run, in seconds."""
+
+LOST_AT_ONCE: Final = 64
+"""So many links hear at once that their connection is no more; of more, the others hear it a slice at a time."""
+
+MIN_SLICE_S: Final = 0.0005
+"""How short a slice becomes at the least when many connections have much to do, in seconds."""
+
+FEED_BYTES: Final = 64 * 1024
+"""How many bytes the engine is fed between two looks at the time, at the least and at first."""
+
+MAX_FEED_BYTES: Final = 1024 * 1024
+"""How many at the most, where it is quick about them: more at once cost it less."""
 
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
@@ -88,6 +101,8 @@ class Pump:
         max_links: int = 0,
         max_sessions: int = 0,
         window_bytes: int = 0,
+        unfinished: Unfinished | None = None,
+        share: Share | None = None,
         on_attach: Callable[[LinkDriver, Attach], None],
     ) -> None:
         """Prepare a connection over `stream`, which the pump owns from now on.
@@ -103,6 +118,8 @@ class Pump:
             max_links: The most links before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
             window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
+            unfinished: Counts messages that have not come whole; None: nobody does.
+            share: What the sending links have of the memory of their node; None: there is no such bound.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
@@ -111,6 +128,7 @@ class Pump:
         self.error: RStreamsError | None = None
         self.returns = False
         self._on_attach = on_attach
+        self._run = _run_of_pumps()
         self.engine = Engine(
             self,
             container_id=container_id,
@@ -121,11 +139,14 @@ class Pump:
             max_links=max_links,
             max_sessions=max_sessions,
             window_bytes=window_bytes,
+            unfinished=unfinished,
+            share=share,
+            output=self._run.output,
             on_wake=self._ring,
         )
         self._stream = stream
         self._wire = wire_over(stream)
-        self._unsent = memoryview(b"")  # what the network did not take at once
+        self._unsent = b""  # what the network did not take at once
         self._idle_timeout_s = idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
@@ -136,6 +157,8 @@ class Pump:
         self._closing = False  # this side says close, or has said it
         self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
         self._over = False  # nothing more will come
+        self._feed_bytes = FEED_BYTES
+        self._cut_off = False  # nothing more of what comes is listened to
         self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
         self.waiting: list[tuple[LinkEnd, Attach]] = []
@@ -160,10 +183,26 @@ class Pump:
             end = self._end
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
-            self.engine.free()
+            self._run.busy.discard(self)
+            with trio.CancelScope(shield=True):
+                await self._free()
+            if self.engine.share is not None:
+                self.engine.share.end()
+            if self.engine.unfinished is not None:
+                self.engine.unfinished.clear()
             self.ended.set()
             with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
                 await trio.aclose_forcefully(self._stream)
+
+    async def _free(self) -> None:
+        """Tell the links that have not heard of the end, and give the engine's memory back, and keep nobody waiting."""
+        error = self.error or self._end
+        while self.engine.lose(error, most=LOST_AT_ONCE):
+            await trio.lowlevel.checkpoint()
+        if self.engine.is_heavy:
+            await trio.to_thread.run_sync(self.engine.let_go())
+        else:
+            self.engine.free()
 
     async def close(self, condition: str | None = None, description: str = "") -> None:
         """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.
@@ -223,21 +262,24 @@ class Pump:
 
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
-        until = perf_counter() + SLICE_S
+        slice_s = self._run.slice_s
+        until = perf_counter() + slice_s
         self._turning = True
         try:
-            while self._turn():
+            while self._turn(slice_s):
                 if self._unsent or perf_counter() > until:
+                    self._run.busy.add(self)
                     return True
         finally:
             self._turning = False
+        self._run.busy.discard(self)
         return bool(self._unsent)
 
-    def _turn(self) -> bool:
+    def _turn(self, slice_s: float) -> bool:
         """Take one turn; tell whether there is something to do for another one."""
         engine = self.engine
         self._attach_new()
-        more = engine.dispatch(RUN, SLICE_S if self._goodbye is None else math.inf)
+        more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
         if self._goodbye is not None:  # every link that wanted to say something has
             engine.close(*self._goodbye)
             self._goodbye = None
@@ -268,16 +310,20 @@ class Pump:
 
     def _send_now(self, output: memoryview) -> None:
         try:
-            self._unsent = output[self._wire.send_now(output) :]
+            sent = self._wire.send_now(output)
+            self._unsent = bytes(output[sent:])  # the room is shared
         except trio.BrokenResourceError as error:
             self._break(error)
 
     async def _send_unsent(self) -> None:
-        unsent, self._unsent = self._unsent, memoryview(b"")
+        unsent, self._unsent = self._unsent, b""
+        self.engine.output_waits = True
         try:
             await self._wire.send(unsent)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._break(error)
+        finally:
+            self.engine.resume_output()
 
     def _break(self, error: Exception) -> None:
         self._over = True
@@ -293,13 +339,48 @@ class Pump:
                     data = await self._wire.receive()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     data = b""
-                self.engine.feed(data)
-                self._over = self._over or not data
-                if not self._sleeps or self._take_turns() or self._over:
-                    self._ring()
+                fed = self._feed(data)
+                if fed < len(data):
+                    left = memoryview(bytes(data[fed:]))  # where it is, others read meanwhile
+                    while left and not self._cut_off:
+                        await trio.lowlevel.checkpoint()
+                        left = left[self._feed(left) :]
+                if self._cut_off:
+                    break
             await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
         self._fail(IdleTimeout(self._silence) if data else self._end)
         self._owner.cancel()
+
+    def _feed(self, data: bytes | bytearray | memoryview) -> int:
+        """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
+        view, at, slice_s = memoryview(data), 0, self._run.slice_s
+        until = perf_counter() + slice_s
+        while True:
+            began, size = perf_counter(), self._feed_bytes
+            part = view[at : at + size]
+            fed = self.engine.feed_some(part)
+            at, now = at + fed, perf_counter()
+            quick = now - began < slice_s / 2
+            self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
+            if at >= len(data) or fed < len(part) or now > until:
+                break
+        self._over = self._over or not data
+        if self.engine.output_waits and data:
+            self._take_in()
+        elif not self._sleeps or self._take_turns() or self._over:
+            self._ring()
+        return at
+
+    def _take_in(self) -> None:
+        """Hand over what has come while the network takes nothing: else a peer that reads nothing could send any much.
+
+        Nothing is sent meanwhile: the links find no room.
+        """
+        self._turning = True
+        try:
+            self.engine.dispatch(RUN, self._run.slice_s)
+        finally:
+            self._turning = False
 
     async def _keep_time(self) -> None:
         """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""
@@ -360,7 +441,7 @@ class Pump:
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer goes on with what has been refused: close the connection, and wait for no answer."""
         if not self._over:
-            self._over = True
+            self._over = self._cut_off = True
             self._fail(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"))
             self.engine.close(condition, description)
 
@@ -384,7 +465,7 @@ class Pump:
             self.error = error
         lost = self._lost(self.error or error)
         origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
-        self.engine.lose(lost.error, returns=lost.returns)
+        self.engine.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
         self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
         attaching, self._attaching = self._attaching, []
         self._tell_lost(lost, attaching)
@@ -403,3 +484,33 @@ class Pump:
 
     def _lost(self, error: RStreamsError) -> Lost:
         return Lost(error, returns=self.returns and not self._closing)
+
+
+class _Run:
+    """What the pumps of one trio run share.
+
+    Attributes:
+        output: The room for output: what is in it is sent at once, or kept elsewhere.
+        busy: Those that had more to do when their last slice was over.
+    """
+
+    def __init__(self) -> None:
+        self.output = bytearray(BUFFER_BYTES)
+        self.busy: set[Pump] = set()
+
+    @property
+    def slice_s(self) -> float:
+        """How long a pump takes turns before other tasks run: busy ones share a slice, so that nobody else waits."""
+        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
+
+
+_run: Final[trio.lowlevel.RunVar[_Run]] = trio.lowlevel.RunVar("rstreams.net.pumps")
+
+
+def _run_of_pumps() -> _Run:
+    try:
+        return _run.get()
+    except LookupError:
+        run = _Run()
+        _run.set(run)
+        return run

@@ -39,7 +39,7 @@ class Wire(Protocol):
         """Send what goes without waiting; return how many bytes."""
         ...
 
-    async def send(self, data: memoryview) -> None:
+    async def send(self, data: bytes) -> None:
         """Send all of it."""
         ...
 
@@ -70,7 +70,7 @@ class StreamWire:
         """See `Wire`: a stream waits whenever it sends."""
         return 0
 
-    async def send(self, data: memoryview) -> None:
+    async def send(self, data: bytes) -> None:
         """See `Wire`."""
         await self._stream.send_all(data)
 
@@ -131,7 +131,7 @@ class SocketWire:
         except OSError as error:
             raise trio.BrokenResourceError from error
 
-    async def send(self, data: memoryview) -> None:
+    async def send(self, data: bytes) -> None:
         """See `Wire`."""
         await self._stream.send_all(data)
 

@@ -14,7 +14,12 @@ from rstreams._argument_names import named_arguments
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._names import check_container_id
 from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
-from rstreams.net._options import DEFAULT_IDLE_TIMEOUT_S, DEFAULT_MAX_FRAME_BYTES, DEFAULT_MAX_MESSAGE_BYTES
+from rstreams.net._options import (
+    DEFAULT_IDLE_TIMEOUT_S,
+    DEFAULT_MAX_FRAME_BYTES,
+    DEFAULT_MAX_MESSAGE_BYTES,
+    check_unsettled,
+)
 from rstreams.net._proton import LinkDriver
 from rstreams.net.address import parse_url
 from rstreams.net.cbs.gate import TokenGate
@@ -25,6 +30,7 @@ from rstreams.net.links import Links
 from rstreams.net.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
+from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES
 from rstreams.runtime.entered import async_entered
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
@@ -44,6 +50,8 @@ async def connect(
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
+    max_unsettled: int = DEFAULT_MAX_UNSETTLED,
+    max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
     container_id: str | None = None,
     dialect: str | None = None,
 ) -> AsyncIterator[Connection]:
@@ -70,6 +78,9 @@ async def connect(
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
             None: any size.
+        max_unsettled: The most items that a link of this side may have sent, and the peer not settled, whatever credit
+            the peer grants.
+        max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
         container_id: This side's name for the peer; a random one by default.
         dialect: How the peer wants addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
             "servicebus", "eventhubs", "router", or "none" for addresses as they are. None: as the peer says of itself.
@@ -94,6 +105,7 @@ async def connect(
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
     check_container_id(container_id)
+    unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
     check_token_source(cbs)
     if cbs is not None and sasl is None and all(address.user is None for address in addresses):
         sasl = "ANONYMOUS"
@@ -117,7 +129,7 @@ async def connect(
             addresses, options, reconnect, random=random.random, on_attach=_refuse_attach, gate=gate
         )
         await carrier.open(scope.nursery)
-        connection = Connection(Links(carrier, options.container_id, spoken))
+        connection = Connection(Links(carrier, options.container_id, spoken, unsettled))
         forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))
         try:
             yield connection

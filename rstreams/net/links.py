@@ -23,6 +23,7 @@ from rstreams.net.publishing_end import PublishingEnd
 from rstreams.net.sight import Sight, receiving_state
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.unsettled import UnsettledLimits
 
 _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
 
@@ -68,17 +69,25 @@ class Links:
     Context: The trio run that made it: `elsewhere` is the error for any other.
     """
 
-    def __init__(self, carrier: Carrier, container_id: str, dialect: Dialect | None = None) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        container_id: str,
+        dialect: Dialect | None = None,
+        unsettled: UnsettledLimits = UnsettledLimits(),  # noqa: B008 - it never changes
+    ) -> None:
         """Attach links over `carrier`, under names that begin with `container_id`.
 
         Args:
             carrier: The connection.
             container_id: This side's name for the peer.
             dialect: How the peer wants to be spoken to; None: as befits what it says of itself.
+            unsettled: What each link that sends may have unsettled.
         """
         self.carrier = carrier
         self._dialect = dialect
         self._container_id = container_id
+        self._unsettled = unsettled
         self._numbers = itertools.count(1)
         self._attached = itertools.count()
         self._home = Home()
@@ -195,6 +204,8 @@ class Links:
             pack_items=pack_items,
             linger_s=linger_s,
             open_body=open_body if stamper is None else None,
+            max_unsettled=self._unsettled.items,
+            max_unsettled_bytes=self._unsettled.size,
         )
         frame = Attach(
             self.new_name(),

@@ -20,12 +20,13 @@ import trio
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
 from rstreams.net._handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net._options import check_count, check_time, check_tls
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
 from rstreams.net._pump import Pump
 from rstreams.net._tls import accept_tls
 from rstreams.net.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.security import Admission, authenticate
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.unsettled import Budget, Share
 from rstreams.runtime.scope import open_nursery
 
 logger = logging.getLogger("rstreams.net")
@@ -54,6 +55,9 @@ class ConnectionOptions:
         max_links: The most links of a connection.
         max_sessions: The most sessions of a connection.
         window_bytes: The bound in bytes of the links that peers attach; 0 for none.
+        max_unfinished_bytes: The most bytes of messages that have not come whole, of a connection.
+        unfinished: Those of all connections.
+        budget: What the unsettled deliveries of all connections may cost.
     """
 
     container_id: str
@@ -63,6 +67,9 @@ class ConnectionOptions:
     max_message_bytes: int
     max_links: int
     max_sessions: int
+    max_unfinished_bytes: int
+    unfinished: UnfinishedTotal
+    budget: Budget
     window_bytes: int = 0
 
 
@@ -268,6 +275,8 @@ class _Client:
             max_links=options.max_links,
             max_sessions=options.max_sessions,
             window_bytes=options.window_bytes,
+            unfinished=Unfinished(options.max_unfinished_bytes, options.unfinished),
+            share=Share(options.budget),
             on_attach=self._on_attach,
         )
         pump.engine.accept()

@@ -188,6 +188,8 @@ class PublishingEnd(LinkSubscriber[T]):
         credit = self._driver.credit()
         if credit <= 0 and self._wants_credit():
             return f"no credit from the peer{for_long}; {self._what_waits()}"
+        if credit > 0 and self.waits_for:
+            return f"it {self.waits_for}"
         if self.unsettled and (credit <= 0 or self._items.completed):
             return f"{_number(self.unsettled, 'item')} sent and not settled yet"
         return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"

@@ -16,6 +16,7 @@ from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.once import ONCE
 from rstreams.net.request_reply._properties import REPLY_STREAM
+from rstreams.node._leftovers import Leftovers
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
 from rstreams.node.relay import Relayed
@@ -28,6 +29,7 @@ from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.unsettled import UnsettledLimits
 
 STATISTICS: Final = "$statistics"
 """The address at which a node serves its own statistics, one snapshot for each item requested."""
@@ -48,8 +50,10 @@ class Links:
         expose_errors: Whether the text of a served stream's exception goes to subscribers.
         pack_items: The most items that a producer may send in one delivery.
         window_bytes: The most bytes that one producer may have on its way here; 0 for any number.
+        unsettled: What one consumer may have unsettled.
 
     Attributes:
+        leftovers: What consumers that have gone had not settled.
         closing: Whether new links are refused, but for those that replies come on.
         producers: The ends that receive.
         repliers: The ends that receive replies, for addresses that were made for a link.
@@ -65,6 +69,7 @@ class Links:
         expose_errors: bool,
         pack_items: int,
         window_bytes: int,
+        unsettled: UnsettledLimits,
     ) -> None:
         self._addresses = addresses
         self._temporaries = Temporaries()  # addresses that are made for one receiver each
@@ -72,6 +77,8 @@ class Links:
         self._expose_errors = expose_errors
         self._pack_items = pack_items
         self._window_bytes = window_bytes
+        self._unsettled = unsettled
+        self.leftovers = Leftovers()
         self.closing = False
         self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
         self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
@@ -94,7 +101,8 @@ class Links:
     def at_rest(self) -> bool:
         """Whether all that was under way when `close` was called is through."""
         return (
-            all(producer.at_rest for producer in self.producers)
+            not self.leftovers
+            and all(producer.at_rest for producer in self.producers)
             and not any(end.in_hand for end in (*self.producers, *self.repliers) if not end.ended)
             and all(end.at_rest for end in self.consumers)
             and not any(end.wants_link for end in self.served)
@@ -148,6 +156,10 @@ class Links:
             on_finished=lambda error: self._on_consumer_gone(frame.source or "", error),
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if stored else open_body,
+            max_unsettled=self._unsettled.items,
+            max_unsettled_bytes=self._unsettled.size,
+            share=driver.share,
+            finish_later=self.leftovers.add,
             refuse_too_large=_leave_to_others(frame) if moves else _end,
         )
         (self.consumers if stored and not isinstance(publisher, _Browsed) else self.served).add(end)

@@ -26,8 +26,15 @@ from rstreams.net._options import (
     check_idle_timeout,
     check_max_frame,
     check_max_message,
+    check_unsettled,
 )
-from rstreams.net._proton import LinkDriver, decode_body
+from rstreams.net._proton import (
+    DEFAULT_MAX_UNFINISHED_BYTES,
+    DEFAULT_TOTAL_UNFINISHED_BYTES,
+    LinkDriver,
+    UnfinishedTotal,
+    decode_body,
+)
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.draining import Drained, wait_until
 from rstreams.net.encoding import check_encode, encoded_for
@@ -58,6 +65,12 @@ from rstreams.node.statistics import NodeStatistics
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.unsettled import (
+    DEFAULT_MAX_UNSETTLED,
+    DEFAULT_MAX_UNSETTLED_BYTES,
+    DEFAULT_TOTAL_UNSETTLED_BYTES,
+    Budget,
+)
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
 from rstreams.sources import generate
@@ -77,12 +90,21 @@ class Node:
             returns the user, or None for nobody. If this and `users` are None, every client is let in.
         idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
-        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size.
+        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
+            that `max_unfinished_bytes` lets come.
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
         window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
             what came last, received and not yet settled. None: any number. It bounds what links keep, not what queues
             store. While one producer's link is full, the others in its AMQP session wait with it.
+        max_unsettled: The most items that one consumer may have without settling them, whatever credit it grants. It
+            waits then, and gets more when it has settled some.
+        max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
+        total_unsettled_bytes: What the unsettled deliveries of all consumers may cost together, where one costs its
+            message and 2,048 bytes. A connection gets a part of what is left of it, and 131072 bytes in any case.
+        max_unfinished_bytes: The most bytes of messages that have begun to come, and have not come whole, on one
+            connection. Over it the link with the largest one is ended, with `amqp:resource-limit-exceeded`.
+        total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.
         expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
         pack_items: The most items that a producer may send in one delivery; 1 for none. With more a producer may be a
             pack ahead of what its address has room for; that waits in its link, unsettled.
@@ -104,6 +126,11 @@ class Node:
         max_links: int = DEFAULT_MAX_LINKS,
         max_sessions: int = DEFAULT_MAX_SESSIONS,
         window_bytes: int | None = None,
+        max_unsettled: int = DEFAULT_MAX_UNSETTLED,
+        max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
+        total_unsettled_bytes: int = DEFAULT_TOTAL_UNSETTLED_BYTES,
+        max_unfinished_bytes: int = DEFAULT_MAX_UNFINISHED_BYTES,
+        total_unfinished_bytes: int = DEFAULT_TOTAL_UNFINISHED_BYTES,
         expose_errors: bool = False,
         pack_items: int = 1,
         container_id: str | None = None,
@@ -111,6 +138,14 @@ class Node:
         check_idle_timeout(idle_timeout_s)
         check_max_frame(max_frame_bytes)
         check_container_id(container_id)
+        unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
+        budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
+        unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
+        check_count("max_unfinished_bytes", max_unfinished_bytes, "bytes", most=2**63 - 1)
+        if check_max_message(max_message_bytes) > max(DEFAULT_MAX_MESSAGE_BYTES, min(max_unfinished_bytes, unfinished)):
+            why = "as many must be allowed by max_unfinished_bytes and total_unfinished_bytes, while they come"
+            msg = f"max_message_bytes={max_message_bytes!r}: {why}"
+            raise ConfigError(msg)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
             admission=Admission(check_users(users), check_certificate_users(certificate_users)),
@@ -120,6 +155,9 @@ class Node:
             max_links=check_count("max_links", max_links, "links"),
             max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
             window_bytes=check_window_bytes(window_bytes),
+            max_unfinished_bytes=max_unfinished_bytes,
+            unfinished=UnfinishedTotal(unfinished),
+            budget=Budget(budget),
         )
         self._expose_errors = expose_errors
         self._addresses: dict[str, Address] = {}
@@ -129,6 +167,7 @@ class Node:
             expose_errors=expose_errors,
             pack_items=check_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=self._options.window_bytes,
+            unsettled=unsettled,
         )
         self._listeners: list[Listener] = []
         self._expiry = Expiry()
@@ -150,6 +189,7 @@ class Node:
         self._home = Home()
         self._scope.nursery.start_soon(self._expiry.run)
         self._forget = ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True)
+        self._scope.nursery.start_soon(self._links.leftovers.run)
         return self
 
     async def __aexit__(
@@ -378,9 +418,14 @@ class Node:
         A client reads the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
         """
         addresses = self._addresses.items()
+        ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
             container_id=self._options.container_id,
             connections=sum(listener.connections for listener in self._listeners),
+            unsettled=sum(end.unsettled for end in ends),
+            unsettled_bytes=self._options.budget.used,
+            waiting=sum(bool(end.waits_for) for end in ends),
+            unfinished_bytes=self._options.unfinished.size,
             queues={name: each.statistics() for name, each in addresses if isinstance(each, Queue)},
             multicasts={name: each.statistics() for name, each in addresses if isinstance(each, Multicast)},
             served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},

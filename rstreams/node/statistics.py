@@ -150,10 +150,26 @@ class ServedStatistics:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """A whole node at one moment: its connections, and its addresses by name."""
+    """A whole node at one moment: its connections, what its consumers and producers have of it, and its addresses.
+
+    Attributes:
+        container_id: The node's name for its peers.
+        connections: Connections that are open.
+        unsettled: Items sent to consumers and subscribers, and not settled.
+        unsettled_bytes: What their deliveries cost, of `total_unsettled_bytes`.
+        waiting: Consumers and subscribers that get no more until they have settled some, whatever credit they grant.
+        unfinished_bytes: What there is of messages that have not come whole.
+        queues: By name.
+        multicasts: By name.
+        served: By name.
+    """
 
     container_id: str
     connections: int = 0
+    unsettled: int = 0
+    unsettled_bytes: int = 0
+    waiting: int = 0
+    unfinished_bytes: int = 0
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
@@ -163,6 +179,10 @@ class NodeStatistics:
         return {
             "container_id": self.container_id,
             "connections": self.connections,
+            "unsettled": self.unsettled,
+            "unsettled_bytes": self.unsettled_bytes,
+            "waiting": self.waiting,
+            "unfinished_bytes": self.unfinished_bytes,
             "queues": {name: asdict(queue) for name, queue in self.queues.items()},
             "multicasts": {name: _with_lists(asdict(multicast)) for name, multicast in self.multicasts.items()},
             "served": {name: asdict(served) for name, served in self.served.items()},

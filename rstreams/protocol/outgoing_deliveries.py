@@ -14,7 +14,6 @@ it is known by runs, and nothing is done for a single one.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -29,6 +28,7 @@ from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packer import Packer, PackHold
 from rstreams.protocol.packing import MAX_PACK_BYTES, told_outcomes
+from rstreams.protocol.unsettled import UnsettledBound
 
 
 class OutgoingDeliveries:
@@ -56,11 +56,13 @@ class OutgoingDeliveries:
         "_runs",
         "_send",
         "_settled",
+        "_sizes",
         "_stop",
         "_streamed",
         "_wake",
         "accepted",
         "body",
+        "bound",
         "late",
         "most_bytes",
         "resent",
@@ -77,6 +79,7 @@ class OutgoingDeliveries:
         send: Callable[[Transfer], None],
         stop: Callable[[BaseException], None],
         wake: Callable[[], None],
+        bound: UnsettledBound,
     ) -> None:
         """Have sent none.
 
@@ -88,12 +91,14 @@ class OutgoingDeliveries:
             send: Sends a frame.
             stop: Ends the stream with an error; what was not sent is given back.
             wake: Has the link work soon.
+            bound: Counts what is unsettled.
         """
         self.accepted = 0
         self.late = 0
         self.resent = 0
         self.unsettled: dict[Hashable, Hold] = {}
         self.body: OutgoingBody | None = None
+        self.bound = bound
         self.most_bytes = 0
         self._body_bytes = 0  # of the message that is being sent in parts, so far
         self._settled = settled
@@ -103,7 +108,9 @@ class OutgoingDeliveries:
         self._send = send
         self._stop = stop
         self._wake = wake
-        self._runs: deque[tuple[range, Sequence[bytes]]] = deque()  # what is unsettled, if nobody holds any of it
+        # What is unsettled, if nobody holds any of it: tags, messages if they are kept, and their sizes.
+        self._runs: list[tuple[range, Sequence[bytes], list[int]]] = []
+        self._sizes: dict[Hashable, int] = {}  # of what is unsettled otherwise
         self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
         self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
         self._next_tag = 0
@@ -117,7 +124,7 @@ class OutgoingDeliveries:
     @property
     def unsettled_items(self) -> int:
         """How many items the unsettled deliveries have."""
-        return count_items(self.unsettled.values()) + sum(len(tags) for tags, _ in self._runs)
+        return self.bound.items
 
     @property
     def at_rest(self) -> bool:
@@ -159,25 +166,33 @@ class OutgoingDeliveries:
         self._next_tag += len(payloads)
         if self._settled:
             self.accepted += count
-        elif not self.unsettled and holds.count(NO_HOLD) == len(holds):
-            self._runs.append((tags, payloads if self._resends else ()))
         else:
-            self._know_each()
-            self._keep(tags, payloads, holds)
+            self._await(tags, payloads, holds, count)
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
-    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold]) -> None:
+    def _await(self, tags: range, payloads: list[bytes], holds: list[Hold], count: int) -> None:
+        """Await the outcomes of deliveries that are about to be sent, with `count` items."""
+        sizes = list(map(len, payloads))
+        self.bound.take(count, len(sizes), sum(sizes))
+        if not self.unsettled and holds.count(NO_HOLD) == len(holds):
+            self._runs.append((tags, payloads if self._resends else (), sizes))
+        else:
+            self._know_each()
+            self._keep(tags, payloads, holds, sizes)
+
+    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold], sizes: list[int]) -> None:
         """Keep the hold of each delivery, and what may have to be sent again; a pack keeps its items itself."""
         self.unsettled.update(zip(tags, holds, strict=False))
+        self._sizes.update(zip(tags, sizes, strict=True))
         if self._resends:
             sent = zip(tags, payloads, strict=True)
             self._kept.update((tag, payload) for tag, payload in sent if type(self.unsettled[tag]) is not PackHold)
 
     def _know_each(self) -> None:
         """Know by its tag each delivery that is unsettled."""
-        for tags, payloads in self._runs:
-            self._keep(tags, payloads, repeat(NO_HOLD))
+        for tags, payloads, sizes in self._runs:
+            self._keep(tags, payloads, repeat(NO_HOLD), sizes)
         self._runs.clear()
 
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
@@ -188,6 +203,8 @@ class OutgoingDeliveries:
         if not self._settled:
             self.unsettled[tag] = hold
             self._streamed.add(tag)
+            self._sizes[tag] = len(head)
+            self.bound.take(1, 1, len(head))
         self._body_bytes = len(head)
         self._send(Transfer([tag], [bytes(head)], self._settled, more=True))
         self.body = OutgoingBody(tag, head.chunks, self._wake)
@@ -202,6 +219,7 @@ class OutgoingDeliveries:
                 if 0 < self.most_bytes < self._body_bytes:
                     self._body_failed(body, too_large(self._body_bytes, self.most_bytes).as_error(self.accepted))
                     return True
+                self._count_part(body.tag, len(part))
                 self._send(Transfer([body.tag], [part], self._settled, more=True))
             elif body.error is not None:
                 self._body_failed(body, body.error)
@@ -215,6 +233,18 @@ class OutgoingDeliveries:
                 return False  # the body wakes this end
         return False
 
+    def _count_part(self, tag: Hashable, size: int) -> None:
+        """Count a delivery in parts as large as its largest part: the others have left."""
+        more = size - self._sizes.get(tag, size)
+        if more > 0:
+            self._sizes[tag] += more
+            self.bound.take(0, 0, more)
+
+    def _forget_sizes(self, tags: Iterable[Hashable], items: int) -> None:
+        """Count deliveries as settled, if they were awaited; they have so many items."""
+        sizes = [size for size in map(self._sizes.pop, tags, repeat(-1)) if size >= 0]
+        self.bound.give(items, len(sizes), sum(sizes))
+
     def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
         """Abort the delivery, and end the stream with the error; what is behind it is given back."""
         self.abort_body(body).fail(error)
@@ -227,6 +257,8 @@ class OutgoingDeliveries:
         body.cancel()
         self._streamed.discard(body.tag)
         self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body lives as long as its link
+        if body.tag in self._sizes:
+            self._forget_sizes([body.tag], 1)
         return self.unsettled.pop(body.tag, NO_HOLD)
 
     # how they are settled
@@ -249,11 +281,12 @@ class OutgoingDeliveries:
         take = self.unsettled.pop
         accepted = outcome.kind == "accepted"
         packs = self._packer.most_items > 1
+        holds = list(map(take, tags, repeat(None)))
+        self._forget_sizes(tags, count_items(holds) if packs else len(holds) - holds.count(None))
         if accepted and not packs:
-            self._accepted(list(map(take, tags, repeat(None))))
+            self._accepted(holds)
             return
-        for tag in tags:
-            hold = take(tag, None)
+        for hold in holds:
             if hold is None:
                 self.late += 1
             elif packs and type(hold) is PackHold:
@@ -268,13 +301,15 @@ class OutgoingDeliveries:
         """Let go of deliveries known by runs, from the first on; return the tags that are left."""
         runs = self._runs
         while tags and runs and runs[0][0][0] == tags[0]:
-            sent, payloads = runs[0]
+            sent, payloads, sizes = runs[0]
             count = min(len(sent), len(tags))
             if count < len(sent):
-                runs[0] = sent[count:], payloads[count:]
+                runs[0] = sent[count:], payloads[count:], sizes[count:]
+                sizes = sizes[:count]
             else:
-                runs.popleft()
+                del runs[0]
             self.accepted += count
+            self.bound.give(count, count, sum(sizes))
             tags = tags[count:]
         return tags
 
@@ -336,18 +371,22 @@ class OutgoingDeliveries:
         self.resent += len(payloads)
         self._kept.clear()
         self.unsettled.clear()
+        self._sizes.clear()
+        self.bound.clear()
         self._packer.reset()
         return payloads, holds
 
     def take_holds(self) -> list[Hold]:
-        """Forget what is unsettled, and the body under way; return the holds."""
+        """Forget what is unsettled, and the body under way; return the holds, if there are any."""
         if self.body is not None:
             self.body.cancel()
             self.body = None
-        self._know_each()
         unsettled, self.unsettled = self.unsettled, {}
+        self._runs.clear()
         self._kept.clear()
         self._streamed.clear()
+        self._sizes.clear()
+        self.bound.clear()
         return list(unsettled.values())
 
 
@@ -357,6 +396,6 @@ def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
     return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)
 
 
-def count_items(holds: Iterable[Hold]) -> int:
-    """Return of how many items these are the holds; a pack's is that of several."""
-    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds)
+def count_items(holds: Iterable[Hold | None]) -> int:
+    """Return of how many items these are the holds; a pack's is that of several, and None is that of none."""
+    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds if hold is not None)

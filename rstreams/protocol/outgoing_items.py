@@ -59,6 +59,7 @@ class OutgoingItems(Scannable, Generic[T]):
         attended: Whether the link is at work, and sees what comes without being woken.
         woken: Whether the link was woken for what has come, and has not been at work since.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
+        item_bytes: What the items sent last have had, each; a guess before there were any.
         unencodable: Whether the stream failed because an item could not be encoded.
         says_stall: Says why the link asks for no more; nothing unless who attaches it knows.
     """
@@ -68,7 +69,6 @@ class OutgoingItems(Scannable, Generic[T]):
         "_encode",
         "_encodes_body",
         "_heads",
-        "_item_bytes",
         "_ledger",
         "_open_body",
         "_publisher",
@@ -84,6 +84,7 @@ class OutgoingItems(Scannable, Generic[T]):
         "doubtful",
         "error",
         "holds",
+        "item_bytes",
         "payloads",
         "publisher_ended",
         "says_stall",
@@ -139,7 +140,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self._suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
-        self._item_bytes = _FIRST_GUESS_BYTES
+        self.item_bytes = _FIRST_GUESS_BYTES
 
     def start(self) -> None:
         """Subscribe to the publisher, the first time."""
@@ -217,7 +218,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""
         if self.completed or self._subscription is ENDED:  # it may come later than the credit
             return 0
-        items = self._ledger.request(credit, min(most, max(1, room_bytes // self._item_bytes)))
+        items = self._ledger.request(credit, min(most, max(1, room_bytes // self.item_bytes)))
         if items:
             draw = self._draw
             try:
@@ -302,7 +303,7 @@ class OutgoingItems(Scannable, Generic[T]):
         holds, self.holds = self.holds[:count], self.holds[count:]
         self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
-        self._item_bytes = max(1, total_bytes(payloads) // count)
+        self.item_bytes = max(1, total_bytes(payloads) // count)
         return payloads, holds
 
     def before_too_large(self, count: int, most_bytes: int) -> int:

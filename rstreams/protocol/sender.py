@@ -7,7 +7,8 @@ to ask, and how the stream ends, is said here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Generic, TypeVar
 
@@ -30,10 +31,16 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
-from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, count_items, too_large
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items, offer
 from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import (
+    DEFAULT_MAX_UNSETTLED,
+    DEFAULT_MAX_UNSETTLED_BYTES,
+    Share,
+    UnsettledBound,
+)
 
 T = TypeVar("T")
 
@@ -44,8 +51,9 @@ class LinkSubscriber(Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
 
     Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
-        while the driver has room: neither this end nor the driver buffers without bound. Demand cannot be taken back
-        when credit is; but a publisher that can be suspended is, so that what it owes may go to others.
+        while the driver has room and the bound of what is unsettled is kept (`unsettled`): neither this end nor the
+        driver keeps anything without bound. Demand cannot be taken back when credit is; but a publisher that can be
+        suspended is, so that what it owes may go to others.
     Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
         encoded ends the stream in the same way.
     Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
@@ -81,6 +89,10 @@ class LinkSubscriber(Generic[T]):
         pack_items: int = 1,
         linger_s: float = 0.0,
         open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
+        max_unsettled: int = DEFAULT_MAX_UNSETTLED,
+        max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
+        share: Share | None = None,
+        finish_later: Callable[[Iterator[None]], None] | None = None,
         refuse_too_large: Callable[[Hold, Outcome], bool] | None = None,
     ) -> None:
         """Prepare the sending end; `bind` gives it its link.
@@ -99,6 +111,11 @@ class LinkSubscriber(Generic[T]):
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
+            max_unsettled: The most items sent and not settled.
+            max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
+            share: What the connection's links share of the node's memory; None: there is no such bound.
+            finish_later: Gives back what was unsettled when the link ended, an item for each step of the iterator, when
+                there is time; None: all of it is given back at once.
             refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, whose
                 outcome that would be, and tells whether the stream goes on. None: it has that outcome; and if nobody
                 hears of it by that, the stream ends.
@@ -109,6 +126,7 @@ class LinkSubscriber(Generic[T]):
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
+        self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
@@ -126,11 +144,13 @@ class LinkSubscriber(Generic[T]):
             send=self._send,
             stop=self._stop,
             wake=self._wake,
+            bound=self._bound,
         )
         self._settled = settled
         self._settle_before_detach = settle_before_detach
         self._expose_errors = expose_errors
         self._on_finished = on_finished
+        self._finish_later = finish_later
         self._pack_items = pack_items
         self._fails_on_refusal = fail_on_refusal
         self._refuse_too_large = refuse_too_large
@@ -168,6 +188,11 @@ class LinkSubscriber(Generic[T]):
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
         return self._deliveries.unsettled_items + self._items.doubtful
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for although it has credit; nothing unless the bound of what is unsettled is reached."""
+        return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
 
     @property
     def accepted(self) -> int:
@@ -281,6 +306,7 @@ class LinkSubscriber(Generic[T]):
                 self._items.follow_credit(self._driver)
         finally:
             self._items.attended = False
+            self._bound.go_on()
 
     # what work is made of
 
@@ -300,11 +326,12 @@ class LinkSubscriber(Generic[T]):
     def _send_transfers(self) -> bool:
         """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
         items, driver, left = self._items, self._driver, SLICE
+        self._bound.held_back = False
         while True:
             sent = self._send_held(driver, left)
             left -= sent
-            if self._deliveries.body is not None:
-                return False  # the driver wakes this end when there is room, and the body when there is more of it
+            if self._deliveries.body is not None or self._bound.held_back:
+                return False  # woken by the driver when there is room, by the body when there is more, by what settles
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (items.completed and not items.payloads):
                 return True
@@ -314,7 +341,9 @@ class LinkSubscriber(Generic[T]):
                 items.turn_over = False
                 driver.wake()
                 return False
-            asked = items.request(credit, left, room)
+            asked = items.request(credit, self._may_ask(left), room)
+            if self._bound.held_back and not asked:
+                return not items.payloads
             if not items.turn_over and (not items.payloads or not (sent or asked)):
                 return True
 
@@ -328,6 +357,11 @@ class LinkSubscriber(Generic[T]):
         count = min(len(items.payloads), credit * self.ledger.pack, most)
         if not count:
             return 0
+        if not self._settled:
+            count = self._bound.fit(items.payloads, count, self.ledger.pack)
+            if not count:
+                self._bound.hold_back()
+                return 0
         count = items.before_body(count)
         if not count:
             deliveries.begin_body(items, driver)
@@ -338,6 +372,22 @@ class LinkSubscriber(Generic[T]):
                 self._refuse_first(deliveries.most_bytes)
                 return 1
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
+
+    def _may_ask(self, most: int) -> int:
+        """Return how many items the publisher may be asked for, up to `most`, for what may be unsettled.
+
+        Whoever drains is told that there is nothing more only if that is so. So a publisher is asked for one item that
+        waits here for settlement, and if that does not come, there was nothing more (2.6.7).
+        """
+        if self._settled:
+            return most
+        ledger = self.ledger
+        waiting = ledger.owed + ledger.held
+        allowed = self._bound.allows(waiting, self._items.item_bytes, ledger.pack)
+        if allowed > 0:
+            return min(most, allowed)
+        self._bound.hold_back()
+        return 1 if self._drain and not waiting else 0
 
     def _refuse_first(self, most_bytes: int) -> None:
         """Let go of the first item held, whose message is larger than the receiver takes (2.7.3)."""
@@ -427,13 +477,12 @@ class LinkSubscriber(Generic[T]):
         self._finished = True
         self._end_with(error)
         self._items.cancel()
-        unsettled = self._deliveries.take_holds()
-        self.outcome_unknown += count_items(unsettled)
-        for hold in unsettled:
-            if left:
-                hold.release()
-            else:
-                hold.fail(error or _UNTOLD)  # somebody may have worked on it
+        self.outcome_unknown += self._deliveries.unsettled_items
+        ends = _end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
+        if self._finish_later is not None:
+            self._finish_later(ends)
+        else:
+            deque(ends, 0)
         self._stop(error)  # only now: what was not sent goes back behind what was sent before it
         failed = self._items.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
@@ -441,3 +490,13 @@ class LinkSubscriber(Generic[T]):
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
+
+
+def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
+    """Give back what nobody has settled, an item each time: untouched, or as failed, if somebody may have begun it."""
+    for hold in holds:
+        if error is None:
+            hold.release()
+        else:
+            hold.fail(error)
+        yield

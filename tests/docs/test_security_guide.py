@@ -53,7 +53,7 @@ def test_the_table_of_limits_names_each_with_its_default() -> None:
         for names, default in rows
         for function, option in re.findall(r"`(\w+)\((\w+)\)`", names)
     }
-    is_limit = re.compile(r"max_.*|.*_timeout_s")
+    is_limit = re.compile(r"(max|total)_.*|.*_timeout_s")
     real = {
         (name, option): str(parameter.default)
         for name, function in FUNCTIONS.items()

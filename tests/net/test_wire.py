@@ -104,7 +104,7 @@ async def test_another_stream_is_waited_for() -> None:
     wire = wire_over(ours)
     assert isinstance(wire, StreamWire)
     assert wire.send_now(memoryview(b"x")) == 0
-    await wire.send(memoryview(b"abc"))
+    await wire.send(b"abc")
     assert await theirs.receive_some() == b"abc"
     await theirs.send_all(b"def")
     assert await wire.receive() == b"def"

@@ -196,6 +196,7 @@ class PlayedSender:
         publisher: Any = None,  # noqa: ANN401 - also what is no publisher
         attached: bool = True,
         resends: bool = False,
+        **bounds: Any,  # noqa: ANN401 - those of `LinkSubscriber`
     ) -> None:
         self.finished: list[BaseException | None] = []
         self.source = ManualPublisher[int]()
@@ -208,6 +209,7 @@ class PlayedSender:
             expose_errors=expose_errors,
             on_finished=self.finished.append,
             resends=resends,
+            **bounds,
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# As in tests/conftest.py, which is not read if only tests of this folder are run.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.authenticate.socketTimeout=300s pyspark-shell")
+
 
 class NodeProcess:
     """A running node and, through a client, its ends."""

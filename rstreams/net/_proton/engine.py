@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -27,10 +28,22 @@ from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
+from rstreams.net._proton.unfinished import Unfinished
 from rstreams.protocol.frames import Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
+from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import Share
+
+HEAVY: Final = 4096
+"""So many deliveries are freed at once, and no more, on the thread that everybody waits for: in some 2 ms."""
+
+MAX_FREE_LINKS: Final = 64
+"""So many links, likewise."""
+
+MIN_SESSION_BYTES: Final = 8 * 1024
+"""What may wait in a session in any case, however many there are."""
 
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 """What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
@@ -60,6 +73,9 @@ class Engine:
         max_links: int = 0,
         max_sessions: int = 0,
         window_bytes: int = 0,
+        unfinished: Unfinished | None = None,
+        share: Share | None = None,
+        output: bytearray | None = None,
         on_wake: Callable[[], None],
     ) -> None:
         """Make an unopened connection.
@@ -74,6 +90,9 @@ class Engine:
             max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
             max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
             window_bytes: The bound in bytes of the links that come in the peer's sessions; 0 for none.
+            unfinished: Counts messages that have not come whole; None: nobody does.
+            share: What the connection's sending links have of the memory of their node; None: there is no such bound.
+            output: Where `output` puts what goes to the peer, which others may use in between; None: a room of its own.
             on_wake: Called when a link has something to do.
         """
         self.loops = choose_loops()
@@ -105,8 +124,12 @@ class Engine:
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
         self.outputs = 0
+        self.unfinished = unfinished
+        self.share = share
+        self.output_waits = False  # the network does not take what it was given
+        self.session_bytes = BUFFER_BYTES  # what may wait in each session
         self._incoming = IncomingFrames(self, self.loops, self._transport, self._collector, max_frame_bytes)
-        self.outgoing = OutgoingFrames(self.loops, self._transport)
+        self.outgoing = OutgoingFrames(self.loops, self._transport, output)
         self._sessions = Sessions(self._connection, self._transport, self.outgoing, max_frame_bytes)
         self._connects = False
         self._freed = False
@@ -156,8 +179,18 @@ class Engine:
         self._sessions.close_all()
         lib.pn_connection_close(self._connection)
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it takes long to give the engine's memory back."""
+        unsettled = sum(int(lib.pn_link_unsettled(pointer)) for pointer in self._drivers)
+        return unsettled + HEAVY // MAX_FREE_LINKS * len(self._drivers) > HEAVY
+
     def free(self) -> None:
-        """Give the engine's memory back; every link of it must have been lost before.
+        """Give the engine's memory back; every link of it must have been lost before."""
+        self.let_go()()
+
+    def let_go(self) -> Callable[[], None]:
+        """Return a function that gives the engine's memory back, which any thread may call; the first time it does.
 
         It lets go of everybody, too, so that none of this waits for the garbage collector, and so that an end which
         waits for the next connection keeps no more of this one than its driver.
@@ -171,11 +204,8 @@ class Engine:
             self._calls.clear()
             self.outgoing.clear()
             del self._events, self._on_wake, self._incoming
-            lib.pn_transport_unbind(self._transport)
-            lib.pn_collector_release(self._collector)
-            lib.pn_decref(self._transport)
-            lib.pn_decref(self._connection)
-            lib.pn_collector_free(self._collector)
+            return partial(_free, self._transport, self._collector, self._connection)
+        return _do_nothing
 
     # bytes and time
 
@@ -186,7 +216,20 @@ class Engine:
             lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
-        self._incoming.feed(data)
+        fed = 0
+        while fed < len(data):
+            fed += self._incoming.feed(memoryview(data)[fed:])
+
+    def feed_some(self, data: bytes | bytearray | memoryview) -> int:
+        """Take what came, as `feed` does, but no more links and sessions at a time than others can wait for.
+
+        Returns:
+            How many bytes that was; the rest is to come again, behind a turn.
+        """
+        if data:
+            return self._incoming.feed(data)
+        self.feed(data)
+        return 0
 
     def output(self) -> memoryview:
         """Return what is to go to the peer, at most `BUFFER_BYTES`; the bytes are there until the next call."""
@@ -196,12 +239,22 @@ class Engine:
         self._free_ended(all_is_out=len(output) < BUFFER_BYTES)
         if output:
             self.outputs += 1
-        if output and self._waiting:
+        if output:
+            self._wake_waiting()
+        return output
+
+    def _wake_waiting(self) -> None:
+        """Have those work again who wait for room."""
+        if self._waiting:
             for driver in sorted(self._waiting, key=_sent_at):  # or one that always has more would take all the room
                 self._dirty.pop(driver, None)
                 self._dirty[driver] = None
             self._waiting.clear()
-        return output
+
+    def resume_output(self) -> None:
+        """Let links send again: the network has taken what it was given."""
+        self.output_waits = False
+        self._wake_waiting()
 
     def has_work(self) -> bool:
         """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
@@ -251,10 +304,18 @@ class Engine:
         """The links alive."""
         return [driver.link for driver in self._drivers.values() if driver.link is not None]
 
-    def lose(self, error: RStreamsError, *, returns: bool = False) -> None:
-        """Tell every link that the connection is gone, and whether it returns."""
-        for link in self.links:
+    def lose(self, error: RStreamsError, *, returns: bool = False, most: int | None = None) -> bool:
+        """Tell links that the connection is gone, and whether it returns; tell whether there are more of them.
+
+        Args:
+            error: What has ended it.
+            returns: Whether there will be another one.
+            most: How many links to tell; None: all.
+        """
+        links = [link for link in self.links if link.state is not State.DETACHED]
+        for link in links[:most]:
             link.lose(Lost(error, returns))
+        return most is not None and len(links) > most
 
     def _limited(self, pointer: Pointer) -> Pointer:
         """Return the link, which is to tell the peer of the largest message it takes (2.7.3)."""
@@ -384,6 +445,13 @@ class Engine:
         why_not = self._sessions.accept(session, self._window_bytes)
         if why_not is not None:
             self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, why_not)
+        else:
+            self._share_out()
+
+    def _share_out(self) -> None:
+        """Let all sessions together keep four times what one may: a peer may begin many, and let none of them send."""
+        most = 4 * BUFFER_BYTES // max(1, self._sessions.peers)
+        self.session_bytes = min(BUFFER_BYTES, max(most, MIN_SESSION_BYTES))
 
     def _on_session_close(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
@@ -393,6 +461,7 @@ class Engine:
         else:
             error = SessionEnded(*condition)
         self._sessions.remove(session)
+        self._share_out()
         self.outgoing.forget_session(session)
         dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
         for driver in dead:
@@ -485,6 +554,10 @@ class Engine:
         ended, self._ended = self._ended, []
         for driver in ended:
             if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver):
+                if driver.settle_some(HEAVY):
+                    self._ended.append(driver)
+                    self._dirty[driver] = None  # for another turn
+                    continue
                 del self._drivers[driver.pointer]
                 self.forget(driver)
                 driver.let_go()
@@ -496,6 +569,18 @@ class Engine:
         if self._trace_wanted:
             self._trace_wanted = False
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
+
+
+def _free(transport: Pointer, collector: Pointer, connection: Pointer) -> None:
+    lib.pn_transport_unbind(transport)
+    lib.pn_collector_release(collector)
+    lib.pn_decref(transport)
+    lib.pn_decref(connection)
+    lib.pn_collector_free(collector)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _receives(driver: LinkDriver) -> bool:

@@ -35,11 +35,15 @@ Bytes = bytes | bytearray | memoryview
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
+SLOW_FRAMES: Final = 16
+"""So many frames that begin or end a link or a session are taken in before others have their turn: in some 5 ms."""
+
 MAX_CREDIT: Final = 2**31 - 1
 """The most credit the engine can count."""
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
+_SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
 _NAMES: Final = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"]
 _CODES: Final = {f"amqp:{name}:list": OPEN + at for at, name in enumerate(_NAMES)}
 _DESCRIPTORS: Final = frozenset((0x44, 0x53, 0x80, 0xA3, 0xB3))  # constructors: ulongs and symbols
@@ -88,10 +92,15 @@ class IncomingFrames:
         self._channels: dict[int, _Channel] = {}
         self._asking: dict[tuple[int, int], LinkDriver] = {}  # by channel and handle, links whose state was asked for
 
-    def feed(self, data: Bytes) -> None:
-        """Take what has come, and give the engine what it is to see."""
+    def feed(self, data: Bytes) -> int:
+        """Take what has come, and give the engine what it is to see.
+
+        Returns:
+            How many bytes that was: all, unless `SLOW_FRAMES` came, behind which others are to have their turn.
+        """
+        size = len(data)
         if self._refused:
-            return
+            return size
         if not self._in_frames:
             at = self._find_frames(data)
             self._push(memoryview(data)[:at])
@@ -101,7 +110,8 @@ class IncomingFrames:
             self._held = b""
         view = memoryview(data)
         if view and self._in_frames:
-            self._feed_frames(view)
+            return size - self._feed_frames(view)
+        return size
 
     def end(self) -> None:
         """Nothing more comes: the engine may know what to say of a frame without an end."""
@@ -138,8 +148,9 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(self, view: memoryview) -> None:
-        fed, at, size = 0, self._skipped, len(view)
+    def _feed_frames(self, view: memoryview) -> int:
+        """Give the engine frames; return how many bytes are left for the next time."""
+        fed, at, size, slow = 0, self._skipped, len(view), 0
         while at < size and not self._passes_all:
             at, told = self._loops.walk(view, at, _PASSING, self._most)
             if told < 0:
@@ -150,13 +161,19 @@ class IncomingFrames:
             if self._take(bytes(view[at:end]), view[fed:at]):
                 fed = end
             if self._refused:
-                return
+                return 0
             at = end
+            slow += _is_slow(view[end - told : end])
+            if slow == SLOW_FRAMES:
+                break
         if self._passes_all:
             at = size
         self._push(view[fed:at])
-        self._held = bytes(view[at:])
         self._skipped = max(0, at - size)
+        if slow == SLOW_FRAMES and at < size:
+            return size - at
+        self._held = bytes(view[at:])
+        return 0
 
     def _push(self, data: Bytes) -> None:
         if len(data):
@@ -317,6 +334,12 @@ _TAKERS: Final[dict[int, Callable[[IncomingFrames, bytes, int, Bytes], bool]]] =
     END: IncomingFrames._take_end,
     CLOSE: IncomingFrames._take_close,
 }
+
+
+def _is_slow(frame: memoryview) -> bool:
+    """Tell whether a frame begins or ends a link or a session, if its performative is written in the shortest way."""
+    at = 4 * frame[4]
+    return frame[at + 1] == 0x53 and frame[at + 2] in _SLOW if at + 2 < len(frame) else False
 
 
 def _performative(frame: bytes) -> tuple[int, bytes]:

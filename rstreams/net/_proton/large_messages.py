@@ -34,7 +34,7 @@ class LargeMessages:
     def __init__(self) -> None:
         """Have nothing."""
         self.deliveries = 0
-        self._waiting: deque[Iterator[Transfer | Flow]] = deque()
+        self._waiting: deque[Iterator[Transfer | Flow]] | None = None  # most links never have any
 
     @property
     def waits(self) -> bool:
@@ -45,6 +45,8 @@ class LargeMessages:
         """Take a frame if it has a large message, or comes behind one; tell whether it did."""
         if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
             return False
+        if self._waiting is None:
+            self._waiting = deque()
         if isinstance(frame, Flow):
             self._waiting.append(iter([frame]))
         else:
@@ -70,7 +72,7 @@ class LargeMessages:
 
     def drop(self) -> None:
         """Forget what waits: the link has ended."""
-        self._waiting.clear()
+        self._waiting = None
         self.deliveries = 0
 
 

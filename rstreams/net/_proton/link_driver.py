@@ -6,7 +6,6 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,7 +22,6 @@ from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
 from rstreams.net._proton.message_formats import CONDITION as FORMAT_CONDITION
 from rstreams.net._proton.message_formats import MessageFormats
 from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
-from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.parts import Parts, take_part
 from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import (
@@ -38,6 +36,7 @@ from rstreams.protocol.frames import (
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS, told_items
 from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import Share
 
 if TYPE_CHECKING:
     from rstreams.net._proton.engine import Engine
@@ -72,11 +71,13 @@ class LinkDriver:
         self.streams = False  # what comes is handed over in parts
         self.room_in_end: Callable[[], int] | None = None  # the bytes the link's end takes, if it bounds them
         self._parts = Parts(pointer)
+        self._counted = 0  # what is counted of an unfinished message
+        self._too_much = ""  # why an unfinished message is to be refused
         self._is_ending = False
         self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
-        self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
+        self._sent: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
         self.outcomes_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._large = LargeMessages()
@@ -116,8 +117,8 @@ class LinkDriver:
 
     def room_bytes(self) -> int:
         """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
-        room = BUFFER_BYTES - int(lib.pn_session_outgoing_bytes(self._session))
-        if self._large.waits:
+        room = self._engine.session_bytes - int(lib.pn_session_outgoing_bytes(self._session))
+        if self._large.waits or self._engine.output_waits:
             room = 0
         if room <= 0:
             self._engine.wait(self)
@@ -125,7 +126,8 @@ class LinkDriver:
 
     def _has_room_for_part(self) -> bool:
         """Tell whether the engine takes more of a large message; if not, the link is woken when it does."""
-        room = int(lib.pn_session_outgoing_bytes(self._session)) < PART_BYTES
+        waiting = int(lib.pn_session_outgoing_bytes(self._session))
+        room = waiting < min(PART_BYTES, self._engine.session_bytes) and not self._engine.output_waits
         if not room:
             self._engine.wait(self)
         return room
@@ -144,6 +146,11 @@ class LinkDriver:
         if not self._let_go:
             self._engine.call_after(self, delay_s, function)
 
+    @property
+    def share(self) -> Share | None:
+        """What the links of the connection have in common of the memory of their node."""
+        return self._engine.share
+
     # what the engine calls
 
     def bind(self, link: Link) -> None:
@@ -157,7 +164,27 @@ class LinkDriver:
             self._let_go = True
             self.link = self.origin = self.room_in_end = None
             self._large.drop()
+            self._parts.drop()
+            self._count_unfinished(0)
             del self._engine
+
+    def settle_some(self, most: int) -> bool:
+        """Settle so many deliveries of an ended link that nobody has settled; tell whether it still has many.
+
+        To free them all at once, with the link, would take long, and all who are in this thread would wait for it.
+        """
+        if lib.pn_link_unsettled(self.pointer) <= most:
+            return False
+        left = most
+        while self._sent and left > 0:
+            tags, deliveries = self._sent[0]
+            self._loops.settle(deliveries[:left], lib.PN_RELEASED)
+            if len(tags) > left:
+                self._sent[0] = tags[left:], deliveries[left:]
+            else:
+                del self._sent[0]
+            left -= len(tags)
+        return left < most
 
     @property
     def peer_container(self) -> str:
@@ -245,16 +272,15 @@ class LinkDriver:
                 self.receive(frame)
             more = frame is not None and bool(lib.pn_link_current(self.pointer))
         else:
-            frame = self._read_windowed(most) if self.is_windowed else self._read(most)
+            frame = self._read_joined(most)
             if frame is not None:
                 self.receive(frame)
             else:
                 self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
-            if current and self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
-                self._parts.drop()
-                more = self._refuse_message(current)
+            if current:
+                more = self._look_at_next(current) or more
         if not more:
             self._hand_over_flow()
         return more
@@ -428,8 +454,12 @@ class LinkDriver:
             return True
         return self.room_in_end() > self._parts.size
 
-    def _read_windowed(self, most: int) -> Transfer | None:
-        """Read as `_read` does, and what has come of the next delivery, for its window to open again."""
+    def _read_joined(self, most: int) -> Transfer | None:
+        """Read as `_read` does, and what has come of the next delivery.
+
+        In a session with a window, for it to open again; of a large one everywhere, for the engine's room doubles as it
+        grows.
+        """
         parts = self._parts
         parts.check()
         limit = self._engine.max_message_bytes
@@ -440,32 +470,66 @@ class LinkDriver:
             payloads = list(frame.payloads)
             payloads[0] = parts.join(payloads[0])
             frame = replace(frame, payloads=payloads)
+        elif frame is not None:
+            parts.drop()
         current = lib.pn_link_current(self.pointer)
         if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
-            parts.read()
+            parts.take_in(whole=self.is_windowed)
+            if self._refused or not self.lives:
+                parts.drop()  # nobody waits for it
+        self._count_unfinished(parts.cost)
         return frame
+
+    def _count_unfinished(self, size: int) -> None:
+        if self._counted != size and self._engine.unfinished is not None:
+            self._counted = size
+            self._engine.unfinished.count(self.end_unfinished, size)
+
+    def end_unfinished(self, why: str) -> None:
+        """Have the link ended because of its message that has not come whole; any task of the run may call this."""
+        self._counted = 0
+        self._too_much = why
+        self._engine.read_on(self)
+
+    def _look_at_next(self, current: Pointer) -> bool:
+        """Refuse the delivery that was not read if it must not come any further; tell whether there is more to read."""
+        if self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
+            return self._refuse_message(current)
+        if self._too_much:
+            why, self._too_much = self._too_much, ""
+            self._parts.take_in(whole=True)  # and so the session's window opens again
+            self._parts.drop()
+            if self.lives and not self._refused:
+                self._end_link(Condition.RESOURCE_LIMIT_EXCEEDED, why)
+        return False
 
     def _is_too_large(self, size: int) -> bool:
         return 0 < self._engine.max_message_bytes < size
 
     def _refuse_message(self, delivery: Pointer) -> bool:
         """End the link because of a message that is too large, whole or not; the engine keeps none of it (2.7.3)."""
-        link, condition = self.link, Condition.LINK_MESSAGE_SIZE_EXCEEDED.value
-        ended = link is None or self._ended
         text = f"the peer sent a message of more than max_message_bytes={self._engine.max_message_bytes}"
-        if not ended:  # rejected: what was merely given back would only come again
-            outcome = Outcome("rejected", condition, text)
+        condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED
+        self._parts.drop()
+        self._count_unfinished(0)
+        if self.lives:  # rejected: what was merely given back would only come again
+            outcome = Outcome("rejected", condition.value, text)
             write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
             lib.pn_delivery_update(delivery, lib.PN_REJECTED)
         lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
-        if link is not None and not ended:
-            self._send_detach(Detach(condition=condition, description=text))
-            advice = "connect() may allow more, and streamed_messages() takes messages of any size"
-            told = f"{link.place}: {text}; {advice}" if link.place else f"link {link.name!r}: {text}"
-            link.lose(Lost(RemoteProtocolError(condition, told)))
-            self._engine.wake(self)
-            self._engine.end(self)
+        self._end_link(condition, text, "connect() may allow more, and streamed_messages() takes messages of any size")
         return bool(lib.pn_link_current(self.pointer))
+
+    def _end_link(self, condition: Condition, text: str, advice: str = "") -> None:
+        """End the link because of what its peer sends, unless it has ended."""
+        link = self.link
+        if link is None or self._ended:
+            return
+        self._send_detach(Detach(condition=condition.value, description=text))
+        told = f"{link.place}: {text}; {advice}" if link.place and advice else f"link {link.name!r}: {text}"
+        link.lose(Lost(RemoteProtocolError(condition.value, told)))
+        self._engine.wake(self)
+        self._engine.end(self)
 
     def _hand_over_outcomes(self) -> None:
         """Settle what the peer has decided on, and hand it over in runs of equal outcomes.
@@ -492,7 +556,7 @@ class LinkDriver:
 
     def _hand_over_scattered(self) -> None:
         decided: list[tuple[Hashable, Outcome]] = []
-        left: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
+        left: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
         for tags, deliveries in self._sent:
             start = 0
             for at, delivery in enumerate(map(as_delivery, deliveries)):

@@ -58,11 +58,11 @@ class OutgoingFrames:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, loops: Loops, transport: Pointer) -> None:
-        """Have nothing to say yet."""
+    def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
+        """Have nothing to say yet; `room` is where `take` puts what is to go out, None for a room of its own."""
         self._loops = loops
         self._transport = transport
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
         self._kept = bytearray()  # taken from the engine before its time
         self._asked: dict[LinkDriver, None] = {}
         self._sessions_asked: dict[Pointer, None] = {}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cproton_ffi import ffi, lib
 
 from rstreams.net._proton.loops import Pointer
+
+READ_BYTES: Final = 64 * 1024
+"""What has come of a delivery is left in the engine until it has so many bytes, unless a window is to open again."""
 
 
 class Parts:
@@ -20,19 +25,29 @@ class Parts:
         """Have nothing of the deliveries of `link` yet."""
         self.size = 0
         self._link = link
+        self._largest = 0  # of the parts that the engine had at a time
         self._parts: list[bytes] = []
 
     def check(self) -> None:
-        """Drop what was read of a delivery that its sender has aborted; it is still the current one."""
-        if self.size and lib.pn_delivery_aborted(lib.pn_link_current(self._link)):
-            self.drop()
+        """Drop what was read of a delivery that its sender has aborted, or that is gone."""
+        if self.cost:
+            current = lib.pn_link_current(self._link)
+            if not current or lib.pn_delivery_aborted(current):
+                self.drop()
 
-    def read(self) -> None:
-        """Read what has come of the current delivery."""
-        part = take_part(self._link)
-        if part:
+    def take_in(self, *, whole: bool) -> None:
+        """Read what has come of the current delivery: the whole of it, or if it is much."""
+        pending = int(lib.pn_delivery_pending(lib.pn_link_current(self._link)))
+        self._largest = max(self._largest, pending)
+        if pending and (whole or pending >= READ_BYTES):
+            part = take_part(self._link)
             self._parts.append(part)
             self.size += len(part)
+
+    @property
+    def cost(self) -> int:
+        """What it takes of memory: what was read of it, and the engine's buffer, which is a power of two."""
+        return self.size + (1 << (self._largest - 1).bit_length() if self._largest else 0)
 
     def join(self, last: bytes) -> bytes:
         """Return the whole message, whose last bytes these are."""
@@ -44,6 +59,7 @@ class Parts:
         """Forget what was read."""
         self._parts = []
         self.size = 0
+        self._largest = 0
 
 
 def take_part(link: Pointer) -> bytes:

@@ -9,7 +9,6 @@ the server waits for it, as long as other channels are free, so that no new sess
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,9 @@ RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel rig
 class Sessions:
     """The sessions of one connection.
 
+    Attributes:
+        peers: How many the peer has begun, and nobody has ended.
+
     Context: Only the task that owns the connection.
     Spec: AMQP 1.0 sections 2.5 and 2.5.6 (session flow control).
     """
@@ -48,8 +50,8 @@ class Sessions:
         self._outgoing = outgoing
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
-        self._peers = 0  # opened by the peer; each takes a channel, too
-        self._resting: deque[Pointer] = deque()  # those the peer has ended, and this side not yet
+        self.peers = 0  # opened by the peer; each takes a channel, too
+        self._resting: list[Pointer] = []  # those the peer has ended, and this side not yet
         self._closed: list[Pointer] = []  # to be freed when that has been written
         self.rests = False  # whether the peer is one that needs time before a channel is used again
 
@@ -61,12 +63,12 @@ class Sessions:
     def _channels(self) -> int:
         """How many more sessions the peer lets this side open."""
         most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
-        return most - len(self._ours) - self._peers - len(self._resting)
+        return most - len(self._ours) - self.peers - len(self._resting)
 
     @property
     def _has_channel(self) -> bool:
         """Whether the engine has a channel for one more; if it had none, it would say nothing more for ever."""
-        used = len(self._ours) + self._peers + len(self._resting) + len(self._closed)
+        used = len(self._ours) + self.peers + len(self._resting) + len(self._closed)
         return used <= int(lib.pn_transport_get_channel_max(self._transport))
 
     def _free_channels(self) -> int:
@@ -119,7 +121,7 @@ class Sessions:
             return "it goes on beginning sessions, and does not read what it is answered"
         if not self._has_channel:
             return "it began a session, and no channel is left to answer it on"
-        self._peers += 1
+        self.peers += 1
         self._set_window(session, window_bytes)
         lib.pn_session_open(session)
         return None
@@ -143,7 +145,7 @@ class Sessions:
         if session in self._ours:
             self._ours.remove(session)
         else:
-            self._peers -= 1
+            self.peers -= 1
 
     def rest(self, session: Pointer) -> bool:
         """Keep the channel of one that has been removed; tell whether `close_first` is to follow in `SESSION_REST_S`.
@@ -159,7 +161,7 @@ class Sessions:
     def close_first(self) -> None:
         """Answer the `end` that came first of those not answered yet."""
         if self._resting:
-            session = self._resting.popleft()
+            session = self._resting.pop(0)
             lib.pn_session_close(session)
             self._closed.append(session)
 

@@ -1,0 +1,218 @@
+"""What strangers can do to a node: its memory, and how long an innocent client waits meanwhile.
+
+python -m benchmarks.hostile [--json FILE]
+
+Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is. Its limits are
+those that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client asks a
+served stream for one item after another. Memory is the most that the node had; waits are the median and the 99th
+percentile.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import sleep
+from typing import Final
+
+from benchmarks._hostile_client import HostileClient, Innocent, attach, grant, hang_up, opening, parts
+from benchmarks._processes import peak_mib, wait_until
+from benchmarks._report import Row, report, smaller_is_better
+
+MAX_MIB: Final = 150
+MAX_WAIT_MS: Final = 100
+MORE_MIB: Final = {"links_10000/with_items": 250, "connections_3000/all_let_in": 250}
+"""What may take more: two things at a time, and more connections than are let in by default."""
+
+MAX_UNSETTLED: Final = 10_000
+CONNECTIONS: Final = 10
+LINKS: Final = 1000
+CLIENTS: Final = 3000
+SENDERS: Final = 20
+PARTS_BYTES: Final = 56 * 2**20
+MANY: Final = 1_000_000
+
+Attack = Callable[[int], int]
+"""Attacks a node at a port; returns what there is to count."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an attack came to.
+
+    Attributes:
+        peak_mib: The most memory the node had, in MiB.
+        waits_ms: How long the innocent client waited for each item, in milliseconds, the shortest first.
+        told: What the attack itself has counted.
+    """
+
+    peak_mib: float
+    waits_ms: Sequence[float]
+    told: int
+
+    def wait_ms(self, part: float) -> float:
+        """Return what so many of the waits were not longer than."""
+        return self.waits_ms[min(int(len(self.waits_ms) * part), len(self.waits_ms) - 1)]
+
+
+@contextmanager
+def node(**options: int) -> Iterator[tuple[int, int]]:
+    """Run a node in a process of its own, and let both open many sockets; yield its port and pid."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    command = [sys.executable, "-m", "benchmarks._hostile_node", json.dumps(options)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline()), process.pid
+    finally:
+        process.kill()
+        process.communicate()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def attacked(attack: Attack, **options: int) -> Seen:
+    """Attack a node, and return what it came to."""
+    with node(**options) as (port, pid):
+        innocent, over = Innocent(port, "one"), threading.Event()
+        for _ in range(50):
+            innocent.ask()
+        innocent.waits_s.clear()
+
+        def ask() -> None:
+            while not over.is_set():
+                innocent.ask()
+                sleep(0.001)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            told = attack(port)
+        finally:
+            over.set()
+            asking.join()
+        innocent.ask()  # the node is still there
+        innocent.close()
+        return Seen(peak_mib(pid), sorted(wait * 1000 for wait in innocent.waits_s), told)
+
+
+def never_settles(address: str) -> Attack:
+    """Grant all there is, and settle nothing."""
+
+    def attack(port: int) -> int:
+        with HostileClient(port) as client:
+            client.send(opening(), attach(0, receives=address), grant(0))
+            wait_until(lambda: client.transfers >= MAX_UNSETTLED, "all that the bound allows has come", 60)
+            sleep(1)
+            return client.transfers
+
+    return attack
+
+
+def presettled(*, reads: bool) -> Attack:
+    """Grant all there is, for items that are sent settled, and read them for three seconds, or leave them there."""
+
+    def attack(port: int) -> int:
+        with HostileClient(port, reads=reads) as client:
+            client.send(opening(), attach(0, receives="kilobytes", settled=True), grant(0))
+            sleep(3)
+            return client.transfers
+
+    return attack
+
+
+def unfinished(port: int) -> int:
+    """Begin a large message on each of several links, and end none; return how many links the node has ended."""
+    with HostileClient(port) as client:
+        client.send(opening(), *[attach(handle, sends="work") for handle in range(SENDERS)])
+        wait_until(lambda: client.replies >= SENDERS, "the links are attached", 60)
+        for handle in range(SENDERS):
+            for frame in parts(handle, handle, PARTS_BYTES):
+                client.send(frame)
+        sleep(1)
+        return client.refusals
+
+
+def links(*, credit: bool) -> Attack:
+    """Attach 10,000 links, and grant nothing on them, or all there is; return how many were attached."""
+
+    def attack(port: int) -> int:
+        clients = [HostileClient(port) for _ in range(CONNECTIONS)]
+        for client in clients:
+            client.send(opening(), *[attach(handle, receives="kilobytes") for handle in range(LINKS)])
+        wait_until(lambda: sum(each.replies for each in clients) >= CONNECTIONS * LINKS, "all links are attached", 120)
+        if credit:
+            for client in clients:
+                client.send(*[grant(handle) for handle in range(LINKS)])
+            sleep(5)
+        hang_up(clients)
+        sleep(2)
+        return CONNECTIONS * LINKS
+
+    return attack
+
+
+def connections(port: int) -> int:
+    """Open 3,000 connections, each with a session, and hang up all at once; return how many have been answered."""
+    clients: list[HostileClient] = []
+    for _ in range(CLIENTS):
+        clients.append(HostileClient(port, reads=False))
+        clients[-1].send(opening())
+        clients[-1].hear()
+    sleep(1)
+    hang_up(clients)
+    sleep(2)
+    return len(clients)
+
+
+def ends_with_many(port: int) -> int:
+    """Take a million deliveries, settle none, and hang up; return how many there were."""
+    with HostileClient(port) as client:
+        client.send(opening(), attach(0, receives="small"), grant(0))
+        wait_until(lambda: client.transfers >= MANY, "a million deliveries have come", 120)
+    sleep(3)
+    return client.transfers
+
+
+RAISED: Final = {"max_unsettled": MANY, "max_unsettled_bytes": 2**40, "total_unsettled_bytes": 2**40}
+
+ATTACKS: Final[dict[str, tuple[Attack, dict[str, int]]]] = {
+    "never_settles/served": (never_settles("small"), {}),
+    "never_settles/queue": (never_settles("stored"), {}),
+    "presettled": (presettled(reads=True), {}),
+    "presettled/never_reads": (presettled(reads=False), {}),
+    "unfinished_messages": (unfinished, {}),
+    "links_10000": (links(credit=False), {}),
+    "links_10000/with_items": (links(credit=True), {}),
+    "connections_3000": (connections, {}),
+    "connections_3000/all_let_in": (connections, {"max_connections": CLIENTS + 100}),
+    "ends_with_1000000": (ends_with_many, RAISED),
+}
+
+
+def measure() -> list[Row]:
+    """Make every attack, and return what was seen beside the bounds."""
+    rows: list[Row] = []
+    for name, (attack, options) in ATTACKS.items():
+        seen = attacked(attack, **options)
+        figures = [
+            ("wait_p50", seen.wait_ms(0.5), MAX_WAIT_MS, "ms"),
+            ("wait_p99", seen.wait_ms(0.99), MAX_WAIT_MS, "ms"),
+        ]
+        if options is not RAISED:
+            figures.insert(0, ("memory", seen.peak_mib, MORE_MIB.get(name, MAX_MIB), "MiB"))
+        rows.extend(
+            smaller_is_better(f"{name}/{what}", ours=ours, peer=bound, peer_name="bound", n=seen.told, unit=unit)
+            for what, ours, bound, unit in figures
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    report("Strangers: memory of the node, and how long others wait", measure)

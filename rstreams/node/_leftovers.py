@@ -1,0 +1,53 @@
+"""What consumers that have gone had not settled: given back a slice at a time, so that nobody else waits for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Final
+
+import trio
+
+SLICE_S: Final = 0.002
+"""How long items are given back before other tasks run, in seconds."""
+
+AT_ONCE: Final = 32
+"""How many of one consumer are given back at once: most consumers have no more."""
+
+
+class Leftovers:
+    """The items that are still to be given back to their addresses, in the order in which the consumers have gone.
+
+    Context: The trio run of the node, which runs `run` as a task.
+    """
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._waiting: deque[Iterator[None]] = deque()
+        self._bell = trio.Event()
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._waiting)
+
+    def add(self, ends: Iterator[None]) -> None:
+        """Give back what a consumer had; each step of `ends` gives back one item."""
+        if not self._waiting:
+            for _ in range(AT_ONCE):
+                if next(ends, self) is self:
+                    return
+        self._waiting.append(ends)
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Give back what there is, until cancelled."""
+        while True:
+            if not self._waiting:
+                self._bell = trio.Event()
+                await self._bell.wait()
+            until = perf_counter() + SLICE_S
+            while self._waiting and perf_counter() < until:
+                if next(self._waiting[0], self) is self:
+                    self._waiting.popleft()
+            await trio.lowlevel.checkpoint()

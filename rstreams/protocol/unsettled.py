@@ -1,0 +1,257 @@
+"""What may be sent and not settled: the bound of one link, and the memory that all links of a node share.
+
+Theory of operation. Credit is the receiver's word, and a receiver may grant 2^31-1 and never settle anything. So a
+sending link has a bound of its own, in items and in bytes, and sends no more than credit, items and bytes all allow:
+
+    U  unsettled   items sent whose outcome has not come
+    H  on hand     bytes of their messages
+
+    items to send <= min(credit, max_unsettled - U),  their bytes <= max_unsettled_bytes - H,
+    but never less than one delivery when U = 0: a message may be larger than the bound
+
+What is sent settled does not count: nobody waits for it.
+
+Many links may each keep their bound. So the links of a connection have a `Share` of a `Budget` in common, that of their
+node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine gives the memory of a delivery back
+when the connection ends, and keeps it for the next delivery until then; so a share counts the most it has ever used:
+
+    K  kept        the most that this connection's unsettled deliveries have cost at a time
+    T  taken       the sum of K over all connections
+    B  the budget  of the node
+    G  guaranteed  to each connection, whatever the others do
+
+    cost <= max(G, K + max(0, (B - T - K) / 2))
+
+The delivery that passes this may be as large as it is. One connection alone gets half of the budget, a second one a
+quarter, and so on: some of it is always left, so no stranger can take all of it, and G is for those who come when next
+to nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from rstreams._codec.data_sections import total_bytes
+
+DEFAULT_MAX_UNSETTLED: Final = 10_000
+DEFAULT_MAX_UNSETTLED_BYTES: Final = 16 * 1024 * 1024
+DEFAULT_TOTAL_UNSETTLED_BYTES: Final = 64 * 1024 * 1024
+
+
+class UnsettledLimits(NamedTuple):
+    """What one sending link may have unsettled: items, and bytes of their messages."""
+
+    items: int = DEFAULT_MAX_UNSETTLED
+    size: int = DEFAULT_MAX_UNSETTLED_BYTES
+
+
+OVERHEAD_BYTES: Final = 2048
+"""What an unsettled delivery costs besides its message: the engine's record of it, and ours."""
+
+GUARANTEED_BYTES: Final = 128 * 1024
+"""What the unsettled deliveries of a connection may cost in any case."""
+
+
+class Budget:
+    """The memory that a node's unsettled deliveries may take together.
+
+    Attributes:
+        most: How many bytes.
+        taken: What the connections keep of it.
+        used: What of that is for deliveries that are unsettled now.
+    """
+
+    __slots__ = ("_waiting", "most", "taken", "used")
+
+    def __init__(self, most: int) -> None:
+        """Have all of it."""
+        self.most = most
+        self.taken = 0
+        self.used = 0
+        self._waiting: dict[Share, None] = {}
+
+    def wait(self, share: Share) -> None:
+        """Tell `share` when there is more."""
+        self._waiting[share] = None
+
+    def forget(self, share: Share) -> None:
+        """Tell `share` nothing any more."""
+        self._waiting.pop(share, None)
+
+    def give_back(self, size: int) -> None:
+        """Take back what an ended connection has kept; those that wait may go on."""
+        self.taken -= size
+        waiting, self._waiting = self._waiting, {}
+        for share in waiting:
+            share.pass_on()
+
+
+class Share:
+    """What the links of one connection use of a budget.
+
+    Attributes:
+        used: What their unsettled deliveries cost now.
+        kept: The most they ever have, and what is counted against the budget.
+    """
+
+    __slots__ = ("_budget", "_waiting", "kept", "used")
+
+    def __init__(self, budget: Budget) -> None:
+        """Use nothing."""
+        self._budget = budget
+        self._waiting: dict[Callable[[], None], None] = {}
+        self.used = 0
+        self.kept = 0
+
+    def room(self) -> int:
+        """Return how much more the deliveries may cost; 0 or less: nothing."""
+        free = self._budget.most - self._budget.taken - self.kept
+        return max(GUARANTEED_BYTES, self.kept + max(0, free // 2)) - self.used
+
+    def fits(self, cost: int) -> int:
+        """Return how many deliveries of such a cost there is room for; one, if there is any: it may cost more."""
+        room = self.room()
+        return max(1, room // cost) if room > 0 else 0
+
+    def take(self, cost: int) -> None:
+        """Count deliveries that have been sent."""
+        self.used += cost
+        self._budget.used += cost
+        if self.used > self.kept:
+            self._budget.taken += self.used - self.kept
+            self.kept = self.used
+
+    def give(self, cost: int) -> None:
+        """Count deliveries that have been settled; a link that waits may go on."""
+        self.used -= cost
+        self._budget.used -= cost
+        self.pass_on()
+
+    def wait(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when there is room, after those who came before."""
+        self._waiting[wake] = None
+        self._budget.wait(self)
+
+    def leave(self, wake: Callable[[], None]) -> None:
+        """Forget who waits: its link has ended."""
+        self._waiting.pop(wake, None)
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Wake the first of those who wait, if there is room; it calls this again when it has taken what it needs."""
+        if self._waiting and self.room() > 0:
+            first = next(iter(self._waiting))
+            del self._waiting[first]
+            first()
+
+    def end(self) -> None:
+        """Give everything back: the connection has ended, and the engine's memory with it."""
+        self._waiting.clear()
+        self._budget.forget(self)
+        self._budget.used -= self.used
+        kept, self.kept, self.used = self.kept, 0, 0
+        self._budget.give_back(kept)
+
+
+class UnsettledBound:
+    """What one sending link may have unsettled; see the module's text.
+
+    Attributes:
+        items: The items sent and not settled.
+        size: The bytes of their messages.
+        held_back: Whether the link has credit, and waits for settlement all the same.
+    """
+
+    __slots__ = ("_deliveries", "_max_items", "_max_size", "_share", "_wake", "held_back", "items", "size")
+
+    def __init__(self, max_items: int, max_size: int, share: Share | None, wake: Callable[[], None]) -> None:
+        """Have nothing unsettled.
+
+        Args:
+            max_items: The most items.
+            max_size: The most bytes of messages.
+            share: That of the connection; None: there is no budget.
+            wake: Has the link work soon.
+        """
+        self.items = 0
+        self.size = 0
+        self.held_back = False
+        self._deliveries = 0
+        self._max_items = max_items
+        self._max_size = max_size
+        self._share = share
+        self._wake = wake
+
+    def allows(self, held: int, item_bytes: int, pack: int) -> int:
+        """Return how many items may be asked for, besides those held that go first; 0 or less: none.
+
+        Args:
+            held: Items that are held, or have been asked for.
+            item_bytes: What an item is expected to have.
+            pack: How many items a delivery has.
+        """
+        most = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
+        if not self.items:
+            most = max(most, 1)
+        if self._share is not None:
+            most = min(most, self._share.fits(item_bytes + OVERHEAD_BYTES // pack))
+        return most - held
+
+    def fit(self, payloads: list[bytes], count: int, pack: int) -> int:
+        """Return how many of the first `count` items may be sent, by what their messages have."""
+        most = min(count, self._max_items - self.items)
+        room, overhead, share = self._max_size - self.size, OVERHEAD_BYTES // pack, self._share
+        size = total_bytes(payloads if most == len(payloads) else payloads[:most])
+        if size <= room and (share is None or size + overhead * most <= share.room()):
+            return most
+        fits = _first_within(payloads, most, room, 0)
+        if not self.items:
+            fits = max(fits, 1)
+        if share is not None:
+            left = share.room()
+            fits = 0 if left <= 0 else min(fits, max(1, _first_within(payloads, fits, left, overhead)))
+        return fits
+
+    def hold_back(self) -> None:
+        """Note that the link waits for settlement: of its own deliveries, or of any on its connection."""
+        self.held_back = True
+        if self._share is not None and self._share.room() <= 0:
+            self._share.wait(self._wake)
+
+    def go_on(self) -> None:
+        """Note that the link has looked at what it may send; the next one that waits has its turn."""
+        if self._share is not None:
+            self._share.pass_on()
+
+    def take(self, items: int, deliveries: int, size: int) -> None:
+        """Count what has been sent."""
+        self.items += items
+        self.size += size
+        self._deliveries += deliveries
+        if self._share is not None:
+            self._share.take(size + OVERHEAD_BYTES * deliveries)
+
+    def give(self, items: int, deliveries: int, size: int) -> None:
+        """Count what has been settled."""
+        self.items -= items
+        self.size -= size
+        self._deliveries -= deliveries
+        if self._share is not None:
+            self._share.give(size + OVERHEAD_BYTES * deliveries)
+
+    def clear(self) -> None:
+        """Count nothing any more: the link has ended, or is lost."""
+        self.held_back = False
+        self.give(self.items, self._deliveries, self.size)
+        if self._share is not None:
+            self._share.leave(self._wake)
+
+
+def _first_within(payloads: list[bytes], most: int, room: int, overhead: int) -> int:
+    """Return how many of the first `most` items have no more than `room` bytes together."""
+    for at, payload in enumerate(payloads[:most]):
+        room -= len(payload) + overhead
+        if room < 0:
+            return at
+    return most
