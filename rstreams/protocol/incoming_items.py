@@ -44,7 +44,7 @@ from rstreams.protocol.delivery import (
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.gathered_items import GatheredItems, LooseItems
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.packing import PackedMessages, settled_whole, unpack
+from rstreams.protocol.packing import PackedMessages, PackItems, settled_whole, unpack
 
 T = TypeVar("T")
 
@@ -442,10 +442,12 @@ class IncomingItems(Generic[T]):
             self.late += len(run)
             self._ledger.settle(len(run))
             self._count_out(losses, run)
-        elif outcome is ACCEPTED:
+        elif outcome is not ACCEPTED:
+            self._given_back += [(outcome, delivery) for delivery in run]
+        elif isinstance(run, PackItems) or self._ledger.pack == 1:
             self._accepted_runs.append(run)
         else:
-            self._given_back += [(outcome, delivery) for delivery in run]
+            self._accepted += run  # of several packs, perhaps
 
     def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
         """Settle deliveries that were gathered, and whose processing failed."""
