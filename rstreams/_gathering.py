@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from rstreams._demand import UNBOUNDED
 from rstreams._holds import NO_HOLD, is_gone, loosen
 from rstreams.abc import Hold, Subscription
 
@@ -82,13 +81,12 @@ def gather(subscription: Subscription, *, loose: bool) -> Gathering | None:
 class Holds:
     """Claims that are a hold for each item."""
 
-    __slots__ = ("_at", "_bounded", "_holds", "_loose", "_prune_at", "_subscription", "whole_runs")
+    __slots__ = ("_holds", "_loose", "_prune_at", "_subscription", "whole_runs")
 
     def __init__(self, subscription: Subscription, *, loose: bool) -> None:
         """Have none yet of the items of `subscription`."""
         self.whole_runs = False
         self._subscription = subscription
-        self._bounded = getattr(subscription, "window", UNBOUNDED) < UNBOUNDED
         self._loose = loose
         self._holds: list[Hold] = []
         self._prune_at = _FEW
@@ -101,9 +99,8 @@ class Holds:
         hold = self._subscription.hold()
         if hold is NO_HOLD:
             return
-        if self._loose and not loosen(hold) and self._bounded:
-            hold.done()  # else a full window would stop the stream for good
-            return
+        if self._loose:
+            loosen(hold)
         self._holds.append(hold)
         if len(self._holds) >= self._prune_at:
             self._prune()

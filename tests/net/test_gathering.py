@@ -1,4 +1,4 @@
-"""A result that never reaches its caller was not processed: what terminals and operators gather comes back, over TCP."""
+"""A result that never reaches its caller was not processed: what was gathered for it comes back, over TCP."""
 
 from __future__ import annotations
 
