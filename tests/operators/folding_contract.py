@@ -147,9 +147,8 @@ class AckContract:
         source = Link()
         probe = self._subscribe(source, "on_result")
         assert isinstance(probe.error, ConfigError)
-        assert "(ack='on_result') needs room for items without limit, but the link it reads lets 256" in str(
-            probe.error
-        )
+        assert "(ack='on_result') needs room for items without limit, but the link" in str(probe.error)
+        assert "256" in str(probe.error)
         assert source.cancelled
 
     def test_a_wrong_ack_is_named(self) -> None:
