@@ -161,14 +161,16 @@ class LooseItems:
     Attributes:
         holds: The loose holds, the oldest first.
         gatherings: What is being gathered.
+        wanted: Whether the sender has no room either, and waits for something to be settled.
     """
 
-    __slots__ = ("_overflows", "_slack", "gatherings", "holds")
+    __slots__ = ("_overflows", "_slack", "gatherings", "holds", "wanted")
 
     def __init__(self) -> None:
         """Have nothing."""
         self.holds: dict[DeliveryHold, None] = {}
         self.gatherings: dict[GatheredItems, None] = {}
+        self.wanted = False
         self._slack = False  # some have been let go
         self._overflows = False  # and more has come since
 
@@ -181,9 +183,13 @@ class LooseItems:
         if not self.holds and not self.gatherings:
             return False
         quarter = ledger.window // 4 if self._overflows else 0
-        if not ledger.starves(credit, quarter):
+        if ledger.starves(credit, quarter):
+            most = left = max(ledger.pack, quarter)
+        elif self.wanted:
+            most = left = -(-ledger.unsettled // 2)
+        else:
             return False
-        most = left = max(ledger.pack, quarter)
+        self.wanted = False
         while self.holds and left:
             next(iter(self.holds)).give_way()
             left -= 1

@@ -320,7 +320,8 @@ class LinkSubscription(Generic[T]):
         self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
-        """The sender's answer to a drain: `work` looks at the credit that is left."""
+        """The sender's answer to a drain, whose credit `work` looks at; or it needs something settled."""
+        self._items.loose.wanted = self._items.loose.wanted or frame.starved
 
     def on_disposition(self, frame: Disposition) -> None:
         """Never comes to a receiver: the link refuses it."""

@@ -271,6 +271,10 @@ class LinkSubscriber(Generic[T]):
             at_rest = self._send_transfers()
             if self._finished:
                 return  # the link was lost while the publisher was asked
+            if self._items.starved:
+                self._items.starved = False
+                if self._deliveries.unsettled_items:
+                    self._send(Flow(self._driver.credit(), starved=True))
             if self._drain and at_rest:
                 # What is still owed arrives later and takes the next credit first (law 3).
                 self._drain = False

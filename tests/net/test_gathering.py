@@ -262,3 +262,44 @@ async def test_what_is_for_each_is_done_when_the_function_has_returned() -> None
 
 def abs_of(x: int) -> None:
     del x
+
+
+@pytest.mark.parametrize("pack_items", [1, 4])
+@pytest.mark.parametrize("consumers", [1, 3])
+async def test_a_queue_whose_room_is_in_hands_has_the_oldest_settled(consumers: int, pack_items: int) -> None:
+    """What is unsettled takes a queue's room: a queue smaller than the windows asks for it, or nobody would go on."""
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=10)
+        counts: list[int | None] = []
+
+        async def count() -> None:
+            numbers = connection.stream("work", pack_items=pack_items)
+            counts.append(await numbers.take_until(enough).count().first_or_none())
+
+        sent = trio.Event()
+        enough = Stream.from_callable(sent.wait)
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                for _ in range(consumers):
+                    nursery.start_soon(count)
+                await connection.publish("work", Stream.range(300), pack_items=pack_items)
+                sent.set()
+        assert sum(filter(None, counts)) == 300
+        await until(lambda: queue.statistics().accepted == 300)
+
+
+async def test_a_producer_that_comes_later_finds_room() -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work", capacity=10)
+        await connection.publish("work", Stream.range(10))
+        async with trio.open_nursery() as nursery:
+            seen: list[int] = []
+            nursery.start_soon(connection.stream("work").do_on_next(seen.append).to_list)
+            await until(lambda: queue.statistics().unsettled == 10)
+            with trio.fail_after(20):
+                await connection.publish("work", Stream.range(10, 20))
+            await until(lambda: len(seen) == 20)
+            nursery.cancel_scope.cancel()
+        await until(lambda: not queue.statistics().unsettled)
+        accepted, ready = queue.statistics().accepted, queue.statistics().ready
+        assert await connection.stream("work").take(ready).to_list() == list(range(accepted, 20))

@@ -77,7 +77,7 @@ class LinkDriver:
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
         self._sent: deque[tuple[Sequence[Hashable], Sequence[Delivery]]] = deque()
-        self.outcomes_noted = 0
+        self.deliveries_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._large = LargeMessages()
         self._formats = MessageFormats()
@@ -244,10 +244,18 @@ class LinkDriver:
             if frame is not None:
                 self.receive(frame)
             more = frame is not None and bool(lib.pn_link_current(self.pointer))
+        elif not lib.pn_link_current(self.pointer):
+            if self.deliveries_noted:  # of one that has been read: see `Flow`
+                self.receive(Flow(self.credit(), starved=True))
+            self.deliveries_noted = 0
         else:
+            self.deliveries_noted = 0
             frame = self._read_windowed(most) if self.is_windowed else self._read(most)
             if frame is not None:
+                starved = not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
                 self.receive(frame)
+                if starved:
+                    self.receive(Flow(self.credit(), starved=True))
             else:
                 self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
             current = lib.pn_link_current(self.pointer)
@@ -306,6 +314,10 @@ class LinkDriver:
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
+        if self.sends and frame.starved:
+            if self._sent:  # "received" decides nothing; see `Flow`
+                lib.pn_delivery_update(as_delivery(self._sent[-1][1][-1]), lib.PN_RECEIVED)
+            return
         if self.sends:
             if lib.pn_link_credit(pointer) > 0:
                 lib.pn_link_drained(pointer)
@@ -473,7 +485,7 @@ class LinkDriver:
         A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
         that did not find as many outcomes as were noted.
         """
-        sent, noted, self.outcomes_noted = self._sent, self.outcomes_noted, 0
+        sent, noted, self.deliveries_noted = self._sent, self.deliveries_noted, 0
         accepted: list[Sequence[Hashable]] = []
         while sent:
             tags, deliveries = sent[0]
@@ -518,6 +530,10 @@ class LinkDriver:
         if outcome.kind == "modified":
             write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
         lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
+
+
+def _is_received(delivery: Pointer) -> bool:
+    return bool(lib.pn_delivery_remote_state(delivery) == lib.PN_RECEIVED)
 
 
 def _is_settled(delivery: Pointer) -> bool:
