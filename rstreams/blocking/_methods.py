@@ -388,7 +388,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.on_overflow_latest(on_drop))
 
     def on_overflow_reduce(
-        self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt"
+        self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
     ) -> BlockingStream[T_co]:
         """See `Stream.on_overflow_reduce`."""
         return self._with(self._stream.on_overflow_reduce(function, ack=ack))

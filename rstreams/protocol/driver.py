@@ -99,7 +99,7 @@ class LocalDriver:
                 self._credit = credit
                 self._turns.append(lambda: peer._arrive_flow(granted, frame.drain))
             case Flow(starved=True):
-                self._turns.append(lambda: peer._arrive_starved())
+                self._turns.append(peer._arrive_starved)
             case Flow():
                 returned, self._credit = self._credit, 0
                 self._turns.append(lambda: peer._arrive_flow(-returned, frame.drain))

@@ -1013,13 +1013,16 @@ class StreamMethods(ABC, Generic[T_co]):
         """
         return self._stream(operators.on_overflow_latest(self._source, on_drop))
 
-    def on_overflow_reduce(self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt") -> Stream[T_co]:
+    def on_overflow_reduce(
+        self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
+    ) -> Stream[T_co]:
         """Emit the items of this stream as they come, and fold those that nobody has asked for into one that waits.
 
         Args:
             function: Called with the item that waits and the one that comes; what it returns waits in their place.
-            ack: When an item that waits counts as done: "on_receipt" as soon as it is kept, "on_emit" when what it was
-                folded into is.
+            ack: When an item that waits is done. "within_window": with what it was folded into; where more items come than
+                the window of a link can hold, the oldest before. "on_result": with what it was folded into, always.
+                "on_receipt": as soon as it is kept.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_reduce`.
         """

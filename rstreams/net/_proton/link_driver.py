@@ -244,20 +244,8 @@ class LinkDriver:
             if frame is not None:
                 self.receive(frame)
             more = frame is not None and bool(lib.pn_link_current(self.pointer))
-        elif not lib.pn_link_current(self.pointer):
-            if self.deliveries_noted:  # of one that has been read: see `Flow`
-                self.receive(Flow(self.credit(), starved=True))
-            self.deliveries_noted = 0
         else:
-            self.deliveries_noted = 0
-            frame = self._read_windowed(most) if self.is_windowed else self._read(most)
-            if frame is not None:
-                starved = not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
-                self.receive(frame)
-                if starved:
-                    self.receive(Flow(self.credit(), starved=True))
-            else:
-                self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
+            self._hand_over_deliveries(most)
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
             if current and self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
@@ -272,6 +260,20 @@ class LinkDriver:
             self.flow_noted = False
             drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
             self.receive(Flow(self.credit(), drain))
+
+    def _hand_over_deliveries(self, most: int) -> None:
+        noted, self.deliveries_noted = self.deliveries_noted, 0
+        if not lib.pn_link_current(self.pointer):
+            starved, frame = noted > 0, None  # news of what has been read: see `Flow`
+        else:
+            frame = self._read_windowed(most) if self.is_windowed else self._read(most)
+            starved = frame is not None and not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
+        if frame is not None:
+            self.receive(frame)
+        else:
+            self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
+        if starved:
+            self.receive(Flow(self.credit(), starved=True))
 
     def note_format(self, delivery: Pointer, message_format: int) -> None:
         """The delivery has begun with a message-format that is not 0."""
