@@ -331,6 +331,6 @@ class BufferSink(Sink[T]):
         elif self._in_hand is not None:
             self._in_hand.fail(error)
             self._in_hand = None
+        self.cancel()  # first: what is given back must not come again
         while self._kept:
             self._kept.popleft()[1].release()
-        self.cancel()

@@ -44,7 +44,7 @@ from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._emission import IteratorPublisher, log_dropped
 from rstreams._fusion import Step
 from rstreams._gathering import Gathering, Holds, gather
-from rstreams._holds import SharedHold
+from rstreams._holds import SharedHold, loosen
 from rstreams._runs import Counts, Watched, counts_of
 from rstreams._subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
@@ -110,8 +110,8 @@ class Stage(Generic[T, R]):
             refuse_thread("cancel()", self._thread)
         if not self._ended:
             self._ended = True
+            self._upstream.cancel()  # first: what is given back must not come again
             self._let_go()
-            self._upstream.cancel()
 
     def hold(self) -> Hold:
         return self._upstream.hold()
@@ -173,8 +173,8 @@ class Stage(Generic[T, R]):
         """End the stream with `error`: the source is cancelled."""
         if not self._ended:
             self._ended = True
-            self._let_go()
             self._upstream.cancel()
+            self._let_go()
             self._downstream.on_error(error)
 
     def _fail_item(self, error: BaseException) -> None:
@@ -238,10 +238,11 @@ def _drop(_: object) -> None:
 class KeepingStage(Stage[T, R]):
     """A stage that emits things made of items it has kept, whose holds travel with what it emits."""
 
-    __slots__ = ("_emissions", "_emitting")
+    __slots__ = ("_emissions", "_emitting", "_room_known")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
+        self._room_known: bool | None = None  # whether it is known how many items can be held at once
         self._emissions = 0
         self._emitting: SharedHold | None = None
 
@@ -265,6 +266,17 @@ class KeepingStage(Stage[T, R]):
         return 0
 
     # the operator calls this
+
+    def _keep(self, hold: Hold) -> Hold:
+        """Return `hold`, for an item that a list is made of; made loose where nobody knows how many can be held.
+
+        Behind lists of any size it is not known whether a window has room for the next one: it must not stop there.
+        """
+        if self._room_known is None:
+            self._room_known = window_of(self._upstream) < UNBOUNDED
+        if not self._room_known:
+            loosen(hold)
+        return hold
 
     def _emit(self, item: R, kept: SharedHold) -> None:
         """Send `item` downstream; `kept`, the claim on what it was made of, ends when all who hold it let go."""
