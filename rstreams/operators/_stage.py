@@ -267,7 +267,7 @@ class KeepingStage(Stage[T, R]):
 
     # the operator calls this
 
-    def _keep(self, hold: Hold) -> Hold:
+    def _held(self, hold: Hold) -> Hold:
         """Return `hold`, for an item that a list is made of; made loose where nobody knows how many can be held.
 
         Behind lists of any size it is not known whether a window has room for the next one: it must not stop there.

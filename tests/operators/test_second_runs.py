@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rstreams import Stream
 from rstreams.errors import RStreamsError
 
-SHARED = {
+SHARED: dict[str, tuple[Callable[[], Stream[int]], list[int]]] = {
     "share": (Stream.of(0).share, [0, 0]),
     "publish.ref_count": (lambda: Stream.of(0).publish().ref_count(), [0, 0]),
     "replay.ref_count": (lambda: Stream.of(0).replay(1).ref_count(), [0, 0]),
