@@ -99,7 +99,7 @@ def test_an_item_is_held_loosely_when_all_who_hold_it_are_loose() -> None:
     shared.done()
     loose.release()
     assert below.told == ["released"]
-    assert loose.gone  # type: ignore[attr-defined]
+    assert loose.gone
 
 
 def test_holds_whose_items_have_gone_are_forgotten() -> None:
