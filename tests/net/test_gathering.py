@@ -303,3 +303,24 @@ async def test_a_producer_that_comes_later_finds_room() -> None:
         await until(lambda: not queue.statistics().unsettled)
         accepted, ready = queue.statistics().accepted, queue.statistics().ready
         assert await connection.stream("work").take(ready).to_list() == list(range(accepted, 20))
+
+
+@pytest.mark.parametrize("kind", ["all", "filtered", "collect", "lists"])
+async def test_a_message_that_does_not_fit_beside_what_is_held_comes_all_the_same(kind: str) -> None:
+    """The session's window is closed behind it: the bytes of what is held must go before it can be read."""
+    sizes = [300_000, 10, 1_100_000, 500_000, 900_000, 10, 700_000]
+    async with connected() as (node, connection):
+        node.serve("large", Stream.from_iterable([b"x" * size for size in sizes]))
+        messages = connection.stream("large", window_bytes=1_200_000)
+        seen: list[int] = []
+        with trio.fail_after(20):
+            await BYTES[kind](messages.do_on_next(lambda body: seen.append(len(body))))
+        assert seen == sizes
+
+
+BYTES: dict[str, Run] = {
+    "all": lambda bodies: bodies.to_list(),
+    "filtered": lambda bodies: bodies.filter(len).to_list(),
+    "collect": lambda bodies: bodies.collect().to_list(),
+    "lists": lambda bodies: bodies.buffer_count(1).to_list(),
+}

@@ -6,6 +6,7 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -73,6 +74,7 @@ class LinkDriver:
         self.room_in_end: Callable[[], int] | None = None  # the bytes the link's end takes, if it bounds them
         self._parts = Parts(pointer)
         self._is_ending = False
+        self._asked_with = -sys.maxsize  # so much room there was when there was too little
         self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
@@ -226,7 +228,18 @@ class LinkDriver:
             if self._left and self._has_room():
                 self._left = False
                 self._engine.read_on(self)
+            elif self._left:
+                self._ask_for_room()
         return False
+
+    def _ask_for_room(self) -> None:
+        """Have the link's end let go of what it may, unless that has been in vain."""
+        if self.room_in_end is None or self.streams or self.link is None or self.link.state is not State.ATTACHED:
+            return
+        room = self.room_in_end()
+        if room > self._asked_with:
+            self._asked_with = room
+            self.receive(Flow(self.credit(), starved=True))
 
     def hand_over(self, most: int) -> bool:
         """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
@@ -236,7 +249,10 @@ class LinkDriver:
             self._hand_over_outcomes()
         elif (self.is_windowed or self.streams) and not self._has_room():
             self._left = True
+            self._asked_with = -sys.maxsize
+            self._ask_for_room()
         elif self._formats and self._refuse_format():
+            self.deliveries_noted = 0
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
         elif self.streams:
