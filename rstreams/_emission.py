@@ -32,6 +32,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._fusion import Step, Stopped, fused_loop
+from rstreams._gathering import Gathering
 from rstreams._holds import NO_HOLD
 from rstreams._runs import Counts, Watched
 from rstreams._scheduler import current_scheduler
@@ -238,6 +239,9 @@ class IteratorEmission(Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
 
     def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
         """Give the items to a subscriber that draws them itself, as it has demand; None if they need steps.

@@ -41,6 +41,10 @@ class Hold(Protocol):
     Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
     same item the worst outcome wins: failed, then released, then done.
 
+    A source that bounds how many items may be held gives holds with two more members, which stages look for:
+    `loosen()` allows it to settle the item as done when it needs the room, and `gone` tells that it has. Who gathers
+    items without a limit (`to_list`, `reduce`) calls `loosen`, and so never stops such a source for good.
+
     Context: any task of the run the subscription belongs to; never blocks, never raises.
     Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
     """

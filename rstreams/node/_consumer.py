@@ -50,9 +50,10 @@ class Consumer:
 
     Attributes:
         origin: Who it is, for the dead letters of what it fails at.
+        asked: Whether it has been asked to settle something, and has settled nothing since.
     """
 
-    __slots__ = ("delivery", "demand", "ended", "message", "origin", "queue", "subscriber", "suspended")
+    __slots__ = ("asked", "delivery", "demand", "ended", "message", "origin", "queue", "subscriber", "suspended")
 
     def __init__(self, queue: HandsOut, subscriber: Subscriber[bytes], origin: str) -> None:
         self.queue = queue
@@ -61,6 +62,7 @@ class Consumer:
         self.demand = 0
         self.ended = False
         self.suspended = False
+        self.asked = False
         self.message: Stored | None = None  # in `on_next` now
         self.delivery: Delivery | None = None  # and held there
 
