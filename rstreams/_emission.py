@@ -32,6 +32,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._fusion import Step, Stopped, fused_loop
+from rstreams._gathering import Gathering
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import current_scheduler
 from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
@@ -182,6 +183,9 @@ class IteratorEmission(Scannable, Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
 
     def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
         """Give the items away, unless they need steps; see `HandsOver`."""

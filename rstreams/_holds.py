@@ -3,11 +3,16 @@
 `NO_HOLD` is the answer of every source whose items need no acknowledgement. `SharedHold` is what a stage uses that
 keeps items and emits something made of them: it holds them upstream and shares that claim with whoever
 holds what it emitted.
+
+A hold can be made *loose*: its item may be settled as done by the source itself, when the source has no room for
+further items otherwise. Who gathers items without a limit holds them so: the window of a link then bounds how many are
+held, and a full window never stops the stream. A link settles its oldest loose items first. A hold that cannot be made
+loose stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 
@@ -17,6 +22,10 @@ class Hold(Protocol):
 
     Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
     same item the worst outcome wins: failed, then released, then done.
+
+    A source that bounds how many items may be held gives holds with two more members, which stages look for:
+    `loosen()` allows it to settle the item as done when it needs the room, and `gone` tells that it has. Who gathers
+    items without a limit (`to_list`, `reduce`) calls `loosen`, and so never stops such a source for good.
 
     Context: any task of the run the subscription belongs to; never blocks, never raises.
     Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
@@ -35,42 +44,103 @@ class Hold(Protocol):
         ...
 
 
+def loosen(hold: Hold) -> bool:
+    """Allow the source to settle the item of `hold` as done when it needs the room; return whether the hold knows how.
+
+    It cannot be taken back. A hold that knows how has a method `loosen()`, and an attribute `gone`.
+    """
+    make_loose: Callable[[], None] | None = getattr(hold, "loosen", None)
+    if make_loose is None:
+        return False
+    make_loose()
+    return True
+
+
+def is_gone(hold: Hold) -> bool:
+    """Return whether the source has settled the item of a loose hold itself: what the hold says changes nothing."""
+    gone: bool = getattr(hold, "gone", False)
+    return gone
+
+
 class SharedHold:
     """A claim on some upstream items, shared by several keepers: the last to let go settles them all.
 
     It starts with one keeper, its maker, who lets go by `done`, `fail` or `release`; `hold()` adds another. The worst
-    outcome any keeper reported is the one passed on: failed, then released, then done.
+    outcome any keeper reported is the one passed on: failed, then released, then done. When all who still keep it are
+    loose, the items are held loosely.
     """
 
-    __slots__ = ("_error", "_holds", "_keepers", "_released")
+    __slots__ = ("_error", "_firm", "_holds", "_keepers", "_loose", "_released")
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds
         self._keepers = 1
+        self._firm = 1  # keepers that are not loose
+        self._loose = False  # the maker is
         self._released = False
         self._error: BaseException | None = None
 
     def hold(self) -> Hold:
         """Add a keeper and return its own claim."""
         self._keepers += 1
+        self._firm += 1
         return _Keeper(self)
 
     def done(self) -> None:
         """The maker lets go: processed, as far as it is concerned."""
-        self._keepers -= 1
-        if self._keepers == 0:
-            self._settle()
+        self.leave(loose=self._loose)
 
     def fail(self, error: BaseException) -> None:
         """The maker lets go: processing failed."""
-        if self._error is None:
-            self._error = error
+        self.note(error)
         self.done()
 
     def release(self) -> None:
         """The maker lets go: given back unprocessed."""
-        self._released = True
+        self.note(None)
         self.done()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the source has settled all of the items itself."""
+        return bool(self._holds) and all(map(is_gone, self._holds))
+
+    def loosen(self) -> None:
+        """The maker becomes loose."""
+        if not self._loose:
+            self._loose = True
+            self.slacken()
+
+    # keepers call these
+
+    def note(self, error: BaseException | None) -> None:
+        """Remember that the items failed with `error`, or that they are given back."""
+        if error is None:
+            self._released = True
+        elif self._error is None:
+            self._error = error
+
+    def leave(self, *, loose: bool) -> None:
+        """Count a keeper less, which was loose or not."""
+        self._keepers -= 1
+        if not loose:
+            self._firm -= 1
+        if self._keepers == 0:
+            self._settle()
+        elif self._firm == 0:
+            self._loosen()
+
+    def slacken(self) -> None:
+        """Count a keeper as loose from now on."""
+        self._firm -= 1
+        if self._firm == 0:
+            self._loosen()
+
+    # what a kind of it may do in another way
+
+    def _loosen(self) -> None:
+        for hold in self._holds:
+            loosen(hold)
 
     def _settle(self) -> None:
         for hold in self._holds:
@@ -83,25 +153,35 @@ class SharedHold:
 
 
 class _Keeper:
-    __slots__ = ("_shared",)
+    __slots__ = ("_loose", "_shared")
 
     def __init__(self, shared: SharedHold) -> None:
         self._shared: SharedHold | None = shared
+        self._loose = False
 
     def done(self) -> None:
         shared, self._shared = self._shared, None
         if shared is not None:
-            shared.done()
+            shared.leave(loose=self._loose)
 
     def fail(self, error: BaseException) -> None:
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            shared.fail(error)
+        if self._shared is not None:
+            self._shared.note(error)
+            self.done()
 
     def release(self) -> None:
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            shared.release()
+        if self._shared is not None:
+            self._shared.note(None)
+            self.done()
+
+    @property
+    def gone(self) -> bool:
+        return self._shared is None or self._shared.gone
+
+    def loosen(self) -> None:
+        if self._shared is not None and not self._loose:
+            self._loose = True
+            self._shared.slacken()
 
 
 class _NoHold(SharedHold):
@@ -118,6 +198,8 @@ class _NoHold(SharedHold):
     def fail(self, error: BaseException) -> None: ...
 
     def release(self) -> None: ...
+
+    def loosen(self) -> None: ...
 
     def __repr__(self) -> str:
         return "NO_HOLD"

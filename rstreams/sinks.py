@@ -18,11 +18,13 @@ from typing import Final, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED
 from rstreams._fast_paths import signals_later
+from rstreams._gathering import Gathering, gather
+from rstreams._holds import NO_HOLD
 from rstreams._sight import CANCEL, Scannable, Waits, Way
 from rstreams._subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
-from rstreams.operators._stage import refuse_unrun
+from rstreams.operators._stage import GatherAck, most_of, refuse_unrun, too_small_window
 
 T = TypeVar("T")
 
@@ -121,20 +123,50 @@ class Sink(Scannable, ABC, Generic[T]):
 
 
 class ListSink(Sink[T]):
-    """Collects all items.
+    """Collects all items, and keeps claims on them until its terminal settles them or gives them back.
 
     Attributes:
-        items: The items so far. No hold is taken on them: an item is done when it is in the list.
+        items: The items so far.
     """
 
-    __slots__ = ("_append", "items")
+    __slots__ = ("_ack", "_append", "_gathering", "items")
 
     takes_all = True
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], ack: GatherAck = "within_window") -> None:
         super().__init__(on_change)
         self.items: list[T] = []
+        self._ack = ack
         self._append = self.items.append
+        self._gathering: Gathering | None = None  # the claims, if the items need any
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription, unless what it brings is more than can be held and all must be."""
+        require_subscription(subscription)
+        if self._ack == "on_receipt" or self._subscription is not ENDED or self.ended:
+            super().on_subscribe(subscription)
+            return
+        insists = self._ack == "on_result"
+        if insists:
+            error = too_small_window(subscription, most_of(subscription), "to_list(ack='on_result')")
+            if error is not None:
+                subscription.cancel()
+                self.on_error(error)
+                return
+        self._gathering = gather(subscription, loose=not insists)
+        if self._gathering is not None:
+            self._append = self._append_kept
+        super().on_subscribe(subscription)
+
+    def settle(self) -> None:
+        """Say that all items are done: the list reaches whom it is for."""
+        if self._gathering is not None:
+            self._gathering.done()
+
+    def give_back(self) -> None:
+        """Give all items back: the list reaches nobody."""
+        if self._gathering is not None:
+            self._gathering.release()
 
     def on_next(self, item: T) -> None:
         """Receive an item into the list."""
@@ -147,9 +179,18 @@ class ListSink(Sink[T]):
         if not self.ended:
             before = len(self.items)
             try:
-                self.items.extend(items)
+                if self._gathering is None or self._gathering.whole_runs:
+                    self.items.extend(items)
+                else:
+                    for item in items:
+                        self._append_kept(item)
             finally:
                 self._received_run(len(self.items) - before)
+
+    def _append_kept(self, item: T) -> None:
+        assert self._gathering is not None, "asked for before"
+        self.items.append(item)
+        self._gathering.keep()
 
 
 class FirstSink(Sink[T]):
@@ -159,18 +200,28 @@ class FirstSink(Sink[T]):
         first: The item, or None.
     """
 
-    __slots__ = ("first",)
+    __slots__ = ("_hold", "first")
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         super().__init__(on_change)
         self.first: T | None = None
+        self._hold: Hold = NO_HOLD
 
     def on_next(self, item: T) -> None:
         """Receive the item, and cancel."""
         if not self.ended:
             self.first = item
+            self._hold = self._subscription.hold()
             self.cancel()
             self._on_change()
+
+    def settle(self) -> None:
+        """Say that the item is done: it reaches whom it is for."""
+        self._hold.done()
+
+    def give_back(self) -> None:
+        """Give the item back: it reaches nobody."""
+        self._hold.release()
 
 
 class ForEachSink(Sink[T]):
@@ -285,6 +336,6 @@ class BufferSink(Sink[T]):
         elif self._in_hand is not None:
             self._in_hand.fail(error)
             self._in_hand = None
+        self.cancel()  # first: what is given back must not come again
         while self._kept:
             self._kept.popleft()[1].release()
-        self.cancel()

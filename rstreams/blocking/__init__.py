@@ -43,7 +43,7 @@ from rstreams.net.request_reply.requester import Requester
 from rstreams.net.request_reply.requesting import RequesterOptions
 from rstreams.net.sender import Sender
 from rstreams.net.sight import Sight
-from rstreams.operators._stage import refuse_unrun, require_effect, require_plain
+from rstreams.operators._stage import GatherAck, refuse_unrun, require_effect, require_plain
 from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import refuse_trio
@@ -424,9 +424,13 @@ class BlockingStream(BlockingMethods[T_co]):
         with self.open() as items:
             yield from items
 
-    def to_list(self) -> list[T_co]:
-        """Return all items."""
-        return self._portal.run(self._stream.to_list)
+    def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
+        """Return all items; they are done when the list is returned, as `Stream.to_list` tells."""
+
+        async def to_list() -> list[T_co]:
+            return await self._stream.to_list(ack=ack)
+
+        return self._portal.run(to_list)
 
     def first_or_none(self) -> T_co | None:
         """Return the first item, or None if the stream completes without one; no other item is drawn."""

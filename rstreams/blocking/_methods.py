@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overloa
 from rstreams.abc import Publisher
 from rstreams.notifications import Notification
 from rstreams.operators._extreme import Ordered
-from rstreams.operators._stage import Ack
+from rstreams.operators._stage import Ack, GatherAck
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval
@@ -91,7 +91,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         """See `Stream.checkpoint`."""
         return self._with(self._stream.checkpoint(description))
 
-    def collect(self, *, ack: Ack = "on_receipt") -> BlockingStream[list[T_co]]:
+    def collect(self, *, ack: GatherAck = "within_window") -> BlockingStream[list[T_co]]:
         """See `Stream.collect`."""
         return self._with(self._stream.collect(ack=ack))
 
@@ -388,7 +388,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.on_overflow_latest(on_drop))
 
     def on_overflow_reduce(
-        self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt"
+        self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
     ) -> BlockingStream[T_co]:
         """See `Stream.on_overflow_reduce`."""
         return self._with(self._stream.on_overflow_reduce(function, ack=ack))
@@ -405,7 +405,9 @@ class BlockingMethods(ABC, Generic[T_co]):
         """See `Stream.race`."""
         return self._with(self._stream.race(*others))
 
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: Ack = "on_receipt") -> BlockingStream[R]:
+    def reduce(
+        self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window"
+    ) -> BlockingStream[R]:
         """See `Stream.reduce`."""
         return self._with(self._stream.reduce(accumulator, seed, ack=ack))
 
@@ -521,18 +523,20 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.timestamp())
 
     @overload
-    def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> BlockingStream[dict[K, T_co]]: ...
+    def to_dict(
+        self, key: Callable[[T_co], K], *, ack: GatherAck = "within_window"
+    ) -> BlockingStream[dict[K, T_co]]: ...
 
     @overload
     def to_dict(
-        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: Ack = "on_receipt"
+        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: GatherAck = "within_window"
     ) -> BlockingStream[dict[K, V]]: ...
 
-    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "on_receipt") -> BlockingStream[dict[Any, Any]]:
+    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "within_window") -> BlockingStream[dict[Any, Any]]:
         """See `Stream.to_dict`."""
         return self._with(self._stream.to_dict(key, value, ack=ack))
 
-    def to_set(self, *, ack: Ack = "on_receipt") -> BlockingStream[set[T_co]]:
+    def to_set(self, *, ack: GatherAck = "within_window") -> BlockingStream[set[T_co]]:
         """See `Stream.to_set`."""
         return self._with(self._stream.to_set(ack=ack))
 

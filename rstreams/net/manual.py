@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from rstreams._gathering import Gathering, Holds
 from rstreams._holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.operators._stage import PassingStage, Stage
@@ -53,6 +54,10 @@ class ManualStage(Stage[T, Delivery[T]]):
         """Take a hold on the delivery, which settles it unless all went well."""
         return self._upstream.hold() if self._handing is None else _HoldBeside(self._handing)
 
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return claims on the items: a hold on each."""
+        return Holds(self, loose=loose)
+
     def oldest(self) -> str:
         """Say which delivery has waited longest for its outcome, as the end of a sentence."""
         for item, since in self._in_hand.values():
@@ -68,6 +73,10 @@ class ByHandAlone(PassingStage[Delivery[T]]):
     def hold(self) -> Hold:
         """Return a hold that settles nothing."""
         return NO_HOLD
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        """Claim nothing."""
+        return None
 
 
 class _HoldByHand:
@@ -94,12 +103,19 @@ class _HoldByHand:
 
 
 class _HoldBeside:
-    """The hold of a stage on an item that the user settles."""
+    """The hold of a stage on an item that the user settles; loose or not, it is the user who makes room."""
 
     __slots__ = ("_delivery",)
 
     def __init__(self, delivery: Delivery[Any]) -> None:
         self._delivery = delivery
+
+    @property
+    def gone(self) -> bool:
+        return self._delivery.settled
+
+    def loosen(self) -> None:
+        """Leave it to the user."""
 
     def done(self) -> None:
         """Leave it to the user."""

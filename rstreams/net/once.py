@@ -25,6 +25,7 @@ from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import encode_string, encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, PROPERTIES, START, read_section
+from rstreams._gathering import Gathering, Holds
 from rstreams._holds import SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
@@ -266,7 +267,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
             before = self._in_hand.get(key)
             if before is not None:
                 if self._comes_again(key, before.losses):
-                    before.holds.append(self._upstream.hold())
+                    before.add(self._upstream.hold())
                     self._drop()
                     return
                 key = None  # another message with the same id: it cannot be told from it later
@@ -303,6 +304,10 @@ class OnceStage(Stage[T, Any], Generic[T]):
                 self._in_hand[self._key] = hand
         return hand.hold()
 
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return claims on the items: a hold on each."""
+        return Holds(self, loose=loose)
+
     def settled(self, key: _Key, losses: int, *, accepted: bool) -> None:
         """Note the outcome of a message that was in hand."""
         del self._in_hand[key]
@@ -338,6 +343,12 @@ class _Hand(SharedHold):
         self.losses = stage.link.losses
         self._stage = stage
         self._key = key
+
+    def add(self, hold: Hold) -> None:
+        """Hold the message also as it has come now."""
+        self.holds.append(hold)
+        if not self._firm:
+            self._loosen()
 
     def _settle(self) -> None:
         if self._key is not None:

@@ -51,9 +51,10 @@ class Consumer(Scannable):
 
     Attributes:
         origin: Who it is, for the dead letters of what it fails at.
+        asked: Whether it has been asked to settle something, and has settled nothing since.
     """
 
-    __slots__ = ("delivery", "demand", "ended", "message", "origin", "queue", "subscriber", "suspended")
+    __slots__ = ("asked", "delivery", "demand", "ended", "message", "origin", "queue", "subscriber", "suspended")
 
     operator = "queue"
 
@@ -64,6 +65,7 @@ class Consumer(Scannable):
         self.demand = 0
         self.ended = False
         self.suspended = False
+        self.asked = False
         self.message: Stored | None = None  # in `on_next` now
         self.delivery: Delivery | None = None  # and held there
 

@@ -104,6 +104,11 @@ class Room:
         finally:
             self._serving = False
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a producer waits, and no place is free."""
+        return bool(self._waiting) and self.stored + self.outstanding >= self.capacity
+
     def _most(self, producer: Producer) -> int:
         """Return what `producer`, who has a place or finds a free one, may have outstanding now."""
         own_or_free = self.capacity - self.stored - self.outstanding + producer.outstanding

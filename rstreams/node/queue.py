@@ -223,6 +223,8 @@ class Queue:
 
     def _join(self, producer: Producer) -> None:
         self._room.join(producer)
+        if self._room.is_short:
+            self._ask_for_room()
 
     def _receive(self, producer: Producer, encoded: bytes) -> None:
         self._room.store(producer)
@@ -233,6 +235,8 @@ class Queue:
             self._fresh.append(self._lasting_message(encoded, deadline))
         self._dispatch()
         self._room.top_up(producer)
+        if self._room.is_short:
+            self._ask_for_room()
 
     def _leave(self, producer: Producer) -> None:
         self._room.leave(producer)
@@ -262,6 +266,7 @@ class Queue:
     def _settle(self, delivery: Delivery, error: BaseException | None, *, released: bool) -> None:
         """Take the outcome of a message that a consumer held."""
         message = delivery.message
+        delivery.consumer.asked = False
         if error is None and not released:
             self._accepted += 1
             if type(message) is not Stored:
@@ -342,6 +347,23 @@ class Queue:
         finally:
             self._dispatching = False
         self._room.serve()
+        if self._room.is_short:
+            self._ask_for_room()
+
+    def _ask_for_room(self) -> None:
+        """Tell the consumers that want more that there will be none before something is settled.
+
+        Who gathers messages for a result keeps them unsettled while it waits for more; those who have told it that
+        they may let go of the oldest do so now.
+        """
+        if self._returned or self._fresh:
+            return
+        for consumer in self._takers:
+            if not consumer.asked:
+                consumer.asked = True
+                starve = getattr(consumer.subscriber, "starve", None)
+                if starve is not None:
+                    starve()
 
     def _next_for(self, consumer: Consumer) -> Stored | None:
         """Take out the first message that may be handed to `consumer`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
+from rstreams._gathering import Gathering, Holds
 from rstreams._sight import Counts
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Publisher, Subscriber, Subscription
@@ -57,6 +58,9 @@ class Arbiter(Stage[T, T]):
     def request(self, n: int) -> None:
         if self._accepts(n):
             self._upstream.request(n)
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)
 
     def suspend(self) -> None:
         self._suspended = True

@@ -106,7 +106,7 @@ class Buffering(KeepingStage[T, list[T]]):
         self._items.append(item)
         hold = self._upstream.hold()
         if hold is not NO_HOLD:
-            self._holds.append(hold)
+            self._holds.append(self._held(hold))
         if len(self._items) == self._complete_at:
             self._due = True
             self._work()

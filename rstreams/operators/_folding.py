@@ -4,8 +4,10 @@ Theory of operation. The first request asks the source for all it has; each item
 result is emitted when the source completes and there is demand. An operator that knows its result before, as `any` does
 with the first item that passes, says so: the source is then cancelled.
 
-Nothing is kept but the result, so an item is done as soon as it is folded in. With `ack="on_emit"` every item is held
-until the result has been handled: that needs room for all of them, which a link with its window has not.
+Nothing is kept but the result, and the claims on the items (see `rstreams._gathering`): an item is done when the result
+has been handled. The claims are loose, so a link whose window is full of them accepts the oldest. With
+`ack="on_result"` they are not: that needs room for all items, so a link whose window has less is refused. With
+`ack="on_receipt"` there are none: an item is done as soon as it is folded in.
 """
 
 from __future__ import annotations
@@ -14,35 +16,36 @@ from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED
+from rstreams._gathering import Gathering, gather
 from rstreams._holds import NO_HOLD, SharedHold
 from rstreams._subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import ConfigError
-from rstreams.operators._stage import Ack, KeepingStage
+from rstreams.operators._stage import GatherAck, KeepingStage, most_of
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def require_ack(operator: str, ack: Ack) -> None:
-    """Raise `ConfigError` unless `ack` is one of the two."""
-    if ack not in {"on_receipt", "on_emit"}:
-        msg = f"{operator}(ack={ack!r}): ack must be 'on_receipt' or 'on_emit'"
+def require_ack(operator: str, ack: GatherAck) -> None:
+    """Raise `ConfigError` unless `ack` is one of the three."""
+    if ack not in {"within_window", "on_result", "on_receipt"}:
+        msg = f"{operator}(ack={ack!r}): ack must be 'within_window', 'on_result' or 'on_receipt'"
         raise ConfigError(msg)
 
 
 class Folding(KeepingStage[T, R], ABC):
     """A stage that emits one result; the operator says what an item does to it."""
 
-    __slots__ = ("_asked", "_holds", "_keeps", "_known", "_operator")
+    __slots__ = ("_ack", "_asked", "_gathering", "_known", "_operator")
 
-    def __init__(self, downstream: Subscriber[R], operator: str, ack: Ack = "on_receipt") -> None:
+    def __init__(self, downstream: Subscriber[R], operator: str, ack: GatherAck = "within_window") -> None:
         super().__init__(downstream)
         self._operator = operator
-        self._keeps = ack == "on_emit"
+        self._ack = ack
         self._asked = False
         self._known = False  # there is nothing more to come that could change the result
-        self._holds: list[Hold] = []
+        self._gathering: Gathering | None = None  # the claims on the items, if they need any
 
     only_reacts = True
 
@@ -59,8 +62,12 @@ class Folding(KeepingStage[T, R], ABC):
     # and this is the rest
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if not self._keeps or self._has_window(subscription, UNBOUNDED, f"{self._operator}(ack='on_emit')"):
-            super().on_subscribe(subscription)
+        insists = self._ack == "on_result"
+        if insists and not self._has_window(subscription, most_of(subscription), f"{self._operator}(ack='on_result')"):
+            return
+        if self._ack != "on_receipt" and self._upstream is ENDED and not self._ended:
+            self._gathering = gather(subscription, loose=not insists)
+        super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if self._ended or self._known:
@@ -72,10 +79,8 @@ class Folding(KeepingStage[T, R], ABC):
             return
         if self._ended:  # the user's function may have cancelled
             return
-        if self._keeps:
-            hold = self._upstream.hold()
-            if hold is not NO_HOLD:
-                self._holds.append(hold)
+        if self._gathering is not None:
+            self._gathering.keep()
         if known:
             upstream, self._upstream = self._upstream, ENDED
             self._known = True
@@ -118,14 +123,14 @@ class Folding(KeepingStage[T, R], ABC):
             self._fail(error)  # which needs no demand
             return
         if self._asked:
-            holds, self._holds = self._holds, []
-            self._emit(result, SharedHold(holds) if holds else NO_HOLD)
+            gathering, self._gathering = self._gathering, None
+            self._emit(result, NO_HOLD if gathering is None else SharedHold((gathering,)))
             super().on_complete()
 
     def _kept_items(self) -> int:
-        return len(self._holds)
+        return 0 if self._gathering is None else len(self._gathering)
 
     def _let_go(self) -> None:
-        holds, self._holds = self._holds, []
-        for hold in holds:
-            hold.release()
+        gathering, self._gathering = self._gathering, None
+        if gathering is not None:
+            gathering.release()

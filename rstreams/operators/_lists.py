@@ -67,7 +67,7 @@ class Overlapping(Lists[T]):
             items.append(item)
             hold = self._upstream.hold()
             if hold is not NO_HOLD:
-                holds.append(hold)
+                holds.append(self._held(hold))
         if self._lists and len(self._lists[0][0]) == self._count:
             self._emit_first()
 

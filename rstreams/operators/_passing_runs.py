@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fast_paths import runs_of, signals_later
-from rstreams.operators._stage import Stage
+from rstreams.operators._stage import Stage, most_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,6 +34,11 @@ class PassesRuns(Stage[T, R], ABC):
     def signals_later(self) -> bool:
         """Whether items never come inside `request`, see `SignalsLater`: they do where those of the source do."""
         return signals_later(self._upstream)
+
+    @property
+    def most(self) -> int:
+        """How many items come at most."""
+        return most_of(self._upstream)
 
     @abstractmethod
     def _through(self, items: Iterator[T]) -> Iterator[R]:

@@ -231,13 +231,13 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         """Break the run off: the source is cancelled, and what is kept is given back."""
         if not self.stopped:
             self.stopped = True
-            self._let_go()
             self._lookout.stop()
             if self._next_turn is not None:
                 self._next_turn.cancel()
                 self._next_turn = None
             upstream, self._upstream = self._upstream, ENDED
-            upstream.cancel()
+            upstream.cancel()  # first: what is given back must not come again
+            self._let_go()
 
     def disconnect(self, error: BaseException) -> None:
         """Break the run off, and tell the members and those who come later that it ended with `error`."""

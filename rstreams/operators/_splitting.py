@@ -27,6 +27,7 @@ from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
 from rstreams._emission import log_dropped
+from rstreams._gathering import Gathering
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import current_scheduler
 from rstreams._sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
@@ -144,6 +145,9 @@ class Splitting(Stage[T, P]):
 
     def hold(self) -> Hold:
         return NO_HOLD  # a part is no item
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
 
     def counts(self) -> Counts:
         return Counts(self._requested, self._emitted, self._kept)

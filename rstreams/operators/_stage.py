@@ -43,7 +43,8 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 from rstreams._demand import UNBOUNDED, demand_error
 from rstreams._emission import IteratorPublisher, log_dropped
 from rstreams._fusion import Step
-from rstreams._holds import SharedHold
+from rstreams._gathering import Gathering, Holds, gather
+from rstreams._holds import SharedHold, loosen
 from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
 from rstreams._threads import get_ident, refuse_thread
@@ -55,6 +56,14 @@ R = TypeVar("R")
 
 Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 """When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
+
+GatherAck: TypeAlias = Literal["on_receipt", "within_window", "on_result"]
+"""When an item counts as processed that a result is made of.
+
+"within_window": with the result; but the oldest before, where more comes than the window of a link can hold.
+"on_result": with the result, always; where the window cannot hold so many, the stream fails at once.
+"on_receipt": as soon as it has been taken in.
+"""
 
 
 class Stage(Scannable, Generic[T, R]):
@@ -110,11 +119,15 @@ class Stage(Scannable, Generic[T, R]):
             refuse_thread("cancel()", self._thread)
         if not self._ended:
             self._ended = True
+            self._upstream.cancel()  # first: what is given back must not come again
             self._let_go()
-            self._upstream.cancel()
 
     def hold(self) -> Hold:
         return self._upstream.hold()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return claims on the items, which are the source's; who changes `hold` changes this, too."""
+        return Holds(self, loose=loose) if self._upstream is ENDED else gather(self._upstream, loose=loose)
 
     @property
     def window(self) -> int:
@@ -190,8 +203,8 @@ class Stage(Scannable, Generic[T, R]):
         """End the stream with `error`: the source is cancelled."""
         if not self._ended:
             self._ended = True
-            self._let_go()
             self._upstream.cancel()
+            self._let_go()
             self._downstream.on_error(error)
 
     def _fail_item(self, error: BaseException) -> None:
@@ -204,16 +217,14 @@ class Stage(Scannable, Generic[T, R]):
 
     def _has_window(self, subscription: Subscription, need: int, what: str) -> bool:
         """Tell whether `need` items of `subscription` can be held at once; if not, end it with a `ConfigError`."""
-        window = window_of(subscription)
-        if window >= need or self._ended or self._upstream is not ENDED:
+        if self._ended or self._upstream is not ENDED:
             return True
-        msg = (
-            f"{what} needs {need} items at once, but the link it reads lets {window} be held: its window, less "
-            f"pack_items - 1 if its items come packed; open the link with a larger window"
-        )
+        error = too_small_window(subscription, need, what)
+        if error is None:
+            return True
         self._ended = True
         subscription.cancel()
-        subscribe_failed(self._downstream, ConfigError(msg))
+        subscribe_failed(self._downstream, error)
         return False
 
     def _accepts(self, n: int) -> bool:
@@ -237,6 +248,11 @@ class PassingStage(Stage[T, T]):
 
     on_next: Any  # the next stage's own
 
+    @property
+    def most(self) -> int:
+        """How many items come at most."""
+        return most_of(self._upstream)
+
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self.on_next = downstream.on_next
@@ -252,16 +268,20 @@ def _drop(_: object) -> None:
 class KeepingStage(Stage[T, R]):
     """A stage that emits things made of items it has kept, whose holds travel with what it emits."""
 
-    __slots__ = ("_emissions", "_emitting")
+    __slots__ = ("_emissions", "_emitting", "_room_known")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
+        self._room_known: bool | None = None  # whether it is known how many items can be held at once
         self._emissions = 0
         self._emitting: SharedHold | None = None
 
     def hold(self) -> Hold:
         emitting = self._emitting
         return self._upstream.hold() if emitting is None else emitting.hold()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)
 
     def counts(self) -> Counts | None:
         """Return what has been requested and emitted, and how much is kept."""
@@ -276,6 +296,17 @@ class KeepingStage(Stage[T, R]):
         return 0
 
     # the operator calls this
+
+    def _held(self, hold: Hold) -> Hold:
+        """Return `hold`, for an item that a list is made of; made loose where nobody knows how many can be held.
+
+        Behind lists of any size it is not known whether a window has room for the next one: it must not stop there.
+        """
+        if self._room_known is None:
+            self._room_known = window_of(self._upstream) < UNBOUNDED
+        if not self._room_known:
+            loosen(hold)
+        return hold
 
     def _emit(self, item: R, kept: SharedHold) -> None:
         """Send `item` downstream; `kept`, the claim on what it was made of, ends when all who hold it let go."""
@@ -438,6 +469,24 @@ def window_of(subscription: Subscription) -> int:
     """Return how many items of `subscription` can be held at once: a link has a window, other sources no limit."""
     window: int = getattr(subscription, "window", UNBOUNDED)
     return window
+
+
+def most_of(subscription: Subscription) -> int:
+    """Return how many items `subscription` brings at most, as far as that is known before the first."""
+    most: int = getattr(subscription, "most", UNBOUNDED)
+    return most
+
+
+def too_small_window(subscription: Subscription, need: int, what: str) -> ConfigError | None:
+    """Return an error if `need` items of `subscription` cannot be held at once."""
+    window = window_of(subscription)
+    if window >= need:
+        return None
+    needed = f"{need} items at once" if need < UNBOUNDED else "room for items without limit"
+    return ConfigError(
+        f"{what} needs {needed}, but the link it reads lets {window} be held: its window, less pack_items - 1 if its "
+        f"items come packed; open the link with a larger window"
+    )
 
 
 def suspend(subscription: Subscription) -> None:

@@ -23,7 +23,9 @@ def any(source: Publisher[T], predicate: Callable[[T], object] | None = None) ->
         source: Where the items come from.
         predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will do.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is tested.
+    Demand: The first request asks the source for all it has (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, with the first item for which `predicate` is true or raises.
     Spec: Reactive Streams 1.1, 2.13, 3.13.

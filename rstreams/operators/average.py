@@ -22,7 +22,9 @@ def average(source: Publisher[F]) -> Publisher[float]:
     Args:
         source: Where the numbers come from.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is added.
+    Demand: The first request asks the source for all it has (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: `NoItem` if there is none. What the addition raises ends the stream with that very exception; the item
         counts as failed.
     Cancels: The source, when the addition raises.

@@ -21,9 +21,10 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         --1--2--3--|
 
     The first of three dispatchers, after GenStage's: `broadcast` copies, `distribute` gives each item to the one
-    that wants it most, `partition` to the one its key belongs to. In all three the source runs once: who comes after
-    its end gets the end. Only if all have left before the end is the source cancelled, and the next who come begin
-    anew.
+    that wants it most, `partition` to the one its key belongs to. In all three the source runs once. Here a subscriber
+    that comes after its end gets no items, only that end: so `repeat` behind it adds nothing, and `retry` meets the
+    same error again. Put these before it, or use `share`. Only if all have left before the end is the source cancelled,
+    and the next who come begin anew.
 
     Args:
         source: Where the items come from.

@@ -65,7 +65,7 @@ class _BufferCount(Lists[T]):
         self._items.append(item)
         hold = self._upstream.hold()
         if hold is not NO_HOLD:
-            self._holds.append(hold)
+            self._holds.append(self._held(hold))
         if len(self._items) == self._count:
             self._emit_items()
 

@@ -91,7 +91,7 @@ class _BufferUntil(KeepingStage[T, list[T]]):
         items.append(item)
         hold = self._upstream.hold()
         if hold is not NO_HOLD:
-            holds.append(hold)
+            holds.append(self._held(hold))
         self._coming -= 1
         self._kept += 1
         if last or len(items) >= self._bound:

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted
+from rstreams.operators._stage import GatherAck, Lifted
 
 T = TypeVar("T")
 
 
-def collect(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[list[T]]:
+def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publisher[list[T]]:
     """Gather the items of `source` into a list, and emit it at the end.
 
         --1--2--1--|
@@ -20,14 +20,15 @@ def collect(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[list[
 
     Args:
         source: Where the items come from.
-        ack: When an item is done: "on_receipt", as soon as it is in the list, or "on_emit", when the list has been
-            handled.
+        ack: When an item is done. "within_window": with the list; where more items come than the window of a link
+            can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the list.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). The list grows without limit.
-    Holds: With `ack="on_emit"` every item is held, and shares the outcome of the list; on a cancel or an error they are
-        given back (released).
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_emit" behind a link, whose window
-        bounds what can be held. An error of the source passes through, and the list is lost.
+    Holds: Every item is held, and shares the outcome of the list; on a cancel or an error they are given back
+        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
+        accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
+        cannot hold all items. An error of the source passes through, and the list is lost.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 2.13.
 
@@ -42,7 +43,7 @@ def collect(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[list[
 class _Collect(Folding[T, list[T]]):
     __slots__ = ("_items",)
 
-    def __init__(self, downstream: Subscriber[list[T]], ack: Ack) -> None:
+    def __init__(self, downstream: Subscriber[list[T]], ack: GatherAck) -> None:
         super().__init__(downstream, "collect", ack)
         self._items: list[T] = []
 

@@ -21,7 +21,9 @@ def contains(source: Publisher[T], value: object) -> Publisher[bool]:
         source: Where the items come from.
         value: What to look for.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is compared.
+    Demand: The first request asks the source for all it has (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: What the comparison raises ends the stream with that very exception; the item counts as failed.
     Cancels: The source, with the first item that is equal.
     Spec: Reactive Streams 1.1, 2.13, 3.13.

@@ -23,7 +23,9 @@ def count(source: Publisher[T], predicate: Callable[[T], object] | None = None) 
         source: Where the items come from.
         predicate: Called once an item, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is counted.
+    Demand: The first request asks the source for all it has (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed. After an error
         there is no number.
     Cancels: The source, when `predicate` raises.

@@ -24,9 +24,10 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         -----2-----4-----|
 
     GenStage's DemandDispatcher, named after what it does. Among equals the one that has waited longest gets the
-    item, so subscribers that are equally fast take turns, and a slow one gets fewer. The source runs once: who comes
-    after its end gets the end. Only if all have left before the end is the source cancelled, and the next who come
-    begin anew.
+    item, so subscribers that are equally fast take turns, and a slow one gets fewer. The source runs once:
+    a subscriber that comes after its end gets no items, only that end. So `repeat` behind it adds nothing, and `retry`
+    meets the same error again: put these before it. Only if all have left before the end is the source cancelled, and
+    the next who come begin anew.
 
     Args:
         source: Where the items come from.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._fusion import Step
+from rstreams._gathering import Gathering
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._dropping import Dropping
 from rstreams.operators._passing_runs import PassesRuns
@@ -63,6 +64,12 @@ class _Filter(Dropping[T], PassesRuns[T, T]):
             self._downstream.on_next(item)
         else:
             self._drop()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        gathering = super().gather(loose=loose)
+        if gathering is not None:
+            gathering.whole_runs = False  # what is dropped is done
+        return gathering
 
     def _through(self, items: Iterator[T]) -> Iterator[T]:
         predicate = self._predicate

@@ -28,7 +28,9 @@ def min(source: Publisher[Any], key: Callable[[Any], Any] | None = None) -> Publ
         source: Where the items come from.
         key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done as soon as it is compared.
+    Demand: The first request asks the source for all it has (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: `NoItem` if there is none. What `key` or a comparison raises ends the stream with that very exception; the
         item counts as failed.
     Cancels: The source, when that happens.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._gathering import Gathering, gather
 from rstreams._holds import NO_HOLD, SharedHold
-from rstreams.abc import Hold, Publisher, Subscriber
-from rstreams.errors import ConfigError
+from rstreams.abc import Publisher, Subscriber
+from rstreams.operators._folding import require_ack
 from rstreams.operators._overflow import Unslowed
-from rstreams.operators._stage import Ack, Lifted, require_plain
+from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ def on_overflow_reduce(
     source: Publisher[T],
     function: Callable[[T, T], T],
     *,
-    ack: Ack = "on_receipt",
+    ack: GatherAck = "within_window",
 ) -> Publisher[T]:
     """Emit the items of `source` as they come, and fold those that nobody has asked for into one that waits.
 
@@ -29,13 +30,14 @@ def on_overflow_reduce(
     Args:
         source: Where the items come from.
         function: Called with the item that waits and the one that comes; what it returns waits in their place.
-        ack: When an item that waits counts as done: "on_receipt" as soon as it is kept, "on_emit" when what it was
-            folded into is.
+        ack: When an item that waits is done. "within_window": with what it was folded into; where more items come than
+            the window of a link can hold, the oldest before. "on_result": with what it was folded into, always.
+            "on_receipt": as soon as it is kept.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). One item is kept.
-    Holds: None for an item that waits, unless `ack` is "on_emit": all that were folded into one share its outcome then,
-        and are given back (released) on a cancel or an error. Over a link no more than its window are folded into one
-        in that case; the sender waits until it has been emitted.
+    Holds: All that were folded into one share its outcome, and are given back (released) on a cancel or an error.
+        With "on_receipt" there are none for an item that waits. With "on_result" no more are folded into one than the
+        window of a link holds; the sender waits until it has been emitted.
     Errors: `ConfigError` at the call for another `ack`. What `function` raises ends the stream with that very
         exception; the item that came counts as failed. An error of the source passes through at once, without the item
         that waits; completion comes behind it.
@@ -48,30 +50,30 @@ def on_overflow_reduce(
         [0, 15]
     """
     require_plain("on_overflow_reduce", "function", function)
-    if ack not in {"on_receipt", "on_emit"}:
-        msg = f"on_overflow_reduce(ack={ack!r}): ack must be 'on_receipt' or 'on_emit'"
-        raise ConfigError(msg)
-    return Lifted(source, lambda downstream: _OverflowReduce(downstream, function, holds=ack == "on_emit"))
+    require_ack("on_overflow_reduce", ack)
+    return Lifted(source, lambda downstream: _OverflowReduce(downstream, function, ack))
 
 
 class _OverflowReduce(Unslowed[T]):
-    __slots__ = ("_folded", "_function", "_holds")
+    __slots__ = ("_ack", "_folded", "_function")
 
     operator = "on_overflow_reduce"
 
-    def __init__(self, downstream: Subscriber[T], function: Callable[[T, T], T], *, holds: bool) -> None:
+    def __init__(self, downstream: Subscriber[T], function: Callable[[T, T], T], ack: GatherAck) -> None:
         super().__init__(downstream)
         self._function = function
-        self._holds = holds
-        self._folded: list[Hold] = []  # on what was folded into the item that waits
+        self._ack = ack
+        self._folded: Gathering | None = None  # the claims on what was folded into the item that waits
 
     def _wait(self, item: T) -> None:
         if self._kept:
             self._fold(item)
             return
-        self._folded = []
+        self._folded = None
+        if self._ack != "on_receipt":
+            self._folded = gather(self._upstream, loose=self._ack == "within_window")
         self._hold()
-        self._kept.append((item, SharedHold(self._folded)))
+        self._kept.append((item, NO_HOLD if self._folded is None else SharedHold((self._folded,))))
 
     def _fold(self, item: T) -> None:
         waiting, hold = self._kept[0]
@@ -89,5 +91,5 @@ class _OverflowReduce(Unslowed[T]):
             self._drain()
 
     def _hold(self) -> None:
-        if self._holds and (hold := self._upstream.hold()) is not NO_HOLD:
-            self._folded.append(hold)
+        if self._folded is not None:
+            self._folded.keep()

@@ -27,7 +27,8 @@ def partition(
         --1-----3-----5--|
         -----2-----4-----|
 
-    The source runs once, and begins when each partition has its subscriber. An item is in partition
+    The source runs once, and begins when each partition has its subscriber. A partition takes one subscriber: a second
+    one, such as `repeat` or `retry` behind it, gets an `RStreamsError`. Put these before it. An item is in partition
     `hash(key(item)) % partitions`; note that Python gives strings another hash in every process.
 
     Args:

@@ -20,8 +20,9 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         -----1--2--3--4--|
         -----------3--4--|
 
-    Who subscribes while the run goes on gets what comes from then on, and who comes after it only its end. Other
-    ways to begin are `.ref_count()` and `.auto_connect()` of what this returns.
+    Who subscribes while the run goes on gets what comes from then on. There is one run: who comes after it gets no
+    items, only its end, so `repeat` behind it adds nothing. (`.ref_count()` begins another run.) Other ways to begin
+    are `.ref_count()` and `.auto_connect()` of what this returns.
 
     Args:
         source: What is shared.

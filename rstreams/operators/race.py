@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Generic, Self, TypeVar
 
 from rstreams._demand import add_demand
+from rstreams._gathering import Gathering, Holds
 from rstreams._holds import NO_HOLD
 from rstreams._sight import Counts, counts_of
 from rstreams._subscription import ENDED, require_subscription
@@ -77,6 +78,9 @@ class _Race(Stage[T, T]):
 
     def hold(self) -> Hold:
         return NO_HOLD if self._winner is None else self._winner.upstream.hold()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)
 
     def suspend(self) -> None:
         self.suspended = True

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams.abc import Publisher, Subscriber
+from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted, require_plain
+from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def reduce(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, ack: Ack = "on_receipt") -> Publisher[R]:
+def reduce(
+    source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, ack: GatherAck = "within_window"
+) -> Publisher[R]:
     """Fold every item of `source` into one result, and emit that when the source completes.
 
         --1--2--3--4--|
@@ -25,14 +27,15 @@ def reduce(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, a
         accumulator: Called once an item, in the task that delivers it; it must not block.
         seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
             this same object, so the accumulator must return a new one rather than change it.
-        ack: When an item is done: "on_receipt", as soon as it is folded in, or "on_emit", when the result has been
-            handled.
+        ack: When an item is done. "within_window": with the result; where more items come than the window of a link
+            can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded in.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). Nothing is kept but the result.
-    Holds: With `ack="on_emit"` every item is held, and shares the outcome of the result; on a cancel or an error they
-        are given back (released).
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_emit" behind a link, whose window
-        bounds what can be held. What `accumulator` raises ends the stream with that very exception; the item counts as
+    Holds: Every item is held, and shares the outcome of the result; on a cancel or an error they are given back
+        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
+        accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
+        cannot hold all items. What `accumulator` raises ends the stream with that very exception; the item counts as
         failed. After an error there is no result.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 1.1 (the result waits for demand), 2.13.
@@ -49,11 +52,15 @@ def reduce(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, a
 class _Reduce(Folding[T, R]):
     __slots__ = ("_accumulator", "_quick", "_so_far")
 
-    def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R, ack: Ack) -> None:
+    def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R, ack: GatherAck) -> None:
         super().__init__(downstream, "reduce", ack)
         self._accumulator = accumulator
         self._so_far = seed
-        self._quick = not self._keeps  # items are only folded in; until the end
+        self._quick = False  # items are only folded in; until the end
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        super().on_subscribe(subscription)
+        self._quick = self._gathering is None and not self._ended and not self._known
 
     def on_next(self, item: T) -> None:
         if not self._quick:

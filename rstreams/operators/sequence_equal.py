@@ -30,7 +30,8 @@ def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int =
 
     Demand: With the first request both are asked for `prefetch` items, and for more as these are compared. At most so
         many of each are kept.
-    Holds: What is kept is held; an item is done when it has been compared.
+    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
+        window has room for, see `reduce`.
     Errors: `ConfigError` and `TypeError` at the call for bad options. The error of either ends the stream, after the
         items before it were found equal. What a comparison raises ends the stream; both items count as failed.
     Cancels: Both, as soon as they differ.

@@ -21,8 +21,8 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         --------3--4--|
 
     The same as `publish().ref_count()`: who comes while the run goes on gets what comes from then on; who comes after
-    it begins a new one. A source that does not wait, such as a range, may be through before a second subscriber comes:
-    then use `broadcast(subscribers=2)`.
+    it, such as `repeat` behind it, begins a new one. A source that does not wait, such as a range, may be through
+    before a second subscriber comes: then use `broadcast(subscribers=2)`.
 
     Args:
         source: What is shared.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, Stage, require_at_least
+from rstreams.operators._stage import Lifted, Stage, most_of, require_at_least
 
 T = TypeVar("T")
 
@@ -60,6 +60,11 @@ class _Take(Stage[T, T]):
         # Only now: the item is handled, so a link may accept it before it sees the cancel.
         if self._to_emit == 0:
             self._complete()
+
+    @property
+    def most(self) -> int:
+        """How many items come at most."""
+        return min(self._to_emit, most_of(self._upstream))
 
     def request(self, n: int) -> None:
         if not self._accepts(n):

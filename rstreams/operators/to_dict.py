@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted, require_plain
+from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -15,13 +15,19 @@ V = TypeVar("V")
 
 
 @overload
-def to_dict(source: Publisher[T], key: Callable[[T], K], *, ack: Ack = "on_receipt") -> Publisher[dict[K, T]]: ...
+def to_dict(
+    source: Publisher[T], key: Callable[[T], K], *, ack: GatherAck = "within_window"
+) -> Publisher[dict[K, T]]: ...
 @overload
 def to_dict(
-    source: Publisher[T], key: Callable[[T], K], value: Callable[[T], V], *, ack: Ack = "on_receipt"
+    source: Publisher[T], key: Callable[[T], K], value: Callable[[T], V], *, ack: GatherAck = "within_window"
 ) -> Publisher[dict[K, V]]: ...
 def to_dict(
-    source: Publisher[T], key: Callable[[T], Any], value: Callable[[T], Any] | None = None, *, ack: Ack = "on_receipt"
+    source: Publisher[T],
+    key: Callable[[T], Any],
+    value: Callable[[T], Any] | None = None,
+    *,
+    ack: GatherAck = "within_window",
 ) -> Publisher[dict[Any, Any]]:
     """Gather the items of `source` into a dict by `key(item)`, and emit it at the end.
 
@@ -34,14 +40,15 @@ def to_dict(
         key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once an
             item, in the task that delivers it; it must not block.
         value: Makes what is under the key; the item itself, by default.
-        ack: When an item is done: "on_receipt", as soon as it is in the dict, or "on_emit", when the dict has been
-            handled.
+        ack: When an item is done. "within_window": with the dict; where more items come than the window of a link
+            can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the dict.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). The dict grows without limit.
-    Holds: With `ack="on_emit"` every item is held, and shares the outcome of the dict; on a cancel or an error they are
-        given back (released).
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_emit" behind a link, whose window
-        bounds what can be held. What `key` or `value` raises, and a key that is not hashable, ends the stream; the item
+    Holds: Every item is held, and shares the outcome of the dict; on a cancel or an error they are given back
+        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
+        accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
+        cannot hold all items. What `key` or `value` raises, and a key that is not hashable, ends the stream; the item
         counts as failed.
     Cancels: The source, when that happens.
     Spec: Reactive Streams 1.1, 2.13.
@@ -67,7 +74,7 @@ class _ToDict(Folding[T, dict[Any, Any]]):
         downstream: Subscriber[dict[Any, Any]],
         key: Callable[[T], Any],
         value: Callable[[T], Any] | None,
-        ack: Ack,
+        ack: GatherAck,
     ) -> None:
         super().__init__(downstream, "to_dict", ack)
         self._key = key

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import Ack, Lifted
+from rstreams.operators._stage import GatherAck, Lifted
 
 T = TypeVar("T")
 
 
-def to_set(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[set[T]]:
+def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publisher[set[T]]:
     """Gather the items of `source` into a set, and emit it at the end.
 
         --1--2--1--|
@@ -20,14 +20,15 @@ def to_set(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[set[T]
 
     Args:
         source: Where the items come from; they must be hashable.
-        ack: When an item is done: "on_receipt", as soon as it is in the set, or "on_emit", when the set has been
-            handled.
+        ack: When an item is done. "within_window": with the set; where more items come than the window of a link
+            can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the set.
 
     Demand: The first request asks the source for all it has (`UNBOUNDED`). The set grows without limit.
-    Holds: With `ack="on_emit"` every item is held, and shares the outcome of the set; on a cancel or an error they are
-        given back (released).
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_emit" behind a link, whose window
-        bounds what can be held. An item that is not hashable ends the stream with a `TypeError`, and counts as failed.
+    Holds: Every item is held, and shares the outcome of the set; on a cancel or an error they are given back
+        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
+        accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
+        cannot hold all items. An item that is not hashable ends the stream with a `TypeError`, and counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 1.1, 2.13.
 
@@ -42,7 +43,7 @@ def to_set(source: Publisher[T], *, ack: Ack = "on_receipt") -> Publisher[set[T]
 class _ToSet(Folding[T, set[T]]):
     __slots__ = ("_items",)
 
-    def __init__(self, downstream: Subscriber[set[T]], ack: Ack) -> None:
+    def __init__(self, downstream: Subscriber[set[T]], ack: GatherAck) -> None:
         super().__init__(downstream, "to_set", ack)
         self._items: set[T] = set()
 

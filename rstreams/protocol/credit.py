@@ -162,6 +162,22 @@ class CreditLedger:
             return int(credit == 0 < wanted < pack <= room)
         return most - credit
 
+    def starves(self, credit: int, at_most: int) -> bool:
+        """Return whether more is wanted than is on its way, and what is in hand alone keeps it from being granted.
+
+        Args:
+            credit: The engine's own number.
+            at_most: Up to so many items on their way are too few; with as many room all is well.
+        """
+        coming = credit * self.pack
+        if self.demand - self.buffered <= coming or (credit > 0 and self.renews_at_zero):
+            return False
+        bound = self.bound
+        if bound is not None and (bound.room() <= 0 or (credit <= 0 and not bound.deliveries())):
+            return True
+        room = self.window - self.unsettled - self.buffered - coming
+        return coming <= at_most and room < max(self.pack, at_most)
+
 
 class SenderLedger:
     """The sender's side of a link's credit: when to ask the publisher for how much.

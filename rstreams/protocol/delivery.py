@@ -162,28 +162,67 @@ class Settles(Protocol):
         ...
 
 
+class MakesRoom(Settles, Protocol):
+    """A receiving end that may accept what is held loosely, to make room."""
+
+    def loosen(self, hold: DeliveryHold) -> None:
+        """Note that the delivery of `hold` may be accepted to make room."""
+        ...
+
+    def tighten(self, hold: DeliveryHold) -> None:
+        """Note that it is about to be settled."""
+        ...
+
+
 class DeliveryHold:
-    """The last hold on a delivery: its release is the disposition."""
+    """The last hold on a delivery: its release is the disposition.
 
-    __slots__ = ("_delivery", "_link", "_payload")
+    Attributes:
+        gone: Whether it was loose, and the delivery has been accepted to make room.
+    """
 
-    def __init__(self, link: Settles, delivery: object, payload: bytes = b"") -> None:
+    __slots__ = ("_delivery", "_link", "_loose", "_payload", "gone")
+
+    def __init__(self, link: MakesRoom, delivery: object, payload: bytes = b"") -> None:
         """Hold `delivery` of `link`; `payload` is its encoded message, if a failure strategy is to have it."""
         self._link = link
         self._delivery = delivery
         self._payload = payload
+        self._loose = False
+        self.gone = False
 
     def done(self) -> None:
         """Accept it."""
-        self._link.settle(self._delivery, ACCEPTED)
+        if not self._loose or self._tightens():
+            self._link.settle(self._delivery, ACCEPTED)
 
     def fail(self, error: BaseException) -> None:
         """Give it back with the outcome `error` carries, or as the subscription's failure strategy says."""
-        self._link.fail(self._delivery, self._payload, error)
+        if not self._loose or self._tightens():
+            self._link.fail(self._delivery, self._payload, error)
 
     def release(self) -> None:
         """Give it back untouched."""
-        self._link.settle(self._delivery, RELEASED)
+        if not self._loose or self._tightens():
+            self._link.settle(self._delivery, RELEASED)
+
+    def loosen(self) -> None:
+        """Allow that it is accepted when its link has no room for further ones."""
+        if not self._loose:
+            self._loose = True
+            self._link.loosen(self)
+
+    def give_way(self) -> None:
+        """Accept it, whatever is said of it later."""
+        self.done()
+        self.gone = True
+
+    def _tightens(self) -> bool:
+        """Take it out of those that may give way; return whether it has not."""
+        if self.gone:
+            return False
+        self._link.tighten(self)
+        return True
 
 
 class ForwardedHold:

@@ -87,10 +87,15 @@ class Flow:
 
     From the receiver: what the sender may send from here on; with `drain`, use it up now. From the sender in answer
     to a drain: what is left of it, which is 0.
+
+    With `starved`, from the sender: it has no room for further messages before the receiver settles some. AMQP has no
+    word for it, so the engine's driver sends a disposition of the latest unsettled delivery with the state "received",
+    which decides nothing (section 3.4.1).
     """
 
     credit: int
     drain: bool = False
+    starved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

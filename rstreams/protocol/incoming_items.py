@@ -11,8 +11,8 @@ Who processes items may be slow, and others have their turns: so the driver, whi
 slice is over, behind one item, then behind two more, four more, until `_MANY` have been quick.
 
 The ledger counts the first as buffered, and the others as unsettled. An item nobody holds is accepted as it leaves
-`on_next`, without a call. One that came settled has None in the place of its delivery, and is through when it has been
-handed over: it has no outcome.
+`on_next`, without a call; one that is gathered (see `rstreams._gathering`) is kept as it leaves `on_next`. One that
+came settled has None in the place of its delivery, and is through when it has been handed over: it has no outcome.
 
 A link can be lost and replaced. The peer of a lost one has all back that was not settled: what is in the buffer is
 dropped, and what is in hand or held gets its outcome too late. So a delivery is known by its handle and by how often
@@ -22,7 +22,7 @@ the link had been lost when it came.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter, length_hint
 from typing import Any, Final, Generic, TypeVar
 
@@ -37,18 +37,22 @@ from rstreams.protocol.delivery import (
     DeliveryHold,
     FailureStrategy,
     ForwardedHold,
+    MakesRoom,
     Outcome,
-    Settles,
     outcome_of,
 )
 from rstreams.protocol.frames import Disposition, Transfer
+from rstreams.protocol.gathered_items import GatheredItems, LooseItems
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.packing import PackedMessages, settled_whole, unpack
+from rstreams.protocol.packing import PackedMessages, PackItems, settled_whole, unpack
 
 T = TypeVar("T")
 
 _MANY: Final = 256
 """The most items handed over without a look at the time, however quick the ones before were."""
+
+_GATHERED: Final = SharedHold(())
+"""Stands for the hold on an item that is gathered, and that nobody else holds."""
 
 
 class IncomingItems(Generic[T]):
@@ -63,6 +67,7 @@ class IncomingItems(Generic[T]):
         delivered: Items handed over.
         losses: How often the link was lost.
         late: Outcomes that came after the link of their delivery was lost.
+        loose: What may be settled without the word of those who hold it.
         settles: Who is told the outcomes of what is held: these items, unless somebody is to see them before.
     """
 
@@ -72,6 +77,7 @@ class IncomingItems(Generic[T]):
         "_current",
         "_decode",
         "_decodes_body",
+        "_gathering",
         "_give_up",
         "_given_back",
         "_ledger",
@@ -92,6 +98,7 @@ class IncomingItems(Generic[T]):
         "delivered",
         "emitting",
         "late",
+        "loose",
         "losses",
         "settles",
         "stopped",
@@ -129,7 +136,8 @@ class IncomingItems(Generic[T]):
         self.delivered = 0
         self.losses = 0
         self.late = 0
-        self.settles: Settles = self
+        self.loose = LooseItems()
+        self.settles: MakesRoom = self
         self._subscriber = subscriber
         self._ledger = ledger
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
@@ -146,6 +154,7 @@ class IncomingItems(Generic[T]):
         self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
+        self._gathering: GatheredItems | None = None  # gathers the items, or was the last to do so
         self._on_run = runs_of(subscriber) if ledger.bound is None else None
         self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # in the hands of `_on_run`
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
@@ -170,6 +179,7 @@ class IncomingItems(Generic[T]):
                 return False
         if frame.settled:
             deliveries = [None] * len(payloads)
+        self.loose.more_comes()
         ledger = self._ledger
         bound = ledger.bound
         if bound is not None:
@@ -300,22 +310,44 @@ class IncomingItems(Generic[T]):
 
     def hold(self) -> Hold:
         """Take a hold on the item in `on_next`: its outcome waits for it."""
+        current = self._in_hand()
+        if current is None:
+            return NO_HOLD
+        shared = self._shared
+        if shared is None or shared is _GATHERED:
+            last = DeliveryHold(self.settles, (self.losses, current), self._payload)
+            before, shared = shared, SharedHold((last,))
+            self._shared = shared
+            if before is _GATHERED and self._gathering is not None:
+                self._gathering.put_hold(shared.hold())
+        return shared.hold()
+
+    def gather(self, *, loose: bool) -> GatheredItems:
+        """Return claims on the items that are to come; none can be forwarded when it fails."""
+        gathering = self._gathering = GatheredItems(self, loose=loose)
+        self.loose.gatherings[gathering] = None
+        return gathering
+
+    def keep(self, gathering: GatheredItems) -> None:
+        """Let `gathering` have the item in `on_next`, when that returns."""
+        if self._in_hand() is None:
+            return
+        if self._shared is None:
+            self._shared, self._gathering = _GATHERED, gathering
+        elif self._shared is not _GATHERED or self._gathering is not gathering:
+            gathering.put_hold(self.hold())
+
+    def _in_hand(self) -> Hashable:
+        """Return the delivery of the item in `on_next`; None if there is none, or it came settled."""
         if self._run is not None:
             deliveries, waiting = self._run
             at = len(deliveries) - length_hint(waiting) - 1
             self._let_go_before(at)
             self._current = deliveries[at]
-        current = self._current
-        if current is None:
-            return NO_HOLD
-        shared = self._shared
-        if shared is None:
-            last = DeliveryHold(self.settles, (self.losses, current), self._payload)
-            shared = self._shared = SharedHold((last,))
-        return shared.hold()
+        return self._current
 
     def _let_go_before(self, end: int) -> None:
-        """Let go of the items of the run before `end`: all are accepted but the first, if that is held."""
+        """Let go of the items of the run before `end`: all are accepted or gathered but the first, if that is held."""
         if self._run is None or self._run_from >= end:
             return
         deliveries, begin = self._run[0], self._run_from
@@ -325,8 +357,11 @@ class IncomingItems(Generic[T]):
             self._settle_current(None)
             begin += 1
         accepted = deliveries[begin:end]
+        gathering = self._gathering
         if deliveries[0] is None:
             self._ledger.settle(len(accepted))
+        elif accepted and gathering is not None and gathering.whole_runs:
+            gathering.put_run(self.losses, accepted)
         elif accepted:
             self._accepted_runs.append(accepted)
 
@@ -336,7 +371,10 @@ class IncomingItems(Generic[T]):
         current, self._current = self._current, None
         if current is None:
             self._ledger.settle(1)
-        elif shared is None:
+        elif shared is _GATHERED and error is None:
+            assert self._gathering is not None, "it has taken the item"
+            self._gathering.put(self.losses, current)
+        elif shared is None or shared is _GATHERED:
             assert error is not None, "without a hold it is accepted with its run"
             self.fail((self.losses, current), self._payload, error)
         elif error is None:
@@ -398,6 +436,38 @@ class IncomingItems(Generic[T]):
         else:
             self.settles.settle(delivery, strategy.outcome(error))
 
+    def settle_run(self, losses: int, run: Sequence[Hashable], outcome: Outcome) -> None:
+        """Settle deliveries that were gathered; as `settle`."""
+        if losses != self.losses:
+            self.late += len(run)
+            self._ledger.settle(len(run))
+            self._count_out(losses, run)
+        elif outcome is not ACCEPTED:
+            self._given_back += [(outcome, delivery) for delivery in run]
+        elif isinstance(run, PackItems) or self._ledger.pack == 1:
+            self._accepted_runs.append(run)
+        else:
+            self._accepted += run  # of several packs, perhaps
+
+    def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
+        """Settle deliveries that were gathered, and whose processing failed."""
+        for delivery in run:
+            self.fail((losses, delivery), b"", error)
+
+    def end_gathering(self, gathering: GatheredItems) -> None:
+        """Forget a gathering, which has settled all that it had."""
+        self.loose.gatherings.pop(gathering, None)
+        self._wake()
+
+    def loosen(self, hold: DeliveryHold) -> None:
+        """Note that a delivery may be accepted to make room, which may be needed now."""
+        self.loose.holds[hold] = None
+        self._wake()
+
+    def tighten(self, hold: DeliveryHold) -> None:
+        """Note that a delivery is about to be settled."""
+        self.loose.holds.pop(hold, None)
+
     def take_dispositions(self) -> list[Disposition]:
         """Take the outcomes that have gathered, settled from now on: one frame for a run of equal ones."""
         accepted, given_back, runs = self._accepted, self._given_back, self._accepted_runs
@@ -407,7 +477,7 @@ class IncomingItems(Generic[T]):
         ledger.settle(self._untold())
         self._accepted, self._given_back, self._accepted_runs = [], [], []
         if ledger.bound is not None:
-            self._count_out(self.losses, [*accepted, *(delivery for _, delivery in given_back)])
+            self._count_out(self.losses, chain(*runs, accepted, (delivery for _, delivery in given_back)))
         if ledger.pack > 1:
             accepted, given_back, runs = *settled_whole(accepted, given_back, runs), []
         frames = [Disposition(run, ACCEPTED) for run in (*runs, accepted) if run]
@@ -429,7 +499,8 @@ class IncomingItems(Generic[T]):
         """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
         self._parts = []
         dropped = [delivery for delivery, _ in self.buffer if delivery is not None]
-        self._count_out(self.losses, [*dropped, *self._accepted, *(delivery for _, delivery in self._given_back)])
+        given_back = (delivery for _, delivery in self._given_back)
+        self._count_out(self.losses, chain(dropped, *self._accepted_runs, self._accepted, given_back))
         self.losses += 1
         kept = [payload for delivery, payload in self.buffer if delivery is None]
         self._ledger.give_back(len(self.buffer) - len(kept))

@@ -127,6 +127,11 @@ class OutgoingDeliveries:
         return self.bound.items
 
     @property
+    def begun(self) -> int:
+        """How many deliveries have been begun."""
+        return self._next_tag
+
+    @property
     def at_rest(self) -> bool:
         """Whether all that was begun is sent and settled."""
         return not self.unsettled and not self._runs and self.body is None

@@ -58,6 +58,7 @@ class OutgoingItems(Scannable, Generic[T]):
         publisher_ended: Whether the publisher has ended, by its own word or by `cancel`.
         attended: Whether the link is at work, and sees what comes without being woken.
         woken: Whether the link was woken for what has come, and has not been at work since.
+        starved: Whether the publisher can send nothing more before items are settled.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         item_bytes: What the items sent last have had, each; a guess before there were any.
         unencodable: Whether the stream failed because an item could not be encoded.
@@ -88,6 +89,7 @@ class OutgoingItems(Scannable, Generic[T]):
         "payloads",
         "publisher_ended",
         "says_stall",
+        "starved",
         "turn_over",
         "unencodable",
         "woken",
@@ -126,6 +128,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self.attended = False
         self.woken = False
         self.turn_over = False
+        self.starved = False
         self.unencodable = False
         self.says_stall: Callable[[], str] = str
         self._publisher = publisher
@@ -213,6 +216,11 @@ class OutgoingItems(Scannable, Generic[T]):
             self._wake()
 
     # the link calls these, to get items
+
+    def starve(self) -> None:
+        """Hear from the publisher that it can send nothing more before items are settled."""
+        self.starved = True
+        self._wake()
 
     def request(self, credit: int, most: int, room_bytes: int) -> int:
         """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rstreams._demand import UNBOUNDED, demand_error
+from rstreams._gathering import Gathering, Holds
 from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
@@ -121,6 +122,7 @@ class LinkSubscription(Scannable, Generic[T]):
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
+        self._forwards = on_failure.forward is not None  # each item's hold then knows its message
         self._pack_items = pack_items
         self._link: Link | None = None
         self._settled = False  # the deliveries come settled
@@ -149,6 +151,12 @@ class LinkSubscription(Scannable, Generic[T]):
     def properties(self) -> dict[str, Any]:
         """Return what this side's attach says of packs."""
         return offer(self._pack_items)
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return claims on the items; see `rstreams._gathering`."""
+        if self._settled:
+            return None
+        return Holds(self, loose=loose) if self._forwards else self._items.gather(loose=loose)
 
     def start(self) -> None:
         """Signal `on_subscribe`: the link is attached, or it never will be."""
@@ -329,7 +337,8 @@ class LinkSubscription(Scannable, Generic[T]):
         self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
-        """The sender's answer to a drain: `work` looks at the credit that is left."""
+        """The sender's answer to a drain, whose credit `work` looks at; or it needs something settled."""
+        self._items.loose.wanted = self._items.loose.wanted or frame.starved
 
     def on_disposition(self, frame: Disposition) -> None:
         """Never comes to a receiver: the link refuses it."""
@@ -433,7 +442,11 @@ class LinkSubscription(Scannable, Generic[T]):
             self._send(Flow(credit + granted))
 
     def _grant(self, credit: int) -> int:
-        return 0 if self._suspended else self.ledger.grant(credit)
+        if self._suspended:
+            return 0
+        while self._items.loose.make_room(self.ledger, credit):
+            self._send_dispositions()
+        return self.ledger.grant(credit)
 
     def _work_drain(self, credit: int) -> None:
         if self._draining is None:

@@ -127,6 +127,7 @@ class LinkSubscriber(Generic[T]):
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
+        self._told_starved = (0, 0)  # what was unsettled when the receiver was told that no more can come
         self._items = OutgoingItems(
             publisher,
             self.ledger,
@@ -296,6 +297,9 @@ class LinkSubscriber(Generic[T]):
             at_rest = self._send_transfers()
             if self._finished:
                 return  # the link was lost while the publisher was asked
+            if self._items.starved or self._bound.held_back:
+                self._items.starved = False
+                self._tell_starved()
             if self._drain and at_rest:
                 # What is still owed arrives later and takes the next credit first (law 3).
                 self._drain = False
@@ -307,6 +311,13 @@ class LinkSubscriber(Generic[T]):
         finally:
             self._items.attended = False
             self._bound.go_on()
+
+    def _tell_starved(self) -> None:
+        """Tell the receiver, once for what is unsettled now, that no more can come before it settles some of it."""
+        unsettled = self._deliveries.begun, self._bound.items
+        if self._bound.items and unsettled != self._told_starved:
+            self._told_starved = unsettled
+            self._send(Flow(self._driver.credit(), starved=True))
 
     # what work is made of
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from rstreams._codec.decode import malformed
 from rstreams.abc import Subscriber
 from rstreams.errors import LinkDetached, RStreamsError
-from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, FailureStrategy, Outcome
+from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, DeliveryHold, FailureStrategy, Outcome
 from rstreams.protocol.frames import Detach, Lost, Transfer
 from rstreams.protocol.incoming_body import BODY_BYTES, IncomingBody, Splitter
 from rstreams.protocol.receiver import LinkSubscription
@@ -95,6 +95,14 @@ class StreamedSubscription(LinkSubscription[T]):
     def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
         """Settle one delivery whose processing failed."""
         self._items.fail(delivery, payload, error)
+
+    def loosen(self, hold: DeliveryHold) -> None:
+        """Note that a delivery may be accepted to make room."""
+        self._items.loosen(hold)
+
+    def tighten(self, hold: DeliveryHold) -> None:
+        """Note that a delivery is about to be settled."""
+        self._items.tighten(hold)
 
     def on_transfer(self, frame: Transfer) -> None:
         """A part of a delivery, or deliveries that have come whole."""

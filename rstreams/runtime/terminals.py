@@ -7,26 +7,30 @@ source that answers inside `request` sends one slice at a time, and one that ans
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Generic, TypeVar
 
 import trio
 
 from rstreams._demand import SLICE, TURN_S
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
+from rstreams.operators._folding import require_ack
+from rstreams.operators._stage import GatherAck
 from rstreams.runtime.scope import Scope, require_trio
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 
 T = TypeVar("T")
 
 
-async def to_list(source: Publisher[T]) -> list[T]:
+async def to_list(source: Publisher[T], ack: GatherAck = "within_window") -> list[T]:
     """Return all items of `source`."""
+    require_ack("to_list", ack)
     bell = _Bell()
-    sink = ListSink[T](bell.ring)
-    await _drain(source, sink, bell)
+    sink = ListSink[T](bell.ring, ack)
+    with _settled(sink):
+        await _drain(source, sink, bell)
     return sink.items
 
 
@@ -43,10 +47,22 @@ async def first_or_none(source: Publisher[T]) -> T | None:
     sink = FirstSink[T](bell.ring)
     sink.request(1)
     await trio.lowlevel.checkpoint_if_cancelled()
-    async with _subscribed(source, sink):
-        while not sink.ended:
-            await bell.wait()
+    with _settled(sink):
+        async with _subscribed(source, sink):
+            while not sink.ended:
+                await bell.wait()
     return sink.first
+
+
+@contextmanager
+def _settled(sink: ListSink[Any] | FirstSink[Any]) -> Iterator[None]:
+    """Settle what the sink has taken if the block ends well, and give it back if not: there is no result then."""
+    try:
+        yield
+    except BaseException:
+        sink.give_back()
+        raise
+    sink.settle()
 
 
 async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:

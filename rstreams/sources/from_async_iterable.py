@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from rstreams._demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._emission import log_dropped
+from rstreams._gathering import Gathering
 from rstreams._holds import NO_HOLD
 from rstreams._scheduler import bound_scheduler
 from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
@@ -138,6 +139,9 @@ class _Pull(Scannable, Generic[T]):
 
     def hold(self) -> Hold:
         return NO_HOLD
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
 
     @property
     def downstream(self) -> object:

@@ -17,7 +17,7 @@ from rstreams._subscription import hint_for
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.operators._connectable import Connectable
 from rstreams.operators._shown import shown_as
-from rstreams.operators._stage import refuse_unrun, require_effect
+from rstreams.operators._stage import GatherAck, refuse_unrun, require_effect
 from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain
@@ -235,18 +235,32 @@ class Stream(StreamMethods[T_co], NotIterable):
         """
         return Opening(terminals.open_items(self._source, window))
 
-    async def to_list(self) -> list[T_co]:
-        """Return all items.
+    async def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
+        """Return all items; they are done when the list is returned, the oldest before if a link's window is too small.
 
-        Errors: Raises what the stream failed with.
+        Items that came over a link are held until then. If the call ends otherwise, by an error, a time-out or a
+        cancellation, they are given back, and nothing is lost. The window of the link bounds how many can be held:
+        where more come, the oldest are accepted to make room, and only the later ones can be given back.
+
+        Args:
+            ack: When an item is done. "within_window": as told above. "on_result": when the list is returned, always.
+                "on_receipt": as soon as it is in the list.
+
+        Holds: With "on_receipt" none; else every item, as far as the window of a link allows.
+        Errors: Raises what the stream failed with. `ConfigError` for another `ack`, and for "on_result" behind a link
+            whose window cannot hold all items: as many as `take` lets through, or without limit.
+        Cancels: The items are given back (released).
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
-        return await terminals.to_list(self._source)
+        return await terminals.to_list(self._source, ack)
 
     async def first_or_none(self) -> T_co | None:
         """Return the first item, or None if the stream completes without one; no other item is drawn.
 
+        The item is done when it is returned. If the call ends otherwise, it is given back.
+
         Errors: Raises what the stream failed with.
+        Cancels: An item that has come is given back (released).
         Context: A trio task.
         """
         return await terminals.first_or_none(self._source)

@@ -15,7 +15,7 @@ from rstreams.abc import Publisher
 from rstreams.notifications import Notification
 from rstreams.operators._extreme import Ordered
 from rstreams.operators._shown import shown_as
-from rstreams.operators._stage import Ack
+from rstreams.operators._stage import Ack, GatherAck
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval
@@ -369,12 +369,12 @@ class StreamMethods(ABC, Generic[T_co]):
         """
         return self._stream(operators.checkpoint(self._source, description))
 
-    def collect(self, *, ack: Ack = "on_receipt") -> Stream[list[T_co]]:
+    def collect(self, *, ack: GatherAck = "within_window") -> Stream[list[T_co]]:
         """Gather the items of this stream into a list, and emit it at the end.
 
         Args:
-            ack: When an item is done: "on_receipt", as soon as it is in the list, or "on_emit", when the list has been
-                handled.
+            ack: When an item is done. "within_window": with the list; where more items come than the window of a link
+                can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the list.
 
         Demand, holds, errors: `rstreams.operators.collect`.
         """
@@ -1014,13 +1014,16 @@ class StreamMethods(ABC, Generic[T_co]):
         """
         return self._stream(operators.on_overflow_latest(self._source, on_drop))
 
-    def on_overflow_reduce(self, function: Callable[[T_co, T_co], T_co], *, ack: Ack = "on_receipt") -> Stream[T_co]:
+    def on_overflow_reduce(
+        self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
+    ) -> Stream[T_co]:
         """Emit the items of this stream as they come, and fold those that nobody has asked for into one that waits.
 
         Args:
             function: Called with the item that waits and the one that comes; what it returns waits in their place.
-            ack: When an item that waits counts as done: "on_receipt" as soon as it is kept, "on_emit" when what it was
-                folded into is.
+            ack: When an item that waits is done. "within_window": with what it was folded into; where more items come than
+                the window of a link can hold, the oldest before. "on_result": with what it was folded into, always.
+                "on_receipt": as soon as it is kept.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_reduce`.
         """
@@ -1054,15 +1057,15 @@ class StreamMethods(ABC, Generic[T_co]):
         """
         return self._stream(operators.race(self._source, *others))
 
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: Ack = "on_receipt") -> Stream[R]:
+    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window") -> Stream[R]:
         """Fold every item of this stream into one result, and emit that when the source completes.
 
         Args:
             accumulator: Called once an item, in the task that delivers it; it must not block.
             seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
                 this same object, so the accumulator must return a new one rather than change it.
-            ack: When an item is done: "on_receipt", as soon as it is folded in, or "on_emit", when the result has been
-                handled.
+            ack: When an item is done. "within_window": with the result; where more items come than the window of a link
+                can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded in.
 
         Demand, holds, errors: `rstreams.operators.reduce`.
         """
@@ -1330,33 +1333,33 @@ class StreamMethods(ABC, Generic[T_co]):
         return self._stream(operators.timestamp(self._source))
 
     @overload
-    def to_dict(self, key: Callable[[T_co], K], *, ack: Ack = "on_receipt") -> Stream[dict[K, T_co]]: ...
+    def to_dict(self, key: Callable[[T_co], K], *, ack: GatherAck = "within_window") -> Stream[dict[K, T_co]]: ...
 
     @overload
     def to_dict(
-        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: Ack = "on_receipt"
+        self, key: Callable[[T_co], K], value: Callable[[T_co], V], *, ack: GatherAck = "within_window"
     ) -> Stream[dict[K, V]]: ...
 
-    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "on_receipt") -> Stream[dict[Any, Any]]:
+    def to_dict(self, key: Any, value: Any = None, *, ack: Any = "within_window") -> Stream[dict[Any, Any]]:
         """Gather the items of this stream into a dict by `key(item)`, and emit it at the end.
 
         Args:
             key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once an
                 item, in the task that delivers it; it must not block.
             value: Makes what is under the key; the item itself, by default.
-            ack: When an item is done: "on_receipt", as soon as it is in the dict, or "on_emit", when the dict has been
-                handled.
+            ack: When an item is done. "within_window": with the dict; where more items come than the window of a link
+                can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the dict.
 
         Demand, holds, errors: `rstreams.operators.to_dict`.
         """
         return self._stream(operators.to_dict(self._source, key, value, ack=ack))
 
-    def to_set(self, *, ack: Ack = "on_receipt") -> Stream[set[T_co]]:
+    def to_set(self, *, ack: GatherAck = "within_window") -> Stream[set[T_co]]:
         """Gather the items of this stream into a set, and emit it at the end.
 
         Args:
-            ack: When an item is done: "on_receipt", as soon as it is in the set, or "on_emit", when the set has been
-                handled.
+            ack: When an item is done. "within_window": with the set; where more items come than the window of a link
+                can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the set.
 
         Demand, holds, errors: `rstreams.operators.to_set`.
         """

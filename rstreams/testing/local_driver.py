@@ -62,6 +62,8 @@ class LocalDriver:
                 granted = credit - self._credit
                 self._credit = credit
                 self._turns.append(lambda: peer._arrive_flow(granted, frame.drain))
+            case Flow(starved=True):
+                self._turns.append(peer._arrive_starved)
             case Flow():
                 returned, self._credit = self._credit, 0
                 self._turns.append(lambda: peer._arrive_flow(-returned, frame.drain))
@@ -122,6 +124,11 @@ class LocalDriver:
         self._credit += change
         if not self._cut and self._link is not None:
             self._link.receive(Flow(self._credit, drain))
+            self.wake()
+
+    def _arrive_starved(self) -> None:
+        if not self._cut and self._link is not None:
+            self._link.receive(Flow(self._credit, starved=True))
             self.wake()
 
     def _lose(self, lost: Lost) -> None:

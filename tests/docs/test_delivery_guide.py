@@ -12,6 +12,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "delivery.md").read_tex
 
 PRINTED = [
     ["wash", "dry", "PublishResult(accepted=2)"],
+    ["[0, 1, 2, 3, 4]"],
     ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
     ["resized one", "resized two"],
     [

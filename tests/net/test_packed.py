@@ -104,7 +104,7 @@ async def test_a_peer_that_sends_back_what_it_was_sent_gets_no_packs() -> None:
 
     async with scripted(peer) as connection:
         stream = connection.stream("a", pack_items=16)
-        assert await stream.limit_request(100).to_list() == [b"x"]
+        assert await stream.limit_request(100).to_list(ack="on_receipt") == [b"x"]  # before the peer's end
 
 
 async def test_a_slow_stream_is_held_up_for_no_longer_than_was_told() -> None:

@@ -35,7 +35,8 @@ class FoldingContract(OperatorContract):
         probe.cancel()
         self.play(source, ITEMS)
         assert probe.signals == ["on_subscribe"]
-        assert set(source.outcomes) <= {"done"}
+        assert source.outcomes[:2] == ["released", "released"], "there is no result"
+        assert set(source.outcomes[2:]) <= {"done"}
 
 
 class NonEmptyFoldingContract(FoldingContract):
@@ -110,38 +111,46 @@ class AckContract:
 
     acking: ClassVar[Callable[..., Publisher[Any]]]
 
-    def _subscribe(self, source: ManualPublisher[int]) -> ProbeSubscriber[Any]:
+    def _subscribe(self, source: ManualPublisher[int], ack: str) -> ProbeSubscriber[Any]:
         probe = ProbeSubscriber[Any](1, hold=True)
-        type(self).acking(source, "on_emit").subscribe(probe)
+        type(self).acking(source, ack).subscribe(probe)
         return probe
 
-    def test_on_emit_every_item_shares_the_outcome_of_the_result(self) -> None:
+    @pytest.mark.parametrize("ack", ["on_result", "within_window"])
+    def test_every_item_shares_the_outcome_of_the_result(self, ack: str) -> None:
         source = ManualPublisher[int]()
-        probe = self._subscribe(source)
+        probe = self._subscribe(source, ack)
         source.next(1, 2)
         source.complete()
         assert source.outcomes == [None, None]
         probe.holds[0].fail(LookupError())
         assert source.outcomes == ["failed", "failed"]
 
-    def test_on_emit_a_cancel_gives_them_back(self) -> None:
+    @pytest.mark.parametrize("ack", ["on_result", "within_window"])
+    def test_a_cancel_gives_them_back(self, ack: str) -> None:
         source = ManualPublisher[int]()
-        probe = self._subscribe(source)
+        probe = self._subscribe(source, ack)
         source.next(1, 2)
         probe.cancel()
         assert source.outcomes == ["released", "released"]
 
-    def test_on_emit_a_window_is_too_small(self) -> None:
+    def test_on_receipt_an_item_is_done_when_it_is_folded_in(self) -> None:
+        source = ManualPublisher[int]()
+        self._subscribe(source, "on_receipt")
+        source.next(1, 2)
+        assert source.outcomes == ["done", "done"]
+
+    def test_on_result_a_window_is_too_small(self) -> None:
         class Link(ManualPublisher[int]):
             window = 256
 
         source = Link()
-        probe = self._subscribe(source)
+        probe = self._subscribe(source, "on_result")
         assert isinstance(probe.error, ConfigError)
-        assert "ack='on_emit'" in str(probe.error)
+        assert "(ack='on_result') needs room for items without limit, but the link" in str(probe.error)
         assert "256" in str(probe.error)
         assert source.cancelled
 
     def test_a_wrong_ack_is_named(self) -> None:
-        with pytest.raises(ConfigError, match=r"\(ack='later'\): ack must be 'on_receipt' or 'on_emit'"):
+        with pytest.raises(ConfigError, match=r"\(ack='later'\): ack must be 'within_window', 'on_result' or 'on_rec"):
             type(self).acking(ManualPublisher[int](), "later")

@@ -24,10 +24,10 @@ def _of_window(window: int) -> st.SearchStrategy[Step]:
     return st.sampled_from(
         [
             Step(f"share{named}", lambda s: share(s, window=window), list),
-            Step(f"broadcast{named}", lambda s: broadcast(s, window=window), list),
+            Step(f"broadcast{named}", lambda s: broadcast(s, window=window), list, again="end"),
             Step(f"replay(2{named}).ref_count()", lambda s: replay(s, 2, window=window).ref_count(), list),
-            Step(f"distribute{named}", lambda s: distribute(s, window=window), list),
-            Step(f"partition{named}", lambda s: partition(s, lambda _: 0, 1, window=window)[0], list),
+            Step(f"distribute{named}", lambda s: distribute(s, window=window), list, again="end"),
+            Step(f"partition{named}", lambda s: partition(s, lambda _: 0, 1, window=window)[0], list, again="refused"),
             Step(
                 f"parallel(1{named})",
                 lambda s: parallel(s, 1, lambda items: map_(items, lambda x: x + 1), window=window),
@@ -39,5 +39,5 @@ def _of_window(window: int) -> st.SearchStrategy[Step]:
 
 STEPS: list[st.SearchStrategy[Step]] = [
     windows.flatmap(_of_window),
-    st.just(Step("cache()", cache, list)),
+    st.just(Step("cache()", cache, list, again="anew")),
 ]

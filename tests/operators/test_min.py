@@ -39,4 +39,4 @@ def test_what_cannot_be_compared_ends_the_stream(item: object) -> None:
     min_(source).subscribe(probe)  # type: ignore[type-var]
     source.next(1, item)
     assert isinstance(probe.error, TypeError)
-    assert source.outcomes == ["done", "failed"]
+    assert source.outcomes == ["released", "failed"]

@@ -33,8 +33,8 @@ class TestOnOverflowReduce(OperatorContract):
         assert probe.completed
 
 
-class TestOnOverflowReduceOnEmit(TestOnOverflowReduce):
-    build = staticmethod(lambda source: on_overflow_reduce(source, operator.add, ack="on_emit"))
+class TestOnOverflowReduceOnResult(TestOnOverflowReduce):
+    build = staticmethod(lambda source: on_overflow_reduce(source, operator.add, ack="on_result"))
 
 
 def subscribed(function: Any = operator.add, **options: Any) -> tuple[ManualPublisher[Any], ProbeSubscriber[Any]]:  # noqa: ANN401
@@ -44,12 +44,12 @@ def subscribed(function: Any = operator.add, **options: Any) -> tuple[ManualPubl
 
 
 def test_another_ack_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"on_overflow_reduce\(ack='never'\): ack must be 'on_receipt' or 'on_emit'"):
+    with pytest.raises(ConfigError, match=r"on_overflow_reduce\(ack='never'\): ack must be 'within_window'"):
         on_overflow_reduce(ManualPublisher[int](), max, ack="never")  # type: ignore[arg-type]
 
 
 def test_what_waits_is_folded_in_order_and_done() -> None:
-    source, probe = subscribed()
+    source, probe = subscribed(ack="on_receipt")
 
     source.next("a", "b", "c", "d")
     assert source.outcomes == [None, "done", "done", "done"]
@@ -60,8 +60,9 @@ def test_what_waits_is_folded_in_order_and_done() -> None:
     assert probe.items == ["a", "bcd", "ef"]
 
 
-def test_on_emit_all_share_the_outcome_of_what_they_were_folded_into() -> None:
-    source, probe = subscribed(ack="on_emit")
+@pytest.mark.parametrize("ack", ["on_result", "within_window"])
+def test_all_share_the_outcome_of_what_they_were_folded_into(ack: str) -> None:
+    source, probe = subscribed(ack=ack)
 
     source.next("a", "b", "c")
     assert source.outcomes == [None, None, None]
@@ -81,7 +82,7 @@ def test_what_the_function_raises_ends_the_stream() -> None:
     def fail(_waiting: object, _item: object) -> None:
         raise error
 
-    source, probe = subscribed(fail, ack="on_emit")
+    source, probe = subscribed(fail, ack="on_result")
     source.next("a", "b", "c")
 
     assert probe.error is error
@@ -106,7 +107,7 @@ def test_the_function_may_cancel() -> None:
         probe.cancel()
         return waiting + item
 
-    source, probe = subscribed(cancel, ack="on_emit")
+    source, probe = subscribed(cancel, ack="on_result")
     source.next("a", "b", "c")
 
     assert source.cancelled

@@ -19,7 +19,19 @@ from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from tests.operators.steps import Numbers, Step
 
 FAMILIES = [import_module(f"tests.operators.{file.stem}") for file in sorted(Path(__file__).parent.glob("*_steps.py"))]
-PIPELINES = st.lists(st.one_of(*(step for family in FAMILIES for step in family.STEPS)), max_size=6)
+
+
+def _again(pipeline: Sequence[Step]) -> str:
+    """Return what who subscribes to it for a second time gets."""
+    return next((step.again for step in reversed(pipeline) if step.again != "as the source"), "anew")
+
+
+def _is_let_in(pipeline: Sequence[Step]) -> bool:
+    """Tell whether nothing subscribes for a second time where that is refused."""
+    return not any(step.repeats and _again(pipeline[:at]) == "refused" for at, step in enumerate(pipeline))
+
+
+PIPELINES = st.lists(st.one_of(*(step for family in FAMILIES for step in family.STEPS)), max_size=6).filter(_is_let_in)
 ITEMS = st.lists(st.integers(0, 9), max_size=20)
 
 
@@ -30,8 +42,9 @@ def _build(source: Numbers, pipeline: Sequence[Step]) -> Numbers:
 
 
 def _model(items: Sequence[int], pipeline: Sequence[Step]) -> list[int]:
-    for step in pipeline:
-        items = step.model(items)
+    for at, step in enumerate(pipeline):
+        if not step.repeats or _again(pipeline[:at]) == "anew":
+            items = step.model(items)
     return list(items)
 
 

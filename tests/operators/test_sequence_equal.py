@@ -54,7 +54,18 @@ def test_no_more_is_asked_for_than_can_be_kept() -> None:
     assert one.requested == 4
     assert one.outcomes == [None] * 4
     other.next(1)
-    assert one.outcomes == ["done", None, None, None]
+    other.next(2, 3, 4)
+    assert (one.requests, one.outcomes) == ([4, 3], [None] * 4)
+
+
+def test_what_was_compared_is_done_with_the_result() -> None:
+    one, other, probe = _subscribed()
+    one.next(1)
+    other.next(1)
+    assert (one.outcomes, other.outcomes) == ([None], [None])
+    one.complete()
+    other.complete()
+    assert (probe.items, one.outcomes, other.outcomes) == ([True], ["done"], ["done"])
 
 
 def test_both_are_cancelled_as_soon_as_they_differ() -> None:

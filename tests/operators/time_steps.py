@@ -38,7 +38,7 @@ STEPS: list[st.SearchStrategy[Step]] = [
             Step("on_error_complete", lambda s: on_error_complete(_then_fails(s)), list),
             Step("on_error_return", lambda s: on_error_return(_then_fails(s), 4), lambda xs: [*xs, 4]),
             Step("repeat(1)", lambda s: repeat(s, 1), list),
-            Step("repeat(2)", lambda s: repeat(s, 2), lambda xs: [*xs, *xs]),
+            Step("repeat(2)", lambda s: repeat(s, 2), lambda xs: [*xs, *xs], repeats=True),
             Step("retry(1)", lambda s: retry(s, 1), list),
             Step(
                 "retry_backoff(1), failing",

@@ -129,6 +129,7 @@ def test_a_delivery_hold_tells_its_link_each_outcome() -> None:
     class Log:
         def __init__(self) -> None:
             self.told: list[tuple[object, Outcome]] = []
+            self.loose: list[DeliveryHold] = []
 
         def settle(self, delivery: object, outcome: Outcome) -> None:
             self.told.append((delivery, outcome))
@@ -136,11 +137,25 @@ def test_a_delivery_hold_tells_its_link_each_outcome() -> None:
         def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
             self.told.append((delivery, Outcome("modified", payload.decode(), str(error))))
 
+        def loosen(self, hold: DeliveryHold) -> None:
+            self.loose.append(hold)
+
+        def tighten(self, hold: DeliveryHold) -> None:
+            self.loose.remove(hold)
+
     log = Log()
     DeliveryHold(log, 1).done()
     DeliveryHold(log, 2).release()
     DeliveryHold(log, 3, b"encoded").fail(ValueError("no"))
     assert log.told == [(1, ACCEPTED), (2, RELEASED), (3, Outcome("modified", "encoded", "no"))]
+    hold = DeliveryHold(log, 4)
+    hold.loosen()
+    hold.loosen()
+    assert log.loose == [hold]
+    hold.give_way()
+    assert (log.told[-1], log.loose, hold.gone) == ((4, ACCEPTED), [], True)
+    hold.release()
+    assert log.told[-1] == (4, ACCEPTED)  # what is said of it later changes nothing
 
 
 def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None:

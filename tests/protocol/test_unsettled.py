@@ -220,4 +220,4 @@ def test_what_is_given_back_later_is_counted_as_gone_at_once() -> None:
 
 
 def drained(played: PlayedSender) -> bool:
-    return any(isinstance(frame, Flow) for frame in played.driver.sent)
+    return any(isinstance(frame, Flow) and frame.drain for frame in played.driver.sent)

@@ -388,7 +388,7 @@ class Engine:
                 driver = drivers.get(link)
                 if driver is not None:
                     noted[driver] = None
-                    driver.outcomes_noted += deliveries
+                    driver.deliveries_noted += deliveries
                     driver.flow_noted = driver.flow_noted or flow
             event = lib.pn_collector_peek(collector)
             if not event:

@@ -6,6 +6,7 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -74,12 +75,14 @@ class LinkDriver:
         self._counted = 0  # what is counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
         self._is_ending = False
+        self._asked_with = -sys.maxsize  # so much room there was when there was too little
         self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
         # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
         self._sent: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
-        self.outcomes_noted = 0
+        self.deliveries_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
+        self._tells_starved = False  # when all that was sent is on the wire
         self._large = LargeMessages()
         self._formats = MessageFormats()
         self.handle: int | None = None  # as a sender: the one the engine has given it, once its attach has gone out
@@ -247,13 +250,26 @@ class LinkDriver:
         link = self.link
         if link is not None:
             self._large.go_on(self._send_next, self._has_room_for_part)
+            if self._tells_starved:
+                self._tell_starved()
             link.work()
             if link.state is State.DETACHED:
                 self._engine.end(self)
             if self._left and self._has_room():
                 self._left = False
                 self._engine.read_on(self)
+            elif self._left:
+                self._ask_for_room()
         return False
+
+    def _ask_for_room(self) -> None:
+        """Have the link's end let go of what it may, unless that has been in vain."""
+        if self.room_in_end is None or self.streams or self.link is None or self.link.state is not State.ATTACHED:
+            return
+        room = self.room_in_end()
+        if room > self._asked_with:
+            self._asked_with = room
+            self.receive(Flow(self.credit(), starved=True))
 
     def hand_over(self, most: int) -> bool:
         """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
@@ -263,7 +279,10 @@ class LinkDriver:
             self._hand_over_outcomes()
         elif (self.is_windowed or self.streams) and not self._has_room():
             self._left = True
+            self._asked_with = -sys.maxsize
+            self._ask_for_room()
         elif self._formats and self._refuse_format():
+            self.deliveries_noted = 0
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
         elif self.streams:
@@ -272,11 +291,7 @@ class LinkDriver:
                 self.receive(frame)
             more = frame is not None and bool(lib.pn_link_current(self.pointer))
         else:
-            frame = self._read_joined(most)
-            if frame is not None:
-                self.receive(frame)
-            else:
-                self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
+            self._hand_over_deliveries(most)
             current = lib.pn_link_current(self.pointer)
             more = bool(current) and not lib.pn_delivery_partial(current)
             if current:
@@ -290,6 +305,20 @@ class LinkDriver:
             self.flow_noted = False
             drain = self.sends and bool(lib.pn_link_get_drain(self.pointer))
             self.receive(Flow(self.credit(), drain))
+
+    def _hand_over_deliveries(self, most: int) -> None:
+        noted, self.deliveries_noted = self.deliveries_noted, 0
+        if not lib.pn_link_current(self.pointer):
+            starved, frame = noted > 0, None  # news of what has been read: see `Flow`
+        else:
+            frame = self._read_joined(most)
+            starved = frame is not None and not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
+        if frame is not None:
+            self.receive(frame)
+        else:
+            self._engine.wake(self)  # what was aborted is nothing to hand over, but has used up credit
+        if starved:
+            self.receive(Flow(self.credit(), starved=True))
 
     def note_format(self, delivery: Pointer, message_format: int) -> None:
         """The delivery has begun with a message-format that is not 0."""
@@ -332,6 +361,9 @@ class LinkDriver:
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
+        if self.sends and frame.starved:
+            self._tell_starved()
+            return
         if self.sends:
             if lib.pn_link_credit(pointer) > 0:
                 lib.pn_link_drained(pointer)
@@ -346,6 +378,19 @@ class LinkDriver:
         # to withdraw that, too, would be a credit below 0, which the peer takes for 2^32 and less.
         credit = max(frame.credit, int(lib.pn_link_queued(pointer)))
         lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
+
+    def _tell_starved(self) -> None:
+        """Say that the delivery sent last has been received, once it is on the wire; see `Flow.starved`.
+
+        The peer hears of it by a disposition: of the state in a transfer its engine takes no notice. A peer that is not
+        of rstreams might not know what to do with it.
+        """
+        self._tells_starved = bool(self._sent) and self._engine.peer_packs
+        if self._tells_starved:
+            self._engine.flush()
+            if self.queued() == 0:
+                self._tells_starved = False
+                lib.pn_delivery_update(as_delivery(self._sent[-1][1][-1]), lib.PN_RECEIVED)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
         """Send what no large message is before."""
@@ -537,7 +582,7 @@ class LinkDriver:
         A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
         that did not find as many outcomes as were noted.
         """
-        sent, noted, self.outcomes_noted = self._sent, self.outcomes_noted, 0
+        sent, noted, self.deliveries_noted = self._sent, self.deliveries_noted, 0
         accepted: list[Sequence[Hashable]] = []
         while sent:
             tags, deliveries = sent[0]
@@ -582,6 +627,10 @@ class LinkDriver:
         if outcome.kind == "modified":
             write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
         lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
+
+
+def _is_received(delivery: Pointer) -> bool:
+    return bool(lib.pn_delivery_remote_state(delivery) == lib.PN_RECEIVED)
 
 
 def _is_settled(delivery: Pointer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from rstreams._gathering import Gathering
 from rstreams._sight import Watched
 from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
 from rstreams.abc import Subscriber
@@ -119,6 +120,10 @@ class _Replies(Stage[Reply, T]):
         if mark in {END, LAST} and not self._ended:
             self._upstream.cancel()
             self.on_complete()
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        """Claim nothing: replies can be given back to nobody, and their sender ends when all are settled."""
+        return None
 
     def on_error(self, error: BaseException) -> None:
         if isinstance(error, LinkDetached) and self.correlation is not None:

@@ -1,0 +1,124 @@
+"""Claims on what is gathered: who changes where holds come from changes where claims come from, too."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+
+from rstreams._gathering import Holds, gather
+from rstreams._holds import NO_HOLD, SharedHold
+from rstreams.operators._stage import Stage
+from rstreams.operators.map import map as map_
+from rstreams.sources.from_iterable import from_iterable
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+
+def _all_stages() -> list[type[Stage[Any, Any]]]:
+    for package in ("operators", "net", "node", "sources", "observables"):
+        path = importlib.import_module(f"rstreams.{package}").__path__
+        for module in pkgutil.walk_packages(path, f"rstreams.{package}."):
+            importlib.import_module(module.name)
+    found: list[type[Stage[Any, Any]]] = []
+    left: list[type[Stage[Any, Any]]] = [Stage]
+    while left:
+        kind = left.pop()
+        found.append(kind)
+        left += kind.__subclasses__()
+    return found
+
+
+def test_a_stage_that_changes_hold_changes_gather() -> None:
+    stages = _all_stages()
+    assert len(stages) > 60
+    for kind in stages:
+        assert kind.hold is Stage.hold or kind.gather is not Stage.gather, kind
+
+
+def test_a_source_that_needs_no_acknowledgement_costs_nothing() -> None:
+    probe = ProbeSubscriber[int]()
+    map_(from_iterable([1]), abs).subscribe(probe)
+    assert probe.subscription is not None
+    assert gather(probe.subscription, loose=True) is None
+
+
+@pytest.mark.parametrize("end", ["done", "failed", "released"])
+def test_claims_on_items_of_any_source(end: str) -> None:
+    source = ManualPublisher[int]()
+    claims: list[Holds] = []
+
+    class Gatherer(ProbeSubscriber[int]):
+        def on_next(self, item: int) -> None:
+            del item
+            claims[0].keep()
+
+    source.subscribe(Gatherer(3))
+    claims.append(Holds(source, loose=True))
+    source.next(1, 2)
+    assert (len(claims[0]), claims[0].gone, source.outcomes) == (2, False, [None, None])
+    claims[0].loosen()
+    {"done": claims[0].done, "failed": lambda: claims[0].fail(ValueError()), "released": claims[0].release}[end]()
+    assert source.outcomes == [end, end]
+
+
+class Window:
+    """Holds whose items a source settles itself when they are loose."""
+
+    def __init__(self) -> None:
+        self.loose = self.gone = False
+        self.told: list[str] = []
+
+    def done(self) -> None:
+        self.told.append("done")
+
+    def fail(self, error: BaseException) -> None:
+        self.told.append(str(error))
+
+    def release(self) -> None:
+        self.told.append("released")
+
+    def loosen(self) -> None:
+        self.loose = True
+
+
+def test_an_item_is_held_loosely_when_all_who_hold_it_are_loose() -> None:
+    below = Window()
+    shared = SharedHold((below,))
+    firm, loose = shared.hold(), shared.hold()
+    shared.loosen()
+    shared.loosen()
+    loose.loosen()  # type: ignore[attr-defined] # not every hold has it
+    assert not below.loose
+    firm.done()
+    assert below.loose
+    assert not shared.gone
+    below.gone = True
+    assert shared.gone
+    shared.done()
+    loose.release()
+    assert below.told == ["released"]
+    assert loose.gone
+
+
+def test_holds_whose_items_have_gone_are_forgotten() -> None:
+    made: list[Window] = []
+
+    class Source:
+        def request(self, n: int) -> None: ...
+        def cancel(self) -> None: ...
+        def hold(self) -> Any:  # noqa: ANN401
+            made.append(Window())
+            if len(made) > 10:
+                made[-11].gone = True  # there is room for ten
+            return made[-1]
+
+    claims = Holds(Source(), loose=True)
+    for _ in range(1000):
+        claims.keep()
+        assert len(claims) <= 64
+    claims.release()
+    assert sum(window.told == ["released"] for window in made) <= 64
+    assert all(window.told for window in made)
+    assert NO_HOLD is not made[0]
