@@ -16,6 +16,7 @@ from rstreams.errors import ConnectionLost, LinkDetached
 from rstreams.node import STATISTICS
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue
+from tests.net.over_tcp import pump_of, until
 
 
 @asynccontextmanager
