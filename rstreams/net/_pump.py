@@ -440,9 +440,16 @@ class Pump:
 
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer goes on with what has been refused: close the connection, and wait for no answer."""
+        self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
+
+    def on_broken_frame(self, condition: str, description: str) -> None:
+        """The peer broke the protocol, or the network its bytes, so a new connection may do better."""
+        self._cut(ConnectionLost(f"{self.peer} was cut off: {description} ({condition})"), condition, description)
+
+    def _cut(self, error: RStreamsError, condition: str, description: str) -> None:
         if not self._over:
             self._over = self._cut_off = True
-            self._fail(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"))
+            self._fail(error)
             self.engine.close(condition, description)
 
     @property

@@ -177,6 +177,7 @@ class LooseItems:
     def more_comes(self) -> None:
         """Note that items come."""
         self._overflows = self._slack
+        self.wanted = False  # the sender has found room
 
     def make_room(self, ledger: CreditLedger, credit: int) -> bool:
         """Accept the oldest if what is in hand leaves no room for what is wanted; return whether any were."""
@@ -189,13 +190,14 @@ class LooseItems:
             most = left = -(-ledger.unsettled // 2)
         else:
             return False
-        self.wanted = False
         while self.holds and left:
             next(iter(self.holds)).give_way()
             left -= 1
         for gathering in self.gatherings:
             if gathering.loose:
                 left -= gathering.give_way(left)
-        if left < most:
-            self._slack = True
-        return left < most
+        if left == most:
+            return False  # nothing may be let go yet, and what the sender wants stays wanted
+        self._slack = True
+        self.wanted = False
+        return True

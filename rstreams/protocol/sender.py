@@ -297,9 +297,7 @@ class LinkSubscriber(Generic[T]):
             at_rest = self._send_transfers()
             if self._finished:
                 return  # the link was lost while the publisher was asked
-            if self._items.starved or self._bound.held_back:
-                self._items.starved = False
-                self._tell_starved()
+            self._tell_starved()
             if self._drain and at_rest:
                 # What is still owed arrives later and takes the next credit first (law 3).
                 self._drain = False
@@ -313,9 +311,14 @@ class LinkSubscriber(Generic[T]):
             self._bound.go_on()
 
     def _tell_starved(self) -> None:
-        """Tell the receiver, once for what is unsettled now, that no more can come before it settles some of it."""
+        """Tell the receiver that no more can come before it settles something, if that is so.
+
+        The publisher says so each time that it finds no room. What this side's own bound holds back is told once for
+        what is unsettled then.
+        """
+        starved, self._items.starved = self._items.starved, False
         unsettled = self._deliveries.begun, self._bound.items
-        if self._bound.items and unsettled != self._told_starved:
+        if self._bound.items and (starved or (self._bound.held_back and unsettled != self._told_starved)):
             self._told_starved = unsettled
             self._send(Flow(self._driver.credit(), starved=True))
 

@@ -73,6 +73,9 @@ class Side:
     def on_misuse(self, condition: str, description: str) -> None:
         self.failures.append((condition, description))
 
+    def on_broken_frame(self, condition: str, description: str) -> None:
+        self.failures.append((condition, description))
+
     def attach(self, end: LinkEnd, frame: Attach) -> LinkDriver:
         """Attach a link of this side, as the pump does."""
         driver = self.engine.new_link(frame.name, frame.role)

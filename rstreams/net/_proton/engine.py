@@ -416,7 +416,7 @@ class Engine:
             lib.pn_transport_close_tail(self._transport)
             return
         self._hand_over_all()
-        self._events.on_misuse(condition, description)
+        self._events.on_broken_frame(condition, description)
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
         """Return the driver of a link, if that has one."""

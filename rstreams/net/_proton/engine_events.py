@@ -33,6 +33,10 @@ class EngineEvents(Protocol):
         """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
         ...
 
+    def on_broken_frame(self, condition: str, description: str) -> None:
+        """A frame of the peer breaks the protocol: the connection is to be closed with the condition."""
+        ...
+
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer goes on with what this side has refused: the connection is to be closed with the condition."""
         ...
