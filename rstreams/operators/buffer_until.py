@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._demand import UNBOUNDED, add_demand, take_demand
-from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._holds import NO_HOLD, SharedHold, loosen
 from rstreams._subscription import ENDED, require_subscription
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, require_effect, window_of
@@ -91,7 +91,8 @@ class _BufferUntil(KeepingStage[T, list[T]]):
         items.append(item)
         hold = self._upstream.hold()
         if hold is not NO_HOLD:
-            holds.append(self._held(hold))
+            loosen(hold)  # nobody knows how long a list becomes: it must not wait for ever for room
+            holds.append(hold)
         self._coming -= 1
         self._kept += 1
         if last or len(items) >= self._bound:

@@ -309,6 +309,7 @@ class LinkDriver:
     def _hand_over_deliveries(self, most: int) -> None:
         noted, self.deliveries_noted = self.deliveries_noted, 0
         if not lib.pn_link_current(self.pointer):
+            self._parts.check()  # the engine may use the same place for the next delivery
             starved, frame = noted > 0, None  # news of what has been read: see `Flow`
         else:
             frame = self._read_joined(most)
