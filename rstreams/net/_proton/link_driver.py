@@ -7,10 +7,8 @@ handle for it. A delivery is dead once it is settled, and no delivery is settled
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from cproton_ffi import lib
@@ -19,11 +17,12 @@ from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
-from rstreams.net._proton.loops import Delivery, Pointer, as_delivery
+from rstreams.net._proton.loops import Pointer, as_delivery
 from rstreams.net._proton.message_formats import CONDITION as FORMAT_CONDITION
 from rstreams.net._proton.message_formats import MessageFormats
-from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
+from rstreams.net._proton.outcomes import OUTCOME_CODES, write_outcome
 from rstreams.net._proton.parts import Parts, take_part
+from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import (
     Attach,
@@ -78,8 +77,7 @@ class LinkDriver:
         self._asked_with = -sys.maxsize  # so much room there was when there was too little
         self._left = False  # something was left in the engine for want of room
         self._loops = engine.loops
-        # As a sender: the deliveries not settled yet, in the order they were sent, in runs: our tags, and the loops'.
-        self._sent: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
+        self._sent = SentDeliveries(engine.loops)
         self.deliveries_noted = 0
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._tells_starved = False  # when all that was sent is on the wire
@@ -178,16 +176,9 @@ class LinkDriver:
         """
         if lib.pn_link_unsettled(self.pointer) <= most:
             return False
-        left = most
-        while self._sent and left > 0:
-            tags, deliveries = self._sent[0]
-            self._loops.settle(deliveries[:left], lib.PN_RELEASED)
-            if len(tags) > left:
-                self._sent[0] = tags[left:], deliveries[left:]
-            else:
-                del self._sent[0]
-            left -= len(tags)
-        return left < most
+        has_some = bool(self._sent)
+        self._sent.release(most)
+        return has_some
 
     @property
     def peer_container(self) -> str:
@@ -391,7 +382,7 @@ class LinkDriver:
             self._engine.flush()
             if self.queued() == 0:
                 self._tells_starved = False
-                lib.pn_delivery_update(as_delivery(self._sent[-1][1][-1]), lib.PN_RECEIVED)
+                lib.pn_delivery_update(self._sent.last, lib.PN_RECEIVED)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
         """Send what no large message is before."""
@@ -407,7 +398,7 @@ class LinkDriver:
             return
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
         if not frame.settled:
-            self._sent.append((frame.deliveries, sent))
+            self._sent.add(frame.deliveries, sent)
 
     def _send_part(self, frame: Transfer) -> None:
         """Send a part of a delivery; its last one ends it. One that the peer has settled before is over already."""
@@ -416,11 +407,11 @@ class LinkDriver:
             begun = self._loops.begin(pointer, frame.deliveries[0])
             self._partial = as_delivery(begun[0])
             if not frame.settled:
-                self._sent.append((frame.deliveries, begun))
+                self._sent.add(frame.deliveries, begun)
         is_current = lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
             lib.pn_delivery_abort(self._partial)
-            self._forget_sent(frame.deliveries[0])
+            self._sent.forget_last(frame.deliveries[0])
         elif is_current:
             (part,) = frame.payloads
             lib.pn_link_send(pointer, part, len(part))
@@ -430,11 +421,6 @@ class LinkDriver:
                     lib.pn_delivery_settle(self._partial)
         if not frame.more:
             self._partial = None
-
-    def _forget_sent(self, tag: Hashable) -> None:
-        """Take the delivery sent last, whose outcome nobody waits for any more, off those not settled."""
-        if self._sent and tag in self._sent[-1][0]:
-            self._sent.pop()  # a delivery in parts is a run by itself
 
     def _send_disposition(self, frame: Disposition) -> None:
         outcome = frame.outcome
@@ -578,56 +564,9 @@ class LinkDriver:
         self._engine.end(self)
 
     def _hand_over_outcomes(self) -> None:
-        """Settle what the peer has decided on, and hand it over in runs of equal outcomes.
-
-        A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
-        that did not find as many outcomes as were noted.
-        """
-        sent, noted, self.deliveries_noted = self._sent, self.deliveries_noted, 0
-        accepted: list[Sequence[Hashable]] = []
-        while sent:
-            tags, deliveries = sent[0]
-            count = self._loops.settle_accepted(deliveries)
-            if count:
-                accepted.append(tags[:count])
-                noted -= count
-            if count < len(tags):
-                sent[0] = (tags[count:], deliveries[count:])
-                break
-            del sent[0]
-        for run in accepted:
-            self.receive(Disposition(run, ACCEPTED))
-        if noted > 0:
-            self._hand_over_scattered()
-
-    def _hand_over_scattered(self) -> None:
-        decided: list[tuple[Hashable, Outcome]] = []
-        left: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
-        for tags, deliveries in self._sent:
-            start = 0
-            for at, delivery in enumerate(map(as_delivery, deliveries)):
-                state = lib.pn_delivery_remote_state(delivery)
-                settled = _is_settled(delivery)
-                if state in TERMINAL or settled:
-                    outcome = read_outcome(delivery, state)
-                    decided.append((tags[at], outcome))
-                    if not settled:
-                        self._repeat(delivery, outcome)
-                    lib.pn_delivery_settle(delivery)
-                    if start < at:
-                        left.append((tags[start:at], deliveries[start:at]))
-                    start = at + 1
-            if start < len(tags):
-                left.append((tags[start:], deliveries[start:]))
-        self._sent = left
-        for outcome, run in groupby(decided, itemgetter(1)):
-            self.receive(Disposition([tag for tag, _ in run], outcome))
-
-    def _repeat(self, delivery: Pointer, outcome: Outcome) -> None:
-        """Tell a receiver that settles second its outcome again; an error of its own would be one of this side."""
-        if outcome.kind == "modified":
-            write_outcome(lib.pn_delivery_local(delivery), outcome, self._engine.peer_frame_bytes)
-        lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
+        noted, self.deliveries_noted = self.deliveries_noted, 0
+        for frame in self._sent.take_decided(noted, self._engine.peer_frame_bytes):
+            self.receive(frame)
 
 
 def _is_received(delivery: Pointer) -> bool:
