@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import trio
 
 import rstreams.net.client as network
-from rstreams._argument_names import name_arguments
+from rstreams._argument_names import check_argument_names, name_arguments
 from rstreams.abc import Publisher, Subscriber
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
@@ -256,6 +256,8 @@ class BlockingConnection:
     def _consuming(
         self, address: str, handler: Callable[[Any], None], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
+        allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
+        check_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
         check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, _AWAITED)
         handle = _in_thread("consume", handler)
@@ -303,6 +305,8 @@ class BlockingConnection:
     def _responding(
         self, address: str, handler: Callable[[Any], object], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
+        allowed = inspect.signature(Connection.respond).parameters.keys() - {"self", "address", "handler"}
+        check_argument_names("Connection.respond", options, allowed, Connection.respond)
         check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, _AWAITED)
         refuse_plain_generator(handler)

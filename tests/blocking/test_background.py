@@ -132,3 +132,11 @@ def test_a_function_that_hides_a_coroutine_is_told_the_one_right_way(here: Fixtu
         here.connection.consume("jobs", hidden)
     with pytest.raises(TypeError, match=right_way):
         here.connection.consume("jobs", handle)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_a_wrong_name_is_refused_at_the_call(here: Fixture) -> None:
+    connection: Any = here.connection
+    with pytest.raises(TypeError, match=r"^Connection\.consume\(\) .*'prefetch'; it is called 'window' here"):
+        connection.consume_in_background("jobs", print, prefetch=1)
+    with pytest.raises(TypeError, match=r"^Connection\.respond\(\) .*'workers'; it is called 'concurrency' here"):
+        connection.respond_in_background("jobs", print, workers=1)
