@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FLOW: Final = "window capacity prefetch concurrency max_in_flight size max_items max_links"
+_FLOW: Final = "window capacity prefetch concurrency max_in_flight size max_items"
 _TRIES: Final = "max_attempts max_deliveries count"
 _MODE: Final = "settlement ack"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import trio
 
 import rstreams.net.client as network
-from rstreams._argument_names import name_arguments
+from rstreams._argument_names import check_argument_names, name_arguments
 from rstreams.abc import Publisher, Subscriber
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
@@ -86,7 +86,11 @@ def connect(*url: Any, **options: Any) -> AbstractContextManager[BlockingConnect
 @entered("with rstreams.blocking.connect(...) as connection:")
 def _connected(opening: AbstractAsyncContextManager[Connection]) -> Iterator[BlockingConnection]:
     with start_portal(closed=_CLOSED) as portal, portal.enter(opening) as connection:
-        yield BlockingConnection(portal, connection)
+        blocking = BlockingConnection(portal, connection)
+        try:
+            yield blocking
+        finally:
+            blocking.stop_background()  # handlers at work return, and what they were given is settled
 
 
 class BlockingConnection:
@@ -95,9 +99,24 @@ class BlockingConnection:
     def __init__(self, portal: Portal, connection: Connection) -> None:
         self._portal = portal
         self._connection = connection
+        self._background: set[Background] = set()  # what has not ended
 
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
+
+    def stop_background(self) -> None:
+        """Stop all that goes on in the background; the end of the `with` block does it, too.
+
+        Context: Blocks its thread until handlers that are at work have returned.
+        """
+        for background in tuple(self._background):
+            background.stop()
+
+    def _in_background(self, call: str, function: Callable[[], Awaitable[None]]) -> Background:
+        background = Background(self._portal, call, function)
+        self._background.add(background)
+        background.when_ended(lambda: self._background.discard(background))
+        return background
 
     def explain(self) -> Sight:
         """Return what each link of the connection waits for; see `rstreams.Connection.explain`."""
@@ -251,11 +270,13 @@ class BlockingConnection:
         Context: Any thread but the connection's own; never blocks.
         """
         named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
-        return Background(self._portal, f"consume({address!r:.80})", self._consuming(address, handler, named))
+        return self._in_background(f"consume({address!r:.80})", self._consuming(address, handler, named))
 
     def _consuming(
         self, address: str, handler: Callable[[Any], None], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
+        allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
+        check_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
         check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, _AWAITED)
         handle = _in_thread("consume", handler)
@@ -298,11 +319,13 @@ class BlockingConnection:
     @like_method(Connection.respond)
     def respond_in_background(self, address: str, handler: Callable[[Any], object], **options: Any) -> Background:
         """Respond as `respond` does, and return at once with what stops it; see `consume_in_background`."""
-        return Background(self._portal, f"respond({address!r:.80})", self._responding(address, handler, options))
+        return self._in_background(f"respond({address!r:.80})", self._responding(address, handler, options))
 
     def _responding(
         self, address: str, handler: Callable[[Any], object], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
+        allowed = inspect.signature(Connection.respond).parameters.keys() - {"self", "address", "handler"}
+        check_argument_names("Connection.respond", options, allowed, Connection.respond)
         check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, _AWAITED)
         refuse_plain_generator(handler)

@@ -83,6 +83,10 @@ class Background:
         """
         self._started.stop()
 
+    def when_ended(self, function: Callable[[], None]) -> None:
+        """Have `function` called when it has ended, in any thread; at once if it has."""
+        self._started.future.add_done_callback(lambda _: function())
+
     def _ended(self, future: Future[None]) -> None:
         """Say in the log that it has failed, for nobody may ever look."""
         error = None if future.cancelled() else future.exception()

@@ -184,7 +184,7 @@ class PublishingEnd(LinkSubscriber[T]):
         if state is State.ATTACH_SENT:
             return f"the peer has not answered the attach{for_long}"
         if state is not State.ATTACHED:
-            return "it waits to be attached again" if self.wants_link else "it has ended"
+            return "it waits to be attached" if self.wants_link else "it has ended"
         credit = self._driver.credit()
         if credit <= 0 and self._wants_credit():
             return f"no credit from the peer{for_long}; {self._what_waits()}"

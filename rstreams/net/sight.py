@@ -32,7 +32,7 @@ def receiving_state(end: LinkSubscription[Any], peer: str) -> str:
     if state is State.ATTACH_SENT:
         return f"{peer} has not answered the attach"
     if state is not State.ATTACHED:
-        return "it waits to be attached again"
+        return "it waits to be attached"
     if end.ledger.demand == 0:
         return "its subscriber asks for no items"
     credit = max(end._driver.credit(), 0)

@@ -22,12 +22,14 @@ def state_of(name: str, numbers: Statistics) -> str:
 
 
 def _queue(name: str, numbers: QueueStatistics) -> str:
-    stored = numbers.ready + numbers.unsettled + numbers.leaving
+    stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
     full = " is full" if stored >= numbers.capacity else ""
     text = (
         f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {numbers.ready} ready, "
         f"{numbers.unsettled} unsettled at {_number(numbers.consumers, 'consumer')}"
     )
+    if numbers.delayed:
+        text += f", {numbers.delayed} delayed until the next attempt"
     if numbers.leaving:
         text += f", {numbers.leaving} wait for room among the dead letters"
     return text + (_waiting(numbers.producers) if full else "")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+import rstreams.blocking
 from rstreams.blocking import Background
-from rstreams.errors import LinkDetached, RStreamsError
+from rstreams.errors import LinkDetached
 from tests.blocking.conftest import Fixture
 
 
@@ -82,17 +83,6 @@ def test_waiting_has_a_limit(here: Fixture) -> None:
             consumer.wait(-1)
 
 
-def test_the_end_of_the_connection_ends_it(here: Fixture) -> None:
-    import rstreams.blocking
-
-    with rstreams.blocking.connect(here.url) as connection:
-        consumer = connection.consume_in_background("jobs", print)
-    assert not consumer.running
-    with pytest.raises(RStreamsError):
-        consumer.wait(10)
-    consumer.stop()
-
-
 def test_responding_in_the_background(here: Fixture) -> None:
     def answer(request: str) -> str:
         return request.upper()
@@ -132,3 +122,32 @@ def test_a_function_that_hides_a_coroutine_is_told_the_one_right_way(here: Fixtu
         here.connection.consume("jobs", hidden)
     with pytest.raises(TypeError, match=right_way):
         here.connection.consume("jobs", handle)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_a_wrong_name_is_refused_at_the_call(here: Fixture) -> None:
+    connection: Any = here.connection
+    with pytest.raises(TypeError, match=r"^Connection\.consume\(\) .*'prefetch'; it is called 'window' here"):
+        connection.consume_in_background("jobs", print, prefetch=1)
+    with pytest.raises(TypeError, match=r"^Connection\.respond\(\) .*'workers'; it is called 'concurrency' here"):
+        connection.respond_in_background("jobs", print, workers=1)
+
+
+def test_the_end_of_the_connection_stops_what_goes_on_and_logs_no_failure(
+    here: Fixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, handled = threading.Event(), list[object]()
+
+    def handle(item: object) -> None:
+        begun.set()
+        handled.append(item)
+
+    with rstreams.blocking.connect(here.url) as connection:
+        consumer = connection.consume_in_background("jobs", handle)
+        here.publish("one")
+        assert begun.wait(10)
+    assert not consumer.running
+    consumer.wait(10)
+    consumer.stop()
+    assert handled == ["one"]
+    here.jobs_once(lambda now: now.accepted == 1 and now.unsettled == 0)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

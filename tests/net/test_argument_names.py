@@ -33,6 +33,7 @@ WITHOUT_CONNECTION: list[tuple[Callable[[], Any], str]] = [
     (lambda: ANY.connect(URL, contanier_id="x"), r"it is called 'container_id' here"),
     (lambda: ANY.blocking.connect(URL, heartbeat=3), r"connect\(\).*it is called 'idle_timeout_s' here"),
     (lambda: ANY.Node(max_linkss=3), r"^Node\(\) .*'max_linkss'; it is called 'max_links' here"),
+    (lambda: ANY.Node(prefetch=3), r"^Node\(\) got .*'prefetch'; it has users, certificate_users, "),
     (lambda: ANY.Node(xyz=3), r"^Node\(\) got .*'xyz'; it has users, certificate_users, "),
     (lambda: ANY.Node().queue("q", maxsize=3), r"^Node\.queue\(\) .*'maxsize'; it is called 'capacity' here: The most"),
     (lambda: ANY.Node().queue("q", durable=True), r"'durable'; a node keeps its queues in memory"),

@@ -31,6 +31,26 @@ FAILURE = "x-opt-rstreams-failure"
 # the delay
 
 
+async def test_explain_shows_what_waits_for_its_next_attempt() -> None:
+    async with connected() as (node, connection), trio.open_nursery() as nursery:
+        node.queue("jobs", capacity=1, redelivery_delay_s=60)
+
+        async def consume() -> None:
+            def refuse(item: object) -> None:
+                raise ValueError(item)
+
+            await connection.consume("jobs", refuse, on_failure="modify")
+
+        nursery.start_soon(consume)
+        await connection.publish("jobs", Stream.of("poison"))
+        await until(lambda: node.statistics().queues["jobs"].delayed == 1)
+        assert (
+            "queue 'jobs' is full: 1 of 1 stored, 0 ready, 0 unsettled at 1 consumer, "
+            "1 delayed until the next attempt" in str(node.explain())
+        )
+        nursery.cancel_scope.cancel()
+
+
 def test_what_failed_waits_and_others_pass_it() -> None:
     time = Time()
     queue = time.queue(redelivery=RedeliveryDelay(2.0, 3.0, 10.0))
