@@ -210,6 +210,9 @@ class LinkDriver:
             self._heard_open_end = not frame.closed
         elif isinstance(frame, Attach):
             self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
+        if isinstance(frame, Transfer) and link is not None and link.state is State.DETACH_SENT:
+            self._throw_away(frame)
+            return
         if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
             self._receive_late(frame)
             return
@@ -224,12 +227,19 @@ class LinkDriver:
     def _receive_late(self, frame: Frame) -> None:
         """Throw away what comes for a link that this side has ended or refused; it gets no outcome (2.6.6)."""
         if isinstance(frame, Transfer):
+            self._throw_away(frame)
             self._late += len(frame.deliveries)
             if self._late > MAX_LATE and self.credit() < 0:
                 text = "it goes on sending, without credit, on a link that has been ended"
                 self._engine.misused(Condition.SESSION_ERRANT_LINK.value, text)
         elif isinstance(frame, Detach):
             self._engine.end(self)
+
+    def _throw_away(self, frame: Transfer) -> None:
+        """Settle what comes behind this side's detach: the engine would keep it until the peer has detached, too."""
+        if not frame.settled and not frame.more and not frame.aborted:
+            for delivery in map(as_delivery, frame.deliveries):
+                lib.pn_delivery_settle(delivery)
 
     def _break(self, link: Link, error: RemoteProtocolError) -> None:
         """End a link whose peer broke the protocol."""
