@@ -9,6 +9,7 @@ from cproton_ffi import lib
 
 from rstreams import Node
 from rstreams._codec.encode import NULL, encode_uint
+from rstreams.net._proton.link_driver import MAX_LATE_BYTES
 from rstreams.net._pump import RUN
 from rstreams.protocol.states import State
 from tests.net.engines import Alone
@@ -80,13 +81,15 @@ def test_what_comes_on_a_link_that_has_been_ended_is_not_kept(settled: bool) -> 
     alone = producing(node)
     (driver,) = alone.side.engine.drivers
     for number in range(100):
-        alone.feed(transfer_frame(number, b"x" * 1000, settled=settled))
+        alone.feed(transfer_frame(number, b"x" * 10_000, settled=settled))
     assert driver.link is not None
     assert driver.link.state is State.DETACH_SENT
-    assert lib.pn_link_unsettled(driver.pointer) <= 1, "the one that overdrew it, at most"
+    assert lib.pn_link_unsettled(driver.pointer) <= MAX_LATE_BYTES // 10_000
+    assert alone.side.engine.late_bytes <= MAX_LATE_BYTES
     assert queue.statistics().enqueued == 1
     alone.feed(detach_frame())
     assert alone.side.engine.drivers == []
+    assert alone.side.engine.late_bytes == 0
     assert not alone.side.engine.dispatch(RUN, math.inf)
     assert alone.side.failures == []
     alone.free()

@@ -269,10 +269,7 @@ class IncomingFrames:
             event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
             driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
             if driver is not None:
-                if not driver.sends:
-                    self._keep_count(frame, driver.pointer)
-                elif credit > MAX_CREDIT:
-                    credit = self._limit_credit(frame, credit, driver.pointer)
+                credit = self._correct(frame, credit, driver)
                 if asks:
                     self._asking[key] = driver
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
@@ -286,6 +283,14 @@ class IncomingFrames:
         self._push(before)
         self._push(_of_session(frame))
         return True
+
+    def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
+        """Tell the engine again what it has misread in a flow; return the credit it has been told."""
+        if not driver.sends:
+            self._keep_count(frame, driver.pointer)
+        elif credit > MAX_CREDIT:
+            return self._limit_credit(frame, credit, driver.pointer)
+        return credit
 
     def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
         """Tell the engine less credit if it reads this for less than none; return the credit it has been told."""
