@@ -124,6 +124,7 @@ class Engine:
         self._ended: list[LinkDriver] = []
         self._slice_ends = 0.0
         self.outputs = 0
+        self.late_bytes = 0  # of deliveries that came behind this side's detach, and are not settled
         self.unfinished = unfinished
         self.share = share
         self.output_waits = False  # the network does not take what it was given

@@ -58,12 +58,13 @@ _pack_u32: Final = struct.Struct(">I").pack
 class _Channel:
     """A session, by the channel the peer has given it: ours in the engine, our channel if we began it, its handles.
 
-    From `unused` on are the handles that the peer has never given a link.
+    Of each handle it is known whether the peer sends on its link. From `unused` on are the handles that the peer has
+    never given a link.
     """
 
     session: Pointer
     ours: int | None
-    handles: set[int] = field(default_factory=set)
+    handles: dict[int, bool] = field(default_factory=dict)
     unused: int = 0
 
 
@@ -241,13 +242,13 @@ class IncomingFrames:
         return True
 
     def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:
-        _, handle = _fields(frame, 2)
+        _, handle, receives = _fields(frame, 3)
         known, handle = self._channels.get(channel), _number(handle)
         if known is not None:
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
                 return self._refuse(before, Condition.SESSION_HANDLE_IN_USE, text)
-            known.handles.add(handle)
+            known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
         return False
 
@@ -263,13 +264,12 @@ class IncomingFrames:
             return self._take_late_flow(frame, before)
         key, credit = (channel, handle), _number(credit)
         asks = echo is True or drain is True
-        alone = asks or credit > MAX_CREDIT
+        alone = asks or credit > MAX_CREDIT or self._peer_sends(channel, handle)
         if alone:
             event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
             driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
             if driver is not None:
-                if credit > MAX_CREDIT and driver.sends:
-                    credit = self._limit_credit(frame, credit, driver.pointer)
+                credit = self._correct(frame, credit, driver)
                 if asks:
                     self._asking[key] = driver
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
@@ -284,6 +284,14 @@ class IncomingFrames:
         self._push(_of_session(frame))
         return True
 
+    def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
+        """Tell the engine again what it has misread in a flow; return the credit it has been told."""
+        if not driver.sends:
+            self._keep_count(frame, driver.pointer)
+        elif credit > MAX_CREDIT:
+            return self._limit_credit(frame, credit, driver.pointer)
+        return credit
+
     def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
         """Tell the engine less credit if it reads this for less than none; return the credit it has been told."""
         counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
@@ -291,6 +299,16 @@ class IncomingFrames:
             credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
             self._push(_with_credit(frame, credit))
         return credit
+
+    def _peer_sends(self, channel: int, handle: int) -> bool:
+        known = self._channels.get(channel)
+        return known is not None and known.handles.get(handle, False)
+
+    def _keep_count(self, frame: bytes, link: Pointer) -> None:
+        """Tell the engine a sender's delivery-count anew if it went back: it would read that as credit given to it."""
+        forth = int(lib.pn_link_drained(link))  # by so many; who receives is told since when it asked last
+        if forth < 0:
+            self._push(_with_count(frame, -forth))
 
     def _take_transfer(self, frame: bytes, _channel: int, before: Bytes) -> bool:
         message_format = _number(_fields(frame, 4)[3])
@@ -305,7 +323,7 @@ class IncomingFrames:
     def _take_detach(self, frame: bytes, channel: int, _before: Bytes) -> bool:
         handle = _number(_fields(frame, 1)[0])
         if channel in self._channels:
-            self._channels[channel].handles.discard(handle)
+            self._channels[channel].handles.pop(handle, None)
         self._asking.pop((channel, handle), None)
         return False
 
@@ -399,6 +417,14 @@ def _number(value: object) -> int:
 def _of_session(flow: bytes) -> bytes:
     """Return a flow without what it says of a link."""
     fields = [NULL if each is None else encode_uint(_number(each)) for each in _fields(flow, 4)]
+    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
+    return _pack_u32(4 + len(body)) + body
+
+
+def _with_count(flow: bytes, more: int) -> bytes:
+    """Return a flow whose delivery-count is `more` than it was, without what it asks for."""
+    *windows, handle, count = map(_number, _fields(flow, 6))
+    fields = [*map(encode_uint, windows), encode_uint(handle), encode_uint((count + more) & 0xFFFFFFFF)]
     body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
     return _pack_u32(4 + len(body)) + body
 

@@ -36,13 +36,16 @@ from rstreams.protocol.frames import (
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS, told_items
 from rstreams.protocol.states import State
-from rstreams.protocol.unsettled import Share
+from rstreams.protocol.unsettled import OVERHEAD_BYTES, Share
 
 if TYPE_CHECKING:
     from rstreams.net._proton.engine import Engine
 
 MAX_LATE: Final = 4096
 """Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
+
+MAX_LATE_BYTES: Final = 128 * 1024
+"""What a connection may have of deliveries that came behind this side's detach, and are not settled."""
 
 
 class LinkDriver:
@@ -61,6 +64,7 @@ class LinkDriver:
         self.heard_detach = False  # the peer has ended its half
         self._heard_open_end = False  # and leaves what the link belongs to as it is: not closed
         self._late = 0  # deliveries that came after this side had ended the link
+        self._late_bytes = 0  # of those that are not settled
         self.sends = bool(lib.pn_link_is_sender(pointer))
         self.flow_noted = False
         self._engine = engine
@@ -167,6 +171,7 @@ class LinkDriver:
             self._large.drop()
             self._parts.drop()
             self._count_unfinished(0)
+            self._engine.late_bytes -= self._late_bytes
             del self._engine
 
     def settle_some(self, most: int) -> bool:
@@ -201,6 +206,9 @@ class LinkDriver:
             self._heard_open_end = not frame.closed
         elif isinstance(frame, Attach):
             self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
+        if isinstance(frame, Transfer) and link is not None and link.state is State.DETACH_SENT:
+            self._throw_away(frame)
+            return
         if link is None or self._ended or (self._refused and isinstance(frame, Transfer)):
             self._receive_late(frame)
             return
@@ -215,12 +223,28 @@ class LinkDriver:
     def _receive_late(self, frame: Frame) -> None:
         """Throw away what comes for a link that this side has ended or refused; it gets no outcome (2.6.6)."""
         if isinstance(frame, Transfer):
+            self._throw_away(frame)
             self._late += len(frame.deliveries)
             if self._late > MAX_LATE and self.credit() < 0:
                 text = "it goes on sending, without credit, on a link that has been ended"
                 self._engine.misused(Condition.SESSION_ERRANT_LINK.value, text)
         elif isinstance(frame, Detach):
             self._engine.end(self)
+
+    def _throw_away(self, frame: Transfer) -> None:
+        """Settle what comes behind this side's detach, but for a little of which the peer need not hear any more.
+
+        The engine keeps the room of what is not settled until the peer has detached, too.
+        """
+        if frame.settled or frame.more or frame.aborted:
+            return
+        cost = sum(map(len, frame.payloads)) + OVERHEAD_BYTES * len(frame.deliveries)
+        if self._engine.late_bytes + cost <= MAX_LATE_BYTES:
+            self._engine.late_bytes += cost
+            self._late_bytes += cost
+            return
+        for delivery in map(as_delivery, frame.deliveries):
+            lib.pn_delivery_settle(delivery)
 
     def _break(self, link: Link, error: RemoteProtocolError) -> None:
         """End a link whose peer broke the protocol."""
