@@ -30,6 +30,9 @@ TOLD_AFTER_S: Final = 5.0
 TOLD_AGAIN_AFTER_S: Final = 60.0
 """How long the next one of the same link may last: a slow consumer makes a publisher wait again and again."""
 
+SOON_S: Final = 0.001
+"""What a wait may lack to be told of, in seconds."""
+
 _LOOK: Final = "print(connection.explain()) shows what each link waits for"
 
 
@@ -146,8 +149,9 @@ class PublishingEnd(LinkSubscriber[T]):
             self._forget()  # whoever waited has given up
             return
         waited_s = trio.current_time() - self._since
-        if waited_s < self._patience_s:
-            self._look_again(self._patience_s - waited_s)
+        left_s = self._patience_s - waited_s
+        if left_s > SOON_S:  # less may be the rounding of the clock, and no time at all on it
+            self._look_again(left_s)
             return
         self._told = True
         if self._state is State.ATTACHED:

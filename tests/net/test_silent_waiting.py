@@ -219,3 +219,20 @@ async def test_explain_of_a_stream_into_a_queue_of_this_process_names_the_queue(
             "it has all that it requested; queue 'orders' is full: 2 of 2 stored, 2 ready, 0 unsettled at 0 consumers; "
             "1 producer waits"
         )
+
+
+async def test_the_clock_may_round_a_wait_down(caplog: pytest.LogCaptureFixture) -> None:
+    rounds_down = next(
+        at for at in (number / 10 for number in range(10, 10_000)) if at + TOLD_AFTER_S - at < TOLD_AFTER_S
+    )
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        await ReceivingPeer(peer).attaches(credit=0)
+        await ends(peer)
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        await trio.sleep_until(rounds_down)
+        with trio.move_on_after(100):
+            await connection.publish("a", Stream.range(3))
+    assert [level for level, _ in told(caplog)] == [logging.WARNING]
