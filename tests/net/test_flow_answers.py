@@ -15,12 +15,16 @@ import trio
 
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_uint
+from rstreams.protocol.refusal import refuse
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.net.engines import Side
 from tests.net.peers import ReceivingPeer, SendingPeer
 from tests.net.wire import (
     ACCEPT,
     AMQP_HEADER,
     FALSE,
+    SOURCE,
+    TARGET,
     TRUE,
     Frame,
     Peer,
@@ -34,6 +38,7 @@ from tests.net.wire import (
     frame,
     open_frame,
     scripted,
+    terminus,
     transfer_frame,
 )
 
@@ -384,3 +389,12 @@ async def test_a_peer_that_says_it_all_before_it_is_let_in_gets_what_needs_time_
                 names.append((await peer.frame()).name)
             assert names.count("begin") == 2
             assert 1 <= names.count("flow") <= 2, "one may answer both"
+
+
+def test_a_link_without_a_name_is_answered() -> None:
+    side = Side("node", server=True, max_frame_bytes=65536)
+    side.answer = lambda driver, attach: driver.bind(refuse(driver, attach, "amqp:not-found", ""))
+    fields = [NULL, encode_uint(0), TRUE, NULL, NULL, terminus(SOURCE, "a"), terminus(TARGET, ""), NULL, NULL, NULL]
+    side.engine.feed(AMQP_HEADER + open_frame() + begin_frame(None) + frame(described(0x12, *fields)))
+    assert b"amqp:not-found" in side.output()
+    assert not side.failures

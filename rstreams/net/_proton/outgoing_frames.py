@@ -156,13 +156,16 @@ class OutgoingFrames:
         if frame[5] or frame[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _ATTACH:
             return  # of SASL
         at = _items_at(frame)
-        wide = frame[at] == 0xB1  # the name, a string with a length of four bytes, and not of one
-        start = at + (5 if wide else 2)
-        end = start + (_read_u32(frame, at + 1)[0] if wide else frame[at + 1])
+        if frame[at] == 0x40:  # the answer to a link of the peer's that has no name
+            name, end = b"", at + 1
+        else:
+            wide = frame[at] == 0xB1  # a string with a length of four bytes, and not of one
+            start = at + (5 if wide else 2)
+            end = start + (_read_u32(frame, at + 1)[0] if wide else frame[at + 1])
+            name = frame[start:end].partition(b"\0")[0]
         (handle, receives), _ = read_items(frame, end, 2, 0)
-        name = frame[start:end].partition(b"\0")[0]
         for driver in () if receives else self._attaching:
-            if ffi.string(lib.pn_link_name(driver.pointer)) == name:
+            if _name_of(driver) == name:
                 driver.handle = handle
                 self._attaching.remove(driver)
                 break
@@ -207,6 +210,11 @@ class OutgoingFrames:
 def _have_flow_written(session: Pointer) -> None:
     """Have the engine write a flow, by telling it what it knows."""
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
+
+
+def _name_of(driver: LinkDriver) -> bytes:
+    pointer = lib.pn_link_name(driver.pointer)
+    return bytes(ffi.string(pointer)) if pointer else b""
 
 
 def _completed(flow: bytes, driver: LinkDriver, handle: int) -> bytes:
