@@ -23,12 +23,12 @@ demo: ## a year of weather observations through AMQP links and a Spark job, each
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
-	@echo "tests: all but those marked broker or soak, about 6 minutes on two quiet cores"
+	@echo "tests: all but those marked broker or soak, about ten minutes on two quiet cores"
 	$(SPARK) $(PYTEST) -m "not (broker or soak)"
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	@echo "tests: those that need no Java and little time, about a minute on two quiet cores"
+	@echo "tests: those that need no Java and little time, about two minutes on two quiet cores"
 	RSTREAMS_EXAMPLES=quick $(PYTEST) -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link
