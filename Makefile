@@ -23,12 +23,12 @@ demo: ## a year of weather observations through AMQP links and a Spark job, each
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
-	@echo "tests: all but those marked broker or soak, about ten minutes on two quiet cores"
+	@echo "tests: all but those marked broker or soak, up to a quarter of an hour on two cores"
 	$(SPARK) $(PYTEST) -m "not (broker or soak)"
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	@echo "tests: those that need no Java and little time, about two minutes on two quiet cores"
+	@echo "tests: those that need no Java and little time, about two minutes on two cores"
 	RSTREAMS_EXAMPLES=quick $(PYTEST) -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link
@@ -37,7 +37,7 @@ conformance: ## the Reactive Streams rules, over every source, operator, sink an
 
 coverage: ## the quick tests, measured
 	@tools/setup.sh dev
-	@echo "tests: the quick ones, measured, a few minutes on two quiet cores"
+	@echo "tests: the quick ones, measured, a few minutes on two cores"
 	$(PYTEST) -m "$(QUICK)" --cov --cov-report=
 	$(BIN)/python -m coverage report --include "rstreams/protocol/*" --fail-under 100
 	$(BIN)/python -m coverage report --fail-under 95
