@@ -27,7 +27,7 @@ from reactivex import operators as rx
 
 from benchmarks._report import Row, bigger_is_better, interleaved, report, smaller_is_better
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
 
 ITEMS = 200_000

@@ -4,9 +4,9 @@ from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message
 from rstreams.net.client import connect
 from rstreams.net.connection import Connection, Delivery, PublishResult
-from rstreams.net.failures import DeadLetters
-from rstreams.net.reconnect import Reconnect
-from rstreams.net.sender import Receipt, Sender
+from rstreams.net.links.failures import DeadLetters
+from rstreams.net.links.sender import Receipt, Sender
+from rstreams.net.transport.reconnect import Reconnect
 from rstreams.node import Node
 from rstreams.operators.pausable import Valve
 from rstreams.runtime.scope import Scope

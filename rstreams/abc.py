@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from rstreams._holds import NO_HOLD, Hold
+from rstreams._core.holds import NO_HOLD, Hold
 
 __all__ = [
     "NO_HOLD",

@@ -345,7 +345,7 @@ _HEADS = {
         {
             "from rstreams import operators, sources",
             "from rstreams.abc import Publisher",
-            "from rstreams.operators._shown import shown_as",
+            "from rstreams._stages.mapped import shown_as",
         },
         ["from rstreams.stream import Stream"],
         '__slots__ = ("_source",)\n\n_source: Publisher[T_co]\n\n'

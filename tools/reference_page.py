@@ -47,10 +47,10 @@ MODULES: dict[str, str] = {
 
 BESIDE: dict[str, tuple[str, ...]] = {
     "rstreams.net.connection": (
-        "rstreams.net.carrier.ConnectionStatus",
-        "rstreams.net.draining.Drained",
+        "rstreams.net.transport.carrier.ConnectionStatus",
+        "rstreams.net.links.draining.Drained",
         "rstreams.net.request_reply.requester.Requester",
-        "rstreams.net.sight.Sight",
+        "rstreams.net.links.sight.Sight",
     ),
 }
 """What is shown with a module although it stands elsewhere: it is returned, and never imported."""
@@ -66,11 +66,11 @@ IN_FULL = (
     "rstreams.runtime.service.run",
     "rstreams.net.client",
     "rstreams.net.connection.Connection",
-    "rstreams.net.sender",
-    "rstreams.net.reconnect.Reconnect",
-    "rstreams.net.carrier.ConnectionStatus",
-    "rstreams.net.draining.Drained",
-    "rstreams.net.sight.Sight",
+    "rstreams.net.links.sender",
+    "rstreams.net.transport.reconnect.Reconnect",
+    "rstreams.net.transport.carrier.ConnectionStatus",
+    "rstreams.net.links.draining.Drained",
+    "rstreams.net.links.sight.Sight",
     "rstreams.net.request_reply.requester.Requester",
     "rstreams.net.dialects",
     "rstreams.net.dialects.azure",

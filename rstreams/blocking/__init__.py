@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import trio
 
 import rstreams.net.client as network
-from rstreams._argument_names import check_argument_names, name_arguments
+from rstreams._core.argument_names import check_argument_names, name_arguments
+from rstreams._stages.stage import GatherAck, refuse_unrun, require_effect, require_plain
 from rstreams.abc import Publisher, Subscriber
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
@@ -32,18 +33,17 @@ from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.message import Message
-from rstreams.net._options import check_function
 from rstreams.net._proton import decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
-from rstreams.net.draining import Drained
-from rstreams.net.once import decode_unstamped
-from rstreams.net.receiving import StreamOptions
-from rstreams.net.request_reply.answering import refuse_plain_generator
+from rstreams.net.links.draining import Drained
+from rstreams.net.links.effectively_once import decode_unstamped
+from rstreams.net.links.remote_stream import StreamOptions
+from rstreams.net.links.sender import Sender
+from rstreams.net.links.sight import Sight
+from rstreams.net.options.limits import check_function
+from rstreams.net.request_reply.answers import refuse_plain_generator
+from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester
-from rstreams.net.request_reply.requesting import RequesterOptions
-from rstreams.net.sender import Sender
-from rstreams.net.sight import Sight
-from rstreams.operators._stage import GatherAck, refuse_unrun, require_effect, require_plain
 from rstreams.runtime.entered import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import refuse_trio

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Generic, Self, TypeVar
 
-from rstreams._subscription import ENDED, checked_error
+from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.runtime.entered import entered

@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
+from rstreams._stages.extremes import Ordered
+from rstreams._stages.stage import Ack, GatherAck
 from rstreams.abc import Publisher
 from rstreams.notifications import Notification
-from rstreams.operators._extreme import Ordered
-from rstreams.operators._stage import Ack, GatherAck
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval

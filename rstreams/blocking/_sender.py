@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rstreams.net.sender import Receipt, Sender
+from rstreams.net.links.sender import Receipt, Sender
 from rstreams.runtime.portal import Portal
 
 
@@ -24,7 +24,7 @@ class BlockingReceipt:
         return self._receipt.settled
 
     def wait(self) -> None:
-        """Wait until the peer has accepted the message; errors as `rstreams.net.sender.Receipt.wait`."""
+        """Wait until the peer has accepted the message; errors as `rstreams.net.links.sender.Receipt.wait`."""
         self._portal.run(self._receipt.wait)
 
 
@@ -42,7 +42,7 @@ class BlockingSender:
         return f"<blocking {self._sender!r}>"
 
     def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
-        """Send one message and wait until the peer has accepted it; errors as `rstreams.net.sender.Sender.send`."""
+        """Send one message and wait until the peer has accepted it; errors as `rstreams.Sender.send`."""
         self._portal.run(self._sender.send, item)
 
     def submit(self, item: Any) -> BlockingReceipt:  # noqa: ANN401 - likewise

@@ -16,15 +16,15 @@ from typing import Final, Literal, TypeAlias, cast
 import trio
 
 from rstreams.errors import ConfigError
-from rstreams.net._options import (
+from rstreams.net._proton import DEFAULT_MAX_UNFINISHED_BYTES, DEFAULT_TOTAL_UNFINISHED_BYTES
+from rstreams.net.options.limits import (
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_MAX_UNSETTLED,
     DEFAULT_MAX_UNSETTLED_BYTES,
     DEFAULT_TOTAL_UNSETTLED_BYTES,
 )
-from rstreams.net._proton import DEFAULT_MAX_UNFINISHED_BYTES, DEFAULT_TOTAL_UNFINISHED_BYTES
-from rstreams.net.address import DEFAULT_PORT, DEFAULT_TLS_PORT
-from rstreams.net.listener import DEFAULT_MAX_CONNECTIONS
+from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT
+from rstreams.net.transport.listener import DEFAULT_MAX_CONNECTIONS
 from rstreams.node import Node
 from rstreams.runtime.scope import Scope
 from rstreams.tls import server_context

@@ -10,24 +10,24 @@ from typing import Any
 
 import trio
 
-from rstreams._argument_names import named_arguments
+from rstreams._core.argument_names import named_arguments
 from rstreams.errors import Condition, ConfigError
-from rstreams.net._names import check_container_id
-from rstreams.net._opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
-from rstreams.net._options import (
+from rstreams.net._proton import LinkDriver
+from rstreams.net.cbs.gate import TokenGate
+from rstreams.net.cbs.tokens import TokenSource, check_token_source
+from rstreams.net.connection import Connection
+from rstreams.net.dialects import dialect_named
+from rstreams.net.links.connection_links import Links
+from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
     check_unsettled,
 )
-from rstreams.net._proton import LinkDriver
-from rstreams.net.address import parse_url
-from rstreams.net.cbs.gate import TokenGate
-from rstreams.net.cbs.tokens import TokenSource, check_token_source
-from rstreams.net.connection import Connection
-from rstreams.net.dialects import dialect_named
-from rstreams.net.links import Links
-from rstreams.net.reconnect import KeptConnection, Reconnect
+from rstreams.net.options.names import check_container_id
+from rstreams.net.transport.address import parse_url
+from rstreams.net.transport.opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
+from rstreams.net.transport.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES

@@ -8,32 +8,32 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 import trio
 
 from rstreams import operators
-from rstreams._argument_names import check_argument_names, name_arguments
-from rstreams._subscription import hint_for
-from rstreams._times import require_seconds
+from rstreams._core.argument_names import check_argument_names, name_arguments
+from rstreams._core.subscription import hint_for
+from rstreams._core.times import require_seconds
+from rstreams._stages.stage import refuse_generator, require_at_least
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams.net._names import check_name
-from rstreams.net._options import check_function
 from rstreams.net._proton import decode_body, encode_item
-from rstreams.net._wishes import check_capabilities, check_filters
-from rstreams.net.bodies import encode_once
-from rstreams.net.carrier import ConnectionStatus
-from rstreams.net.consuming import Handling
 from rstreams.net.dialects import Dialect
-from rstreams.net.draining import Drained, drain
-from rstreams.net.encoding import Encoding, check_encode
-from rstreams.net.failures import DeadLetters, FailureName, strategy_for
-from rstreams.net.links import Links
-from rstreams.net.once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
-from rstreams.net.publishing import PublishResult, naming_the_item, stamper_for
-from rstreams.net.receiving import LinkPublisher, ReceivingOptions, StreamOptions
-from rstreams.net.request_reply.requesting import RequestReply
-from rstreams.net.sender import Sender, SenderPublisher
-from rstreams.net.sight import Sight
-from rstreams.net.streamed_receiving import StreamedOptions, StreamedPublisher
-from rstreams.operators._stage import refuse_generator, require_at_least
+from rstreams.net.links.bodies import encode_once
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.draining import Drained, drain
+from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
+from rstreams.net.links.encoding import Encoding, check_encode
+from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
+from rstreams.net.links.handler_calls import Handling
+from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
+from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
+from rstreams.net.links.sender import Sender, SenderPublisher
+from rstreams.net.links.sight import Sight
+from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
+from rstreams.net.options.limits import check_function
+from rstreams.net.options.names import check_name
+from rstreams.net.options.terminus import check_capabilities, check_filters
+from rstreams.net.request_reply.connection_methods import RequestReply
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, PublisherFailed, condition_of
 from rstreams.message import Message
-from rstreams.operators._stage import Lifted, Stage
 from rstreams.stream import Stream
 
 __all__ = ["until_end_marker", "with_end_marker"]

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from rstreams._sight import Scannable
-from rstreams._subscription import ENDED
+from rstreams._core.sight import Scannable
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import ConfigError
-from rstreams.net._names import check_name as check_link_name
+from rstreams.net.options.names import check_name as check_link_name
 from rstreams.node._sight import state_of
 from rstreams.node.statistics import MulticastStatistics, QueueStatistics
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rstreams._demand import add_demand, demand_error, take_demand
-from rstreams._holds import NO_HOLD
-from rstreams._sight import Scannable
+from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 from rstreams.node._address import hand_over
 

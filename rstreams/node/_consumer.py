@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from rstreams._demand import demand_error
-from rstreams._holds import NO_HOLD, SharedHold
-from rstreams._sight import Scannable
+from rstreams._core.demand import demand_error
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rstreams._codec.encode import NULL, encode_fields, encode_value
 from rstreams._codec.forwarding import split_list
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 from rstreams.errors import ConfigError
-from rstreams.net.failures import FAILURE_ADDRESS, FAILURE_TEXT
+from rstreams.net.links.failures import FAILURE_ADDRESS, FAILURE_TEXT
 from rstreams.node._failure import TOLD
 from rstreams.protocol.delivery import MAX_TEXT
 

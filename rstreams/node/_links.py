@@ -12,10 +12,10 @@ from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams.abc import Hold, Publisher, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.net._proton import LinkDriver, encode_item
-from rstreams.net.bodies import open_body
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
-from rstreams.net.once import ONCE
-from rstreams.net.request_reply._properties import REPLY_STREAM
+from rstreams.net.links.bodies import open_body
+from rstreams.net.links.effectively_once import ONCE
+from rstreams.net.request_reply.properties import REPLY_STREAM
 from rstreams.node._leftovers import Leftovers
 from rstreams.node.multicast import Multicast
 from rstreams.node.queue import Queue

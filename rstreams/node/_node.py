@@ -10,13 +10,23 @@ from typing import Any, Literal, Self, TypeVar
 
 import trio
 
-from rstreams._argument_names import name_arguments
-from rstreams._times import require_seconds
+from rstreams._core.argument_names import name_arguments
+from rstreams._core.times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
-from rstreams.net._home import Home
-from rstreams.net._names import CertificateUsers, check_certificate_users, check_container_id, check_users
-from rstreams.net._options import (
+from rstreams.net._proton import (
+    DEFAULT_MAX_UNFINISHED_BYTES,
+    DEFAULT_TOTAL_UNFINISHED_BYTES,
+    LinkDriver,
+    UnfinishedTotal,
+    decode_body,
+)
+from rstreams.net.connection import DEFAULT_WINDOW
+from rstreams.net.links.draining import Drained, wait_until
+from rstreams.net.links.encoding import check_encode, encoded_for
+from rstreams.net.links.home import Home
+from rstreams.net.links.sight import Sight
+from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_LINKS,
@@ -28,17 +38,9 @@ from rstreams.net._options import (
     check_max_message,
     check_unsettled,
 )
-from rstreams.net._proton import (
-    DEFAULT_MAX_UNFINISHED_BYTES,
-    DEFAULT_TOTAL_UNFINISHED_BYTES,
-    LinkDriver,
-    UnfinishedTotal,
-    decode_body,
-)
-from rstreams.net.connection import DEFAULT_WINDOW
-from rstreams.net.draining import Drained, wait_until
-from rstreams.net.encoding import check_encode, encoded_for
-from rstreams.net.listener import (
+from rstreams.net.options.names import CertificateUsers, check_certificate_users, check_container_id, check_users
+from rstreams.net.request_reply.answers import Answering, Handler
+from rstreams.net.transport.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_HANDSHAKE_BYTES,
@@ -48,9 +50,7 @@ from rstreams.net.listener import (
     ListeningOptions,
     open_listener,
 )
-from rstreams.net.request_reply.answering import Answering, Handler
-from rstreams.net.security import Admission
-from rstreams.net.sight import Sight
+from rstreams.net.transport.security import Admission
 from rstreams.node._expiry import Expiry
 from rstreams.node._lifetime import Clock
 from rstreams.node._links import CLOSING, Address, Links

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from rstreams._demand import add_demand
-from rstreams._holds import NO_HOLD
+from rstreams._core.demand import add_demand
+from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 
 

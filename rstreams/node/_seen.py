@@ -1,8 +1,9 @@
 """What an address has stored of each producer, so that what is sent again after a loss is not stored again.
 
 Theory of operation. A producer numbers its messages, each higher than the one before, and sends what is in doubt again
-in the same order before anything new (`rstreams.net.once`). So the highest number stored of a producer says all: what
-is not higher has been stored, over this link or one that was lost. Only links that say that they do so are looked at.
+in the same order before anything new (`net.links.effectively_once`). So the highest number
+stored of a producer says all: a message with a number that is not higher has been stored,
+over this link or one that was lost. Only links that say that they do so are looked at.
 
 Two links that send as one producer are the same one, whose older link is lost and does not know it yet; or they are
 two by mistake, and what one of them sends is taken for what the other has sent. So the older one is ended, and says so.
@@ -13,10 +14,10 @@ from __future__ import annotations
 import logging
 from weakref import WeakValueDictionary
 
+from rstreams._stages.stage import Stage
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError
-from rstreams.net.once import Stamp, read_stamp
+from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node._address import Producer
-from rstreams.operators._stage import Stage
 from rstreams.protocol.receiver import LinkSubscription
 
 DEFAULT_PRODUCERS = 4096

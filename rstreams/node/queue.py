@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from itertools import chain, islice
 
-from rstreams._demand import UNBOUNDED, add_demand
-from rstreams._subscription import require_subscriber
+from rstreams._core.demand import UNBOUNDED, add_demand
+from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node._address import Producer, check_capacity, check_name, hand_over

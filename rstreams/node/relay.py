@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rstreams._codec.forwarding import address_of
-from rstreams._demand import UNBOUNDED, add_demand
-from rstreams._holds import NO_HOLD, SharedHold, share_hold
-from rstreams._subscription import ENDED
+from rstreams._core.demand import UNBOUNDED, add_demand
+from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.protocol.receiver import LinkSubscription

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 import trio
 
-from rstreams._subscription import ENDED
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.message import Message
 from rstreams.net._proton import encode_item
-from rstreams.net.request_reply.answering import Answering, Way
+from rstreams.net.links.sender import SenderPublisher
+from rstreams.net.request_reply.answers import Answering, Way
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
-from rstreams.net.sender import SenderPublisher
 from rstreams.node._address import check_name
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._fast_paths import draws_of
-from rstreams._subscription import hint_for, require_subscriber
+from rstreams._core.fast_paths import draws_of
+from rstreams._core.subscription import hint_for, require_subscriber
+from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node._address import check_name
 from rstreams.node.statistics import ServedStatistics
-from rstreams.operators._stage import Stage
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class _Counted(Stage[T, T]):
             self._downstream.on_next(item)
 
     def draws(self) -> Callable[[int], list[T]] | None:
-        """Let the items be drawn, and count them; see `rstreams._emission.Drawable`."""
+        """Let the items be drawn, and count them; see `rstreams._stages.emission.Drawable`."""
         draw = draws_of(self._upstream)
         if draw is None:
             return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import Any, TypeAlias
 
-from rstreams._demand import add_demand, demand_error, take_demand
-from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.node.queue import Queue
-from rstreams.operators._stage import resume, suspend
 from rstreams.protocol.receiver import LinkSubscription
 
 CAPACITY = 1024

@@ -9,16 +9,16 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from reactivex import Observable, abc
 
-from rstreams._demand import demand_error
-from rstreams._holds import NO_HOLD
-from rstreams._scheduler import current_scheduler
-from rstreams._sight import Scannable
-from rstreams._subscription import require_subscriber
-from rstreams._threads import get_ident
+from rstreams._core.demand import demand_error
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import Scannable
+from rstreams._core.subscription import require_subscriber
+from rstreams._core.threads import get_ident
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import ConfigError
 from rstreams.observables._rx_scheduler import rx_scheduler
-from rstreams.operators._stage import require_at_least
 from rstreams.operators.on_overflow_buffer import on_overflow_buffer
 from rstreams.operators.on_overflow_drop import on_overflow_drop
 from rstreams.operators.on_overflow_latest import on_overflow_latest

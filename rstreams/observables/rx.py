@@ -20,15 +20,15 @@ import reactivex
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 
-from rstreams._demand import SLICE, TURN_S, add_demand, take_demand
-from rstreams._holds import NO_HOLD, SharedHold, share_hold
-from rstreams._scheduler import current_scheduler
-from rstreams._subscription import ENDED, checked_error, require_subscription
-from rstreams._threads import get_ident
+from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
+from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.subscription import ENDED, checked_error, require_subscription
+from rstreams._core.threads import get_ident
+from rstreams._stages.stage import Joined, KeepingStage, require_at_least, require_publisher
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscription
 from rstreams.errors import BufferOverflow, SpecViolation
 from rstreams.observables._rx_scheduler import rx_scheduler
-from rstreams.operators._stage import Joined, KeepingStage, require_at_least, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,8 +9,8 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from rstreams._demand import UNBOUNDED
-from rstreams._subscription import ENDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Publisher, Subscription
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.early_answer import settled
+from rstreams._stages.stage import require_effect
 from rstreams.abc import Publisher
-from rstreams.operators._settled import settled
-from rstreams.operators._stage import require_effect
 
 T = TypeVar("T")
 

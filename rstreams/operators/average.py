@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.folds import Folding
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import NoItem
-from rstreams.operators._folding import Folding
-from rstreams.operators._stage import Lifted
 
 F = TypeVar("F", bound=float)
 

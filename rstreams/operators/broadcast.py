@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.log import Log
+from rstreams._stages.quorum import Gathered
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
-from rstreams.operators._gathered import Gathered
-from rstreams.operators._log import Log
-from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")
 

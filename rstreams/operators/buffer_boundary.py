@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.buffers import BoundedBuffering
+from rstreams._stages.stage import Lifted, require_at_least, require_publisher
 from rstreams.abc import Publisher
-from rstreams.operators._buffering import BoundedBuffering
-from rstreams.operators._stage import Lifted, require_at_least, require_publisher
 
 T = TypeVar("T")
 

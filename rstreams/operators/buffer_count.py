@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import NO_HOLD, SharedHold
-from rstreams._subscription import ENDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.subscription import ENDED
+from rstreams._stages.counted_lists import Lists, Overlapping
+from rstreams._stages.stage import Lifted, require_at_least
 from rstreams.abc import Hold, Publisher, Subscriber
-from rstreams.operators._lists import Lists, Overlapping
-from rstreams.operators._stage import Lifted, require_at_least
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._scheduler import bound_scheduler
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._stages.buffers import TimedBuffering
+from rstreams._stages.cuts import require_span
+from rstreams._stages.stage import Lifted, require_at_least
 from rstreams.abc import Publisher
-from rstreams.operators._buffering import TimedBuffering
-from rstreams.operators._cuts import require_span
-from rstreams.operators._stage import Lifted, require_at_least
 
 T = TypeVar("T")
 

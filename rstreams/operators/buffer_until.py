@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED, add_demand, take_demand
-from rstreams._holds import NO_HOLD, SharedHold, loosen
-from rstreams._subscription import ENDED, require_subscription
+from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
+from rstreams._core.holds import NO_HOLD, SharedHold, loosen
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.stage import KeepingStage, Lifted, require_at_least, require_effect, window_of
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage, Lifted, require_at_least, require_effect, window_of
 
 T = TypeVar("T")
 

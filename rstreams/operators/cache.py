@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import NO_HOLD
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD
+from rstreams._stages.connectable import AutoConnected
+from rstreams._stages.log import Log
+from rstreams._stages.stage import Ack, require_at_least
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import BufferOverflow, ConfigError
-from rstreams.operators._connectable import AutoConnected
-from rstreams.operators._log import Log
-from rstreams.operators._stage import Ack, require_at_least
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
 
+from rstreams._stages.stage import Lifted, PassingStage
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from rstreams._demand import take_demand
-from rstreams._holds import SharedHold, share_hold
+from rstreams._core.demand import take_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._stages.inputs import Input, Inputs
+from rstreams._stages.stage import Joined, require_at_least, require_publisher, window_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
-from rstreams.operators._inputs import Input, Inputs
-from rstreams.operators._stage import Joined, require_at_least, require_publisher, window_of
 
 T = TypeVar("T")
 R = TypeVar("R")

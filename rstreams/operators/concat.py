@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
-from rstreams._subscription import ENDED
+from rstreams._core.subscription import ENDED
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.merger import all_of
+from rstreams._stages.stage import Joined, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._merging import all_of
-from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 

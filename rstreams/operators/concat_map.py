@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._holds import SharedHold, share_hold
-from rstreams._sight import ASK, CANCEL, SEND, Blocked, Waits, Way
-from rstreams._subscription import ENDED
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
+from rstreams._core.subscription import ENDED
+from rstreams._stages.deadlock import takes_too_few
+from rstreams._stages.inner_stream import OneInner
+from rstreams._stages.merger import all_of
+from rstreams._stages.stage import Lifted, require_at_least, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._deadlock import takes_too_few
-from rstreams.operators._merging import all_of
-from rstreams.operators._one_inner import OneInner
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,7 +87,7 @@ class _ConcatMap(OneInner[T, R]):
         self._outer_complete = True
         self._advance()
 
-    # whoever looks at it calls these, see `_sight`
+    # whoever looks at it calls these, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
         """Return what must happen before it does anything at all."""

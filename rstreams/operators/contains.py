@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.early_answer import settled
 from rstreams.abc import Publisher
-from rstreams.operators._settled import settled
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from rstreams._scheduler import bound_scheduler
-from rstreams._times import require_seconds
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.times import require_seconds
+from rstreams._stages.jobs import Jobs
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Scheduler, Subscriber
-from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted
 
 T = TypeVar("T")
 

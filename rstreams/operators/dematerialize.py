@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher
 from rstreams.notifications import Completed, Failed, Next, Notification
-from rstreams.operators._stage import Lifted, Stage
 
 R = TypeVar("R")
 

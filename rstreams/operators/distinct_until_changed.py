@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from rstreams._stages.filtering_stage import Dropping
+from rstreams._stages.stage import Lifted, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._dropping import Dropping
-from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 

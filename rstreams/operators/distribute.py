@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED, take_demand
-from rstreams._holds import SharedHold, share_hold
+from rstreams._core.demand import UNBOUNDED, take_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._stages.quorum import Gathered
+from rstreams._stages.router import Receiver, Routing
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._gathered import Gathered
-from rstreams.operators._routing import Receiver, Routing
-from rstreams.operators._stage import require_at_least
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.stage import Lifted, PassingStage, raised_during, require_effect
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, PassingStage, raised_during, require_effect
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._subscription import ENDED, require_subscription, subscribe_failed
+from rstreams._core.subscription import ENDED, require_subscription, subscribe_failed
+from rstreams._stages.stage import Lifted, PassingStage, require_effect
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, PassingStage, require_effect
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.required_item import required
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
-from rstreams.operators._required import required
-from rstreams.operators._stage import require_at_least
 from rstreams.operators.skip import skip
 from rstreams.operators.take import take
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._subscription import ENDED
+from rstreams._core.subscription import ENDED
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.stage import Lifted, require_at_least, require_plain, require_publisher
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
-from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.required_item import required
+from rstreams._stages.stage import require_effect
 from rstreams.abc import Publisher
-from rstreams.operators._required import required
-from rstreams.operators._stage import require_effect
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.take import take
 

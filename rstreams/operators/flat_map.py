@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._holds import share_hold
+from rstreams._core.holds import share_hold
+from rstreams._stages.merger import Merging
+from rstreams._stages.stage import Lifted, require_at_least, require_plain, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._merging import Merging
-from rstreams.operators._stage import Lifted, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from rstreams._stages.part import Part
+from rstreams._stages.splitter import Splitting
+from rstreams._stages.stage import Lifted, require_at_least, require_plain
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
-from rstreams.operators._part import Part
-from rstreams.operators._splitting import Splitting
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Never, TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher
-from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
-from rstreams.operators._stage import require_at_least
 from rstreams.operators.take import take
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
-from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._fusion import Step
-from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._passing_runs import PassesRuns
-from rstreams.operators._stage import lifted, require_plain
+from rstreams._stages.fusion import Step
+from rstreams._stages.mapped import Map
+from rstreams._stages.stage import lifted, require_plain
+from rstreams.abc import Publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,38 +35,4 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
         [10, 20, 30]
     """
     require_plain("map", "function", function, "use map_async")
-    return lifted(source, lambda downstream: _Map(downstream, function), Step("map", function))
-
-
-class _Map(PassesRuns[T, R]):
-    __slots__ = ("_function",)
-
-    operator = "map"
-    only_reacts = True
-
-    def __init__(self, downstream: Subscriber[R], function: Callable[[T], R]) -> None:
-        super().__init__(downstream)
-        self._function = function
-
-    def on_next(self, item: T) -> None:
-        if self._ended:
-            return
-        try:
-            result = self._function(item)
-        except Exception as error:
-            self._fail_item(error)
-            return
-        if not self._ended:  # the function may have cancelled
-            self._downstream.on_next(result)
-
-    def _through(self, items: Iterator[T]) -> Iterator[R]:
-        function = self._function
-        for item in items:
-            try:
-                result = function(item)
-            except Exception as error:
-                self._fail_item(error)
-                return
-            if self._ended:
-                return
-            yield result
+    return lifted(source, lambda downstream: Map(downstream, function), Step("map", function))

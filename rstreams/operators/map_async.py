@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rstreams._scheduler import bound_scheduler
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._stages.jobs import Jobs
+from rstreams._stages.stage import Lifted, refuse_generator, require_at_least, require_callable
 from rstreams.abc import Publisher
-from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted, refuse_generator, require_at_least, require_callable
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from rstreams._scheduler import bound_scheduler
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._stages.jobs import Jobs
+from rstreams._stages.stage import Lifted, require_at_least, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._jobs import Jobs
-from rstreams.operators._stage import Lifted, require_at_least, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")

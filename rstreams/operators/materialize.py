@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import add_demand, take_demand
-from rstreams._sight import Counts
-from rstreams._subscription import ENDED
+from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.sight import Counts
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.notifications import Completed, Failed, Next, Notification
-from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")
 

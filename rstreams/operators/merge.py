@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
-from rstreams._holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD
+from rstreams._stages.merger import Merging
+from rstreams._stages.stage import Joined, require_publisher
 from rstreams.abc import Publisher
-from rstreams.operators._merging import Merging
-from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 

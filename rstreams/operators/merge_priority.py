@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import Joined, require_at_least, require_publisher
 from rstreams.abc import Publisher
-from rstreams.operators._stage import Joined, require_at_least, require_publisher
 from rstreams.operators.merge import Merge
 
 T = TypeVar("T")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rstreams._demand import take_demand
-from rstreams._holds import share_hold
+from rstreams._core.demand import take_demand
+from rstreams._core.holds import share_hold
+from rstreams._stages.inputs import Inputs
+from rstreams._stages.stage import Joined, require_at_least, require_plain, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._inputs import Inputs
-from rstreams.operators._stage import Joined, require_at_least, require_plain, require_publisher
 
 T = TypeVar("T")
 

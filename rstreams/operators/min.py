@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from rstreams._stages.extremes import Ordered, extreme
+from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher
-from rstreams.operators._extreme import Ordered, extreme
-from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Ordered)

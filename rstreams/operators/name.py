@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import Lifted, PassingStage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.operators._stage import Lifted, PassingStage
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.stage import Lifted, raised_during, require_plain, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, raised_during, require_plain, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._sight import Counts
-from rstreams._subscription import ENDED
+from rstreams._core.sight import Counts
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")
 R = TypeVar("R")

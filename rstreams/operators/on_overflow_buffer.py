@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
+from rstreams._stages.overflow import Overflowing
+from rstreams._stages.stage import Lifted, require_at_least, require_effect
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 

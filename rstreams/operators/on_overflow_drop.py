@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.overflow import Overflowing
+from rstreams._stages.stage import Lifted, require_effect
 from rstreams.abc import Publisher
-from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted, require_effect
 
 T = TypeVar("T")
 

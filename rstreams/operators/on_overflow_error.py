@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.overflow import Overflowing
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
-from rstreams.operators._overflow import Overflowing
-from rstreams.operators._stage import Lifted
 
 T = TypeVar("T")
 

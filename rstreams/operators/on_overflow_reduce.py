@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._gathering import Gathering, gather
-from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._core.gathering import Gathering, gather
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._stages.folds import require_ack
+from rstreams._stages.overflow import Unslowed
+from rstreams._stages.stage import GatherAck, Lifted, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._folding import require_ack
-from rstreams.operators._overflow import Unslowed
-from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 

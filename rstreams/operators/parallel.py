@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._subscription import subscribe_failed
+from rstreams._core.subscription import subscribe_failed
+from rstreams._stages.stage import Joined, require_at_least, require_plain, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Joined, require_at_least, require_plain, require_publisher
 from rstreams.operators.distribute import distributed
 from rstreams.operators.merge import Merge
 

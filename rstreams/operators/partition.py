@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED, take_demand
-from rstreams._holds import SharedHold, share_hold
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._core.demand import UNBOUNDED, take_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._stages.router import Receiver, Routing
+from rstreams._stages.stage import Joined, require_at_least, require_plain
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.operators._routing import Receiver, Routing
-from rstreams.operators._stage import Joined, require_at_least, require_plain
 
 T = TypeVar("T")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from rstreams._subscription import ENDED
-from rstreams._threads import get_ident, refuse_thread
+from rstreams._core.subscription import ENDED
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.waiting_items import Waiting
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
-from rstreams.operators._stage import Lifted, require_at_least
-from rstreams.operators._waiting import Waiting
 
 T = TypeVar("T")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Self, TypeVar
 
-from rstreams._demand import add_demand
-from rstreams._gathering import Gathering, Holds
-from rstreams._holds import NO_HOLD
-from rstreams._sight import Counts, counts_of
-from rstreams._subscription import ENDED, require_subscription
+from rstreams._core.demand import add_demand
+from rstreams._core.gathering import Gathering, Holds
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import Counts, counts_of
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.stage import Joined, Stage, require_publisher, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Joined, Stage, require_publisher, resume, suspend
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._stages.folds import Folding, require_ack
+from rstreams._stages.stage import GatherAck, Lifted, require_plain
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from rstreams._demand import SLICE
+from rstreams._core.demand import SLICE
+from rstreams._stages.resubscription import Resubscribing
+from rstreams._stages.stage import Lifted, require_at_least
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._resubscribing import Resubscribing
-from rstreams.operators._stage import Lifted, require_at_least
 
 T = TypeVar("T")
 

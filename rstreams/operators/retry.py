@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from rstreams._demand import SLICE
+from rstreams._core.demand import SLICE
+from rstreams._stages.resubscription import Resubscribing, worth_it
+from rstreams._stages.stage import Lifted, require_at_least, require_effect
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._resubscribing import Resubscribing, worth_it
-from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._scheduler import bound_scheduler
-from rstreams._times import require_from, require_seconds
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.times import require_from, require_seconds
+from rstreams._stages.resubscription import Resubscribing, worth_it
+from rstreams._stages.stage import Lifted, require_at_least, require_effect
 from rstreams.abc import Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.operators._resubscribing import Resubscribing, worth_it
-from rstreams.operators._stage import Lifted, require_at_least, require_effect
 
 T = TypeVar("T")
 

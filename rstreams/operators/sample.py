@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._subscription import ENDED
-from rstreams._times import require_seconds
+from rstreams._core.subscription import ENDED
+from rstreams._core.times import require_seconds
+from rstreams._stages.latest_item import Latest
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Lifted
-from rstreams.operators._times import Latest
 
 T = TypeVar("T")
 

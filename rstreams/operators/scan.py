@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from rstreams._fusion import Step
+from rstreams._stages.fusion import Step
+from rstreams._stages.runs import PassesRuns
+from rstreams._stages.stage import lifted, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._passing_runs import PassesRuns
-from rstreams.operators._stage import lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")

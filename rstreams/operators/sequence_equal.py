@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from rstreams._stages.stage import require_at_least, require_publisher
 from rstreams.abc import Publisher
 from rstreams.notifications import Failed, Notification
-from rstreams.operators._stage import require_at_least, require_publisher
 from rstreams.operators.all import all as all_
 from rstreams.operators.materialize import materialize
 from rstreams.operators.zip import zip as zip_

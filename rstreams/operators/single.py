@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import add_demand
-from rstreams._holds import SharedHold, share_hold
-from rstreams._subscription import ENDED
+from rstreams._core.demand import add_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.subscription import ENDED
+from rstreams._stages.required_item import required
+from rstreams._stages.stage import KeepingStage, Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import TooManyItems
-from rstreams.operators._required import required
-from rstreams.operators._stage import KeepingStage, Lifted
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import add_demand
-from rstreams._fusion import Step
+from rstreams._core.demand import add_demand
+from rstreams._stages.fusion import Step
+from rstreams._stages.stage import Stage, lifted, require_at_least
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import Stage, lifted, require_at_least
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED, add_demand
-from rstreams._holds import SharedHold, share_hold
+from rstreams._core.demand import UNBOUNDED, add_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._stages.stage import KeepingStage, Lifted, require_at_least
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import KeepingStage, Lifted, require_at_least
 
 T = TypeVar("T")
 

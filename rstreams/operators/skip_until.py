@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.side_stream import Beside
+from rstreams._stages.stage import Joined, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._beside import Beside
-from rstreams.operators._stage import Joined, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.stage import Lifted, require_publisher
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import SharedHold, share_hold
-from rstreams._subscription import ENDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.subscription import ENDED
+from rstreams._stages.inner_stream import Inner, OneInner
+from rstreams._stages.stage import Lifted, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._one_inner import Inner, OneInner
-from rstreams.operators._stage import Lifted, require_plain
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import Lifted, Stage, most_of, require_at_least
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, Stage, most_of, require_at_least
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.waiting_items import Waiting
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, require_at_least
-from rstreams.operators._waiting import Waiting
 
 T = TypeVar("T")
 

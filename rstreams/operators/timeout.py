@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from rstreams._scheduler import bound_scheduler
-from rstreams._times import require_seconds
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.times import require_seconds
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.stage import Lifted, require_publisher
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import StreamTimeout
-from rstreams.operators._arbiter import Arbiter
-from rstreams.operators._stage import Lifted, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rstreams._scheduler import bound_scheduler
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Scheduler, Subscriber
-from rstreams.operators._stage import Lifted, Stage
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from rstreams._stages.folds import Folding, require_ack
+from rstreams._stages.stage import GatherAck, Lifted, require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import GatherAck, Lifted, require_plain
 
 T = TypeVar("T")
 K = TypeVar("K")

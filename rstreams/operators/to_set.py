@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.folds import Folding, require_ack
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._folding import Folding, require_ack
-from rstreams.operators._stage import GatherAck, Lifted
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._stages.stage import Lifted, require_at_least, require_publisher
+from rstreams._stages.windows import BoundedWindowing
 from rstreams.abc import Publisher
-from rstreams.operators._stage import Lifted, require_at_least, require_publisher
-from rstreams.operators._windows import BoundedWindowing
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._stages.splitter import Splitting
+from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.windows import Window
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._splitting import Splitting
-from rstreams.operators._stage import Lifted, require_at_least
-from rstreams.operators._windows import Window
 
 T = TypeVar("T")
 

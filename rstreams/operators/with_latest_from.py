@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import ASK, SEND, Waits, Way
-from rstreams._subscription import ENDED, require_subscription
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import ASK, SEND, Waits, Way
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.stage import Lifted, Stage, require_publisher
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Lifted, Stage, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

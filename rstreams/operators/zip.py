@@ -6,11 +6,11 @@ import builtins
 from itertools import repeat
 from typing import Any, TypeVar, overload
 
-from rstreams._demand import take_demand
-from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._core.demand import take_demand
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._stages.inputs import Inputs, claims
+from rstreams._stages.stage import Joined, require_at_least, require_publisher
 from rstreams.abc import Publisher
-from rstreams.operators._inputs import Inputs, claims
-from rstreams.operators._stage import Joined, require_at_least, require_publisher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rstreams._demand import add_demand, take_demand
+from rstreams._core.demand import add_demand, take_demand
 from rstreams.errors import ConfigError
 from rstreams.protocol.byte_bound import ByteBound
 

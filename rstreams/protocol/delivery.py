@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from rstreams._codec import Symbol, encode_value
-from rstreams._threads import get_ident, refuse_thread
+from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, condition_of, text_of
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from rstreams._holds import is_gone, loosen
+from rstreams._core.holds import is_gone, loosen
 from rstreams.abc import Hold
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, DeliveryHold, Outcome
@@ -39,7 +39,7 @@ class SettlesRuns(Protocol):
 
 
 class GatheredItems:
-    """The claims on the items that a stage or terminal gathers; see `rstreams._gathering`.
+    """The claims on the items that a stage or terminal gathers; see `rstreams._core.gathering`.
 
     Attributes:
         loose: Whether the oldest may be settled as done when there is no room for further ones.

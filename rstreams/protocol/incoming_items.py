@@ -11,7 +11,7 @@ Who processes items may be slow, and others have their turns: so the driver, whi
 slice is over, behind one item, then behind two more, four more, until `_MANY` have been quick.
 
 The ledger counts the first as buffered, and the others as unsettled. An item nobody holds is accepted as it leaves
-`on_next`, without a call; one that is gathered (see `rstreams._gathering`) is kept as it leaves `on_next`. One that
+`on_next`, without a call; one that is gathered (see `_core.gathering`) is kept as it leaves `on_next`. One that
 came settled has None in the place of its delivery, and is through when it has been handed over: it has no outcome.
 
 A link can be lost and replaced. The peer of a lost one has all back that was not settled: what is in the buffer is
@@ -26,8 +26,8 @@ from itertools import chain, groupby
 from operator import itemgetter, length_hint
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._fast_paths import runs_of
-from rstreams._holds import NO_HOLD, SharedHold
+from rstreams._core.fast_paths import runs_of
+from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.protocol.credit import CreditLedger

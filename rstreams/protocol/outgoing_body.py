@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rstreams._codec.encode import encode_sized
 from rstreams._codec.sections import DATA, START
-from rstreams._subscription import ENDED, checked_error, require_subscription
+from rstreams._core.subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError, SpecViolation
 

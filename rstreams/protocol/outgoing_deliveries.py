@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
-from rstreams._holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome

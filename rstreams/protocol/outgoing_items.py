@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._fast_paths import draws_of
-from rstreams._holds import NO_HOLD
-from rstreams._sight import Scannable
-from rstreams._subscription import ENDED, checked_error, require_subscription
+from rstreams._core.fast_paths import draws_of
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import Scannable
+from rstreams._core.subscription import ENDED, checked_error, require_subscription
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.credit import SenderLedger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rstreams._holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.message import encode_item
 from rstreams.protocol.packing import MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes

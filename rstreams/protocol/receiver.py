@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rstreams._demand import UNBOUNDED, demand_error
-from rstreams._gathering import Gathering, Holds
-from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Way
-from rstreams._threads import get_ident, refuse_thread
+from rstreams._core.demand import UNBOUNDED, demand_error
+from rstreams._core.gathering import Gathering, Holds
+from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
+from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
     Condition,
@@ -153,7 +153,7 @@ class LinkSubscription(Scannable, Generic[T]):
         return offer(self._pack_items)
 
     def gather(self, *, loose: bool) -> Gathering | None:
-        """Return claims on the items; see `rstreams._gathering`."""
+        """Return claims on the items; see `rstreams._core.gathering`."""
         if self._settled:
             return None
         return Holds(self, loose=loose) if self._forwards else self._items.gather(loose=loose)

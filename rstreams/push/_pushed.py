@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._demand import UNBOUNDED
-from rstreams._scheduler import bound_scheduler
-from rstreams._sight import Watched
-from rstreams._subscription import checked_error, require_subscriber
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import checked_error, require_subscriber
+from rstreams._stages.log import Log, Reader
 from rstreams.abc import Event, Subscriber
-from rstreams.operators._log import Log, Reader
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from rstreams._demand import take_demand
-from rstreams._holds import NO_HOLD
-from rstreams._sight import Counts, Watched
-from rstreams._subscription import checked_error, require_subscriber
+from rstreams._core.demand import take_demand
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import Counts, Watched
+from rstreams._core.subscription import checked_error, require_subscriber
+from rstreams._stages.shared_run import Member, Sharing
 from rstreams.abc import Subscriber
-from rstreams.operators._sharing import Member, Sharing
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")

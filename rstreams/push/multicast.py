@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams.operators._stage import require_at_least
+from rstreams._stages.stage import require_at_least
 from rstreams.push._pushed import Pushed
 from rstreams.push.emit_result import EmitResult
 

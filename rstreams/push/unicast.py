@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._subscription import require_subscriber, subscribe_failed
+from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._stages.stage import require_at_least
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.operators._stage import require_at_least
 from rstreams.push._pushed import Pushed
 from rstreams.push.emit_result import EmitResult
 

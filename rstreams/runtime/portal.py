@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.errors import RStreamsError
 from rstreams.runtime.scope import Scope
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import trio
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Scheduler
 from rstreams.runtime.trio_scheduler import TrioScheduler
 

@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from rstreams._demand import SLICE, TURN_S
+from rstreams._core.demand import SLICE, TURN_S
+from rstreams._stages.folds import require_ack
+from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.operators._folding import require_ack
-from rstreams.operators._stage import GatherAck
 from rstreams.runtime.scope import Scope, require_trio
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 

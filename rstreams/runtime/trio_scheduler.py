@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import trio
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Cancellable, Event
 
 R = TypeVar("R")

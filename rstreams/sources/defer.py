@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._sight import Watched
-from rstreams._subscription import hint_for, require_subscriber, subscribe_failed
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import hint_for, require_subscriber, subscribe_failed
+from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher, Subscriber
-from rstreams.operators._stage import require_plain
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Generic, TypeVar
 
-from rstreams._demand import SLICE, add_demand, demand_error, take_demand
-from rstreams._emission import log_dropped
-from rstreams._gathering import Gathering
-from rstreams._holds import NO_HOLD
-from rstreams._scheduler import bound_scheduler
-from rstreams._sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
-from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
-from rstreams._threads import get_ident, refuse_thread
+from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
+from rstreams._core.gathering import Gathering
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
+from rstreams._core.subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._stages.emission import log_dropped
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
-from rstreams._scheduler import bound_scheduler, current_scheduler
-from rstreams._subscription import ENDED
+from rstreams._core.scheduler import bound_scheduler, current_scheduler
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Lifted, Stage, require_callable
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
-from rstreams.operators._stage import Lifted, Stage, require_callable
 from rstreams.sources.of import of
 
 T = TypeVar("T")

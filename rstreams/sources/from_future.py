@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from rstreams._scheduler import bound_scheduler
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._stages.jobs import Jobs
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
-from rstreams.operators.map_async import map_async
 from rstreams.sources.of import of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -52,7 +53,18 @@ def from_future(future: Future[T]) -> Publisher[T]:
     if not all(callable(getattr(future, name, None)) for name in ("result", "add_done_callback")):
         msg = f"from_future(future): future must have result() and add_done_callback(), as {future!r} has not"
         raise TypeError(msg)
-    return map_async(of(None), lambda _: _result_of(future))
+    return Lifted(
+        of(None),
+        lambda downstream: _FromFuture(
+            downstream, lambda _: _result_of(future), 1, bound_scheduler("from_future"), ordered=True
+        ),
+    )
+
+
+class _FromFuture(Jobs[None, T]):
+    __slots__ = ()
+
+    operator = "from_future"
 
 
 async def _result_of(future: Future[T]) -> T:

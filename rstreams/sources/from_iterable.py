@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TypeVar
 
-from rstreams._emission import IteratorPublisher
+from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

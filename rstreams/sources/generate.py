@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from rstreams._emission import IteratorPublisher
+from rstreams._stages.emission import IteratorPublisher
+from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher
-from rstreams.operators._stage import require_plain
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from rstreams._emission import IteratorPublisher
+from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from functools import partial
 
-from rstreams._emission import IteratorPublisher
+from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 

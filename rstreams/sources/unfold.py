@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar, cast, overload
 
+from rstreams._stages.stage import is_async, require_callable
 from rstreams.abc import Publisher
-from rstreams.operators._stage import is_async, require_callable
 from rstreams.sources.from_async_iterable import from_async_iterable
 from rstreams.sources.generate import generate, require_pair
 

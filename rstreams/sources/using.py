@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from rstreams._demand import add_demand
-from rstreams._emission import log_dropped
-from rstreams._scheduler import bound_scheduler
-from rstreams._sight import Counts, Watched, counts_of
-from rstreams._subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.demand import add_demand
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.sight import Counts, Watched, counts_of
+from rstreams._core.subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._stages.emission import log_dropped
+from rstreams._stages.stage import Stage, raised_during, require_plain, require_publisher
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
-from rstreams.operators._stage import Stage, raised_during, require_plain, require_publisher
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -12,12 +12,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from rstreams import operators
-from rstreams._argument_names import name_arguments
-from rstreams._subscription import hint_for
+from rstreams._core.argument_names import name_arguments
+from rstreams._core.subscription import hint_for
+from rstreams._stages.connectable import Connectable
+from rstreams._stages.mapped import shown_as
+from rstreams._stages.stage import GatherAck, refuse_unrun, require_effect
 from rstreams.abc import Cancellable, Publisher, Subscriber
-from rstreams.operators._connectable import Connectable
-from rstreams.operators._shown import shown_as
-from rstreams.operators._stage import GatherAck, refuse_unrun, require_effect
 from rstreams.operators.group_by import GroupedPublisher
 from rstreams.runtime import terminals
 from rstreams.stream._explain import Explanation, explain

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable, label_of, stall_of
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable, label_of, stall_of
 from rstreams.abc import Publisher, Subscription
 
 __all__ = ["Explanation", "StageReport", "explain"]

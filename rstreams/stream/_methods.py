@@ -11,11 +11,11 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from rstreams import operators, sources
+from rstreams._stages.extremes import Ordered
+from rstreams._stages.mapped import shown_as
+from rstreams._stages.stage import Ack, GatherAck
 from rstreams.abc import Publisher
 from rstreams.notifications import Notification
-from rstreams.operators._extreme import Ordered
-from rstreams.operators._shown import shown_as
-from rstreams.operators._stage import Ack, GatherAck
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
 from rstreams.testing.virtual_scheduler import VirtualScheduler, virtual_time
 

@@ -22,7 +22,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Cancellable, Scheduler
 from rstreams.errors import ConfigError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.operators._stage import Joined
 from rstreams.operators.broadcast import broadcast
 from rstreams.operators.cache import cache
 from rstreams.operators.distribute import distribute

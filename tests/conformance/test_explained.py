@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.testing import ProbeSubscriber, VirtualScheduler
 from tests.conformance.subjects import ITEMLESS, PROCESSORS, PUBLISHERS, SINGLES

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import NO_HOLD
-from rstreams._subscription import ENDED, subscribe_failed
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators.broadcast import broadcast
 from rstreams.operators.concat import concat

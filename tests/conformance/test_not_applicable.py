@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.testing.verification import PublisherVerification
 from rstreams.testing.verification._rules import UNTESTED
 from tests.conformance import tck

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.message import encode_item
 from rstreams.node._address import Producer

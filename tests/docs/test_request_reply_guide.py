@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rstreams.net.request_reply import _properties
+from rstreams.net.request_reply import properties as _properties
 from rstreams.net.request_reply.requester import DEFAULT_MAX_IN_FLIGHT, DEFAULT_TIMEOUT_S
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "request-reply.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import RequestFailed
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from tests.interop.processes import Event, eventually, of, told_by
 from tests.interop.tap import tapped
 from tests.interop.test_rhea_client import counting

@@ -16,7 +16,7 @@ from rstreams.errors import (
     SessionEnded,
 )
 from rstreams.net.dialects import DIALECTS
-from rstreams.net.sender import Receipt
+from rstreams.net.links.sender import Receipt
 from rstreams.testing import ProbeSubscriber
 from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ

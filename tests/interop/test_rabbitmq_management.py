@@ -10,7 +10,7 @@ import trio
 import rstreams
 from rstreams import Stream
 from rstreams.errors import LinkDetached, SessionEnded
-from rstreams.net.dialects.rabbitmq_management import ManagementRefused, rabbitmq_management
+from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
 from tests.interop.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.broker

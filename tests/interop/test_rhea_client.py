@@ -11,7 +11,7 @@ import pytest
 
 import rstreams
 from rstreams import Node, Stream
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from rstreams.testing import ManualPublisher
 from tests.interop.processes import eventually, of
 from tests.interop.rhea_peer import rhea_client

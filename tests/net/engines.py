@@ -9,8 +9,8 @@ from cproton_ffi import lib
 
 from rstreams.errors import ConnectionLost, PeerClosed, SessionEnded
 from rstreams.net._proton import Engine, LinkDriver
-from rstreams.net._pump import RUN
-from rstreams.net.carrier import LinkEnd
+from rstreams.net.transport.carrier import LinkEnd
+from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.refusal import refuse
 

@@ -11,7 +11,7 @@ from rstreams import Connection, Node, Stream
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.message import decode_body, encode_item
-from rstreams.net.once import Stamper
+from rstreams.net.links.effectively_once import Stamper
 from rstreams.node.queue import Queue
 from rstreams.testing import ProbeSubscriber
 from rstreams.testing.faults import OneWay

@@ -11,7 +11,7 @@ import trio
 
 from rstreams._codec import Symbol, encode_value
 from rstreams._codec.encode import NULL, encode_string, encode_uint
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from tests.net.wire import (
     AMQP_HEADER,
     FALSE,

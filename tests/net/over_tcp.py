@@ -10,9 +10,9 @@ import trio
 
 import rstreams
 from rstreams import Node
-from rstreams.net._pump import Pump
 from rstreams.net.connection import Connection
-from rstreams.net.reconnect import KeptConnection
+from rstreams.net.transport.pump import Pump
+from rstreams.net.transport.reconnect import KeptConnection
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError
-from rstreams.net.address import parse_place, parse_url
+from rstreams.net.transport.address import parse_place, parse_url
 from tests.net.over_tcp import connected
 
 

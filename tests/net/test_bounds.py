@@ -12,7 +12,7 @@ import trio
 import rstreams
 from rstreams import Delivery, Node, Stream
 from rstreams.errors import ConfigError
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from tests.net.over_tcp import connected, pump_of, until
 from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, flow_frame, open_frame, transfer_frame
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import RStreamsError
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from tests.net.fault_roles import ITEMS, Consuming, Publishing, PublishingPacksOnce, Role, contents
 from tests.net.over_tcp import pump_of
 from tests.net.peers import until

@@ -7,8 +7,8 @@ import pytest
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError
-from rstreams.net._opening import OpeningOptions
-from rstreams.net.address import is_loopback, parse_url
+from rstreams.net.transport.address import is_loopback, parse_url
+from rstreams.net.transport.opening import OpeningOptions
 from tests.net.certificates import node_context
 
 USERS = {"alice": "sesame"}
@@ -51,7 +51,9 @@ async def test_what_counts_is_the_address_that_a_name_leads_to(monkeypatch: pyte
         url = f"amqp://alice:sesame@localhost:{listener.port}"
         async with rstreams.connect(url) as connection:
             assert await connection.stream("one").to_list() == [1]
-        monkeypatch.setattr("rstreams.net._opening.is_loopback", lambda host: None if host == "localhost" else False)
+        monkeypatch.setattr(
+            "rstreams.net.transport.opening.is_loopback", lambda host: None if host == "localhost" else False
+        )
         with pytest.raises(ConfigError, match="in clear text"):
             async with rstreams.connect(url):
                 pass

@@ -11,14 +11,14 @@ import trio
 
 import rstreams
 from rstreams import Message, Node, Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import (
     BufferOverflow,
     ConfigError,
     ConnectionLost,
     DeliveryFailed,
 )
-from rstreams.net.publishing import naming_the_item
+from rstreams.net.links.publication import naming_the_item
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until

@@ -16,7 +16,7 @@ from rstreams.message import Described, Symbol
 from rstreams.net.connection import Connection
 from rstreams.net.dialects import DIALECTS, Dialect, Filters
 from rstreams.net.dialects.azure import dead_letter_queue, session_filter
-from rstreams.net.links import Links
+from rstreams.net.links.connection_links import Links
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber

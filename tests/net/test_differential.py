@@ -10,11 +10,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Hold
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, PublisherFailed, RStreamsError
 from rstreams.net._proton import LinkDriver
-from rstreams.net._pump import RUN
+from rstreams.net.transport.pump import RUN
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Flow, Lost, Role, Settlement
 from rstreams.protocol.link import Link

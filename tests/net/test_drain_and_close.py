@@ -11,7 +11,7 @@ import rstreams
 from rstreams import Delivery, Node, Reconnect, Stream
 from rstreams.errors import ConfigError, ConnectionClosed, ConnectionLost, LinkDetached, RStreamsError
 from rstreams.net.connection import PublishResult
-from rstreams.net.draining import Drained
+from rstreams.net.links.draining import Drained
 from rstreams.testing import FaultyNetwork
 from tests.net.over_tcp import connected, until
 

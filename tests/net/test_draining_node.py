@@ -14,8 +14,8 @@ import rstreams
 from rstreams import Connection, Delivery, Message, Node, Reconnect, Stream
 from rstreams.errors import LinkDetached
 from rstreams.net.connection import PublishResult
-from rstreams.net.draining import Drained
-from rstreams.net.links import Links
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.draining import Drained
 from tests.net.over_tcp import pump_of, until
 
 SOON = Reconnect(first_delay_s=0.01, max_delay_s=0.01)

@@ -15,7 +15,7 @@ import rstreams
 from rstreams import DeadLetters, Delivery, Message, Node, Reconnect, Stream
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from rstreams.net.connection import Connection
-from rstreams.net.once import OnceStage
+from rstreams.net.links.effectively_once import OnceStage
 from rstreams.testing import FaultyNetwork
 from tests.net.over_tcp import connected, pump_of, until
 

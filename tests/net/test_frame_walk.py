@@ -15,7 +15,7 @@ from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import engine, frame_walk, loops
-from rstreams.net._pump import RUN
+from rstreams.net.transport.pump import RUN
 from tests.compiled import compiled
 from tests.net.engines import Side
 from tests.net.recorded import mutated, recorded

@@ -25,7 +25,7 @@ import rstreams
 from rstreams import Node, Reconnect, Stream
 from rstreams.errors import Condition, RStreamsError
 from rstreams.message import encode_item
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from rstreams.node.queue import Queue
 from rstreams.testing import ProbeSubscriber
 from tests.net.certificates import node_context

@@ -46,7 +46,7 @@ async def test_a_fault_that_one_connection_hits_is_logged_and_ends_no_other(
                 raise ZeroDivisionError
 
             with monkeypatch.context() as patched:
-                patched.setattr("rstreams.net.listener.authenticate", fails)
+                patched.setattr("rstreams.net.transport.listener.authenticate", fails)
                 stream = await trio.open_tcp_stream("127.0.0.1", listener.port)
                 async with stream:
                     assert await stream.receive_some() == b""

@@ -18,7 +18,7 @@ from rstreams import ByteStream, Message, Node, Reconnect, Stream
 from rstreams.message import decode_body, encode_item
 from rstreams.net._proton import LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES, PART_BYTES, LargeMessages
-from rstreams.net.bodies import open_body
+from rstreams.net.links.bodies import open_body
 from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber

@@ -10,7 +10,7 @@ import trio
 from rstreams import DeadLetters, Delivery, Stream
 from rstreams._codec import encode_value
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, SpecViolation
-from rstreams.net.failures import DeadLetterQueue
+from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.protocol.delivery import FAILED, RELEASED, ForwardedHold, Outcome
 from rstreams.protocol.packing import _TOLD_BYTES, OUTCOMES, Pack, without_texts
 from rstreams.testing import ProbeSubscriber

@@ -14,9 +14,9 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError, ConnectionClosed, DeliveryFailed, LinkDetached, RemoteProtocolError
-from rstreams.net._opening import OpeningOptions
-from rstreams.net.address import PeerAddress, parse_url
-from rstreams.net.listener import Listener
+from rstreams.net.transport.address import PeerAddress, parse_url
+from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.opening import OpeningOptions
 from tests.net.certificates import client_context, node_context
 from tests.net.over_tcp import until
 from tests.net.test_security import init, plain

@@ -13,7 +13,7 @@ import trio
 import rstreams
 from rstreams import Node, Reconnect, Stream
 from rstreams.net.connection import Connection
-from rstreams.net.listener import Listener
+from rstreams.net.transport.listener import Listener
 from tests.net.over_tcp import pump_of, until
 
 AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)

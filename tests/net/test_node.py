@@ -17,9 +17,9 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError, TransportError
 from rstreams.message import encode_item
-from rstreams.net._pump import Pump
 from rstreams.net.connection import Connection
-from rstreams.net.links import Links
+from rstreams.net.links.connection_links import Links
+from rstreams.net.transport.pump import Pump
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import until

@@ -10,7 +10,7 @@ from cproton_ffi import lib
 from rstreams import Node
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.net._proton.link_driver import MAX_LATE_BYTES
-from rstreams.net._pump import RUN
+from rstreams.net.transport.pump import RUN
 from rstreams.protocol.states import State
 from tests.net.engines import Alone
 from tests.net.wire import (

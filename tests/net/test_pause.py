@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.pausable import Valve, pausable
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.link import Link

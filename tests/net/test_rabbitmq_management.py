@@ -11,7 +11,7 @@ import trio
 
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import Message, decode_message, encode_item
-from rstreams.net.dialects.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
+from rstreams.net.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
 from tests.net.wire import Peer, attach_frame, close_frame, detach_frame, error, flow_frame, scripted, transfer_frame
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

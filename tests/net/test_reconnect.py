@@ -26,7 +26,7 @@ from rstreams.errors import (
     TransportError,
 )
 from rstreams.net._proton import LinkDriver
-from rstreams.net.carrier import ConnectionStatus
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import pump_of, until
 from tests.net.wire import Peer, attach_frame, end_frame, error, scripted, transfer_frame

@@ -10,11 +10,11 @@ from trio.testing import MockClock
 
 from rstreams import Reconnect
 from rstreams.errors import ConnectFailed, ConnectionLost, LinkDetached
-from rstreams.net import reconnect
-from rstreams.net._opening import OpeningOptions
-from rstreams.net.address import PeerAddress, parse_url
-from rstreams.net.carrier import ConnectionStatus, LinkEnd
-from rstreams.net.reconnect import KeptConnection
+from rstreams.net.transport import reconnect
+from rstreams.net.transport.address import PeerAddress, parse_url
+from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.opening import OpeningOptions
+from rstreams.net.transport.reconnect import KeptConnection
 from rstreams.protocol.frames import Attach, Role
 
 CLOSING = LinkDetached("amqp:connection:forced", "going down")

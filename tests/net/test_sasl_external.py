@@ -14,7 +14,7 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import AuthenticationFailed, ConfigError
-from rstreams.net.security import Admission
+from rstreams.net.transport.security import Admission
 from rstreams.tls import ClientCertificate
 from tests.net.certificates import alice, certificate, client_context, node_context
 from tests.net.over_tcp import until

@@ -22,9 +22,9 @@ from rstreams.errors import (
     IdleTimeout,
     RStreamsError,
 )
-from rstreams.net._pump import Pump
 from rstreams.net.connection import Connection
-from rstreams.net.links import Links
+from rstreams.net.links.connection_links import Links
+from rstreams.net.transport.pump import Pump
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.engines import Alone
 from tests.net.wire import (

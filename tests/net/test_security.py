@@ -17,7 +17,7 @@ from rstreams import Node
 from rstreams._codec import Described, decode_value
 from rstreams._codec.encode import NULL, encode_sized, encode_string, encode_symbol
 from rstreams.errors import AuthenticationFailed, RemoteProtocolError, RStreamsError
-from rstreams.net.security import MAX_SASL_FRAME_BYTES, Admission, authenticate
+from rstreams.net.transport.security import MAX_SASL_FRAME_BYTES, Admission, authenticate
 from rstreams.tls import ClientCertificate
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, described, frame, open_frame
 

@@ -10,7 +10,7 @@ import trio
 import rstreams
 from rstreams import Message
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
-from rstreams.net.sender import MessageHold, Receipt, SenderPublisher
+from rstreams.net.links.sender import MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber

@@ -13,7 +13,7 @@ import rstreams
 from rstreams import DeadLetters, Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.net.dialects import Dialect, Place
-from rstreams.net.failures import FailureName
+from rstreams.net.links.failures import FailureName
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, refuse_odd, until
 

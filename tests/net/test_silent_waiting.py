@@ -9,7 +9,7 @@ import trio
 
 from rstreams import DeadLetters, Stream
 from rstreams.errors import StreamTimeout
-from rstreams.net.publishing_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
+from rstreams.net.links.sending_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
 from tests.net.over_tcp import connected
 from tests.net.peers import ReceivingPeer, until
 from tests.net.wire import ACCEPT, Peer, attach_frame, detach_frame, disposition_frame, flow_frame, scripted

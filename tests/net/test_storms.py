@@ -13,7 +13,7 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Reconnect, Stream
 from rstreams.errors import RStreamsError
-from rstreams.net.reconnect import KeptConnection
+from rstreams.net.transport.reconnect import KeptConnection
 from rstreams.runtime.scope import open_nursery
 from tests.net.over_tcp import until
 

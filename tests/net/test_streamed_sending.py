@@ -16,8 +16,8 @@ from rstreams.abc import Hold, Publisher
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, PublisherFailed
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver, decode_body
-from rstreams.net._pump import RUN
-from rstreams.net.bodies import open_body
+from rstreams.net.links.bodies import open_body
+from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber

@@ -15,9 +15,9 @@ from trio.testing import memory_stream_pair
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import AuthenticationFailed, ConfigError, ConnectFailed, RStreamsError
-from rstreams.net._opening import OpeningOptions, open_connection
-from rstreams.net._tls import start_tls
-from rstreams.net.address import PeerAddress
+from rstreams.net.transport.address import PeerAddress
+from rstreams.net.transport.opening import OpeningOptions, open_connection
+from rstreams.net.transport.tls_streams import start_tls
 from tests.net.certificates import TO_COME, alice, authority, client_context, node_context
 from tests.net.over_tcp import until
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, SASL_MECHANISMS, SASL_OUTCOME

@@ -66,7 +66,7 @@ async def test_without_a_context_a_client_speaks_tls_1_2_or_later(monkeypatch: p
         msg = "this test wants the context alone"
         raise ConnectFailed(msg)
 
-    monkeypatch.setattr("rstreams.net._opening.start_tls", start_tls)
+    monkeypatch.setattr("rstreams.net.transport.opening.start_tls", start_tls)
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener:
         port = listener.socket.getsockname()[1]

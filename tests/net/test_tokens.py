@@ -19,10 +19,10 @@ from rstreams.errors import (
     RStreamsError,
 )
 from rstreams.message import decode_message, encode_item
-from rstreams.net._opening import OpeningOptions
-from rstreams.net._pump import Pump
 from rstreams.net.cbs import SharedAccessKey, Token
 from rstreams.net.cbs.gate import TokenGate
+from rstreams.net.transport.opening import OpeningOptions
+from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber

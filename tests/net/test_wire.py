@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from rstreams.net._wire import ROOM_BYTES, SocketWire, StreamWire, wire_over
+from rstreams.net.transport.wire import ROOM_BYTES, SocketWire, StreamWire, wire_over
 
 
 def sockets() -> tuple[trio.SocketStream, trio.SocketStream]:

@@ -7,7 +7,7 @@ import math
 from cproton_ffi import lib
 
 from rstreams.net._proton import LinkDriver
-from rstreams.net._pump import RUN
+from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber

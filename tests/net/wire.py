@@ -28,10 +28,10 @@ from rstreams._codec.encode import (
     encode_symbol,
     encode_uint,
 )
-from rstreams.net._pump import Pump
 from rstreams.net.client import _refuse_attach as refuse_attach
 from rstreams.net.connection import Connection
-from rstreams.net.links import Links
+from rstreams.net.links.connection_links import Links
+from rstreams.net.transport.pump import Pump
 from rstreams.runtime.scope import Scope
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"

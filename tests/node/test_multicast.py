@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, DemandError
 from rstreams.node.multicast import Multicast
 from rstreams.testing import ManualPublisher, ProbeSubscriber

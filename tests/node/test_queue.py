@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Suspendable
 from rstreams.errors import ConfigError, DeliveryFailed, DemandError
 from rstreams.node.queue import Queue

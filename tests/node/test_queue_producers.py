@@ -1,6 +1,6 @@
 """The queue's producers: how they share its room, and what a wrong one is told."""
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConnectionLost
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber

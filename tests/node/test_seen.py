@@ -14,7 +14,7 @@ from rstreams._codec.sections import PROPERTIES, START
 from rstreams.abc import NO_HOLD, Hold
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_message, encode_item, with_delivery_count
-from rstreams.net.once import PRODUCER, SEQUENCE, Stamper, read_message_id, read_stamp
+from rstreams.net.links.effectively_once import PRODUCER, SEQUENCE, Stamper, read_message_id, read_stamp
 from rstreams.node._seen import Seen
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -16,7 +16,7 @@ from reactivex.scheduler import NewThreadScheduler
 from reactivex.subject import Subject
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import BufferOverflow, ConfigError, DemandError, SpecViolation
 from rstreams.observables import from_observable, rx, to_observable
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -13,7 +13,7 @@ from reactivex.disposable import Disposable, SerialDisposable
 from reactivex.operators import _timeinterval, _timestamp
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.observables import rx
 from rstreams.observables._rx_scheduler import rx_scheduler
 from rstreams.sources.from_iterable import from_iterable

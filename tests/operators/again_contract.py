@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.operators.concat import concat

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscription
-from rstreams.operators._stage import Stage
 from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import counts_of
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import counts_of
+from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import DemandError
-from rstreams.operators._stage import Stage
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.stream._explain import reported
 from rstreams.testing import ManualPublisher, ProbeSubscriber

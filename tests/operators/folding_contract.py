@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, NoItem
 from rstreams.testing import ManualPublisher, ProbeSubscriber

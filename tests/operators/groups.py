@@ -1,6 +1,6 @@
 """The groups of group_by, each read by a probe."""
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.group_by import GroupedPublisher, group_by
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.broadcast import broadcast
 from rstreams.sources.from_iterable import from_iterable

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_boundary import buffer_boundary

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rstreams
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.map import map as map_

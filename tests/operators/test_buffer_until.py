@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.buffer_until import buffer_until
 from rstreams.testing import ManualPublisher, ProbeSubscriber

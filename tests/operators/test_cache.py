@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import BufferOverflow, ConfigError, DemandError
 from rstreams.operators.cache import cache

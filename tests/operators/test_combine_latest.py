@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.combine_latest import combine_latest
 from rstreams.sources.empty import empty

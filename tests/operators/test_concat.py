@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import DemandError
 from rstreams.operators.concat import concat
 from rstreams.sources.empty import empty

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import rstreams
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import SEND, Waits, Way
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import SEND, Waits, Way
+from rstreams._stages import lookout
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher
 from rstreams.errors import DemandDeadlock
-from rstreams.operators import _lookout
-from rstreams.operators._stage import Lifted, Stage
 from rstreams.operators.concat_map import concat_map
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.flat_map import flat_map
@@ -298,7 +298,7 @@ def test_windows_end_one_way_or_the_other(items: int, count: int, skip: int, con
 
 
 async def test_over_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lookout, "LINK_ENDS_S", 0.05)
+    monkeypatch.setattr(lookout, "LINK_ENDS_S", 0.05)
     async with rstreams.Node() as node:
         node.serve("numbers", Stream.range(1_000))
         listener = await node.listen("127.0.0.1:0")

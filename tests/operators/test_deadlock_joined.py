@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages import lookout
 from rstreams.abc import Publisher
 from rstreams.errors import DemandDeadlock
-from rstreams.operators import _lookout
 from rstreams.operators.broadcast import broadcast
 from rstreams.operators.combine_latest import combine_latest
 from rstreams.operators.concat_map import concat_map
@@ -312,7 +312,7 @@ def test_it_ends_the_way_it_would_without_looking(
         return zip_(shared, filter_(shared, lambda x: x % every == 0), prefetch=prefetch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_lookout, "find_deadlock", lambda *_args, **_options: None)
+        patch.setattr(lookout, "find_deadlock", lambda *_args, **_options: None)
         blind = _run(make())
     probe = _run(make())
 

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.default_if_empty import default_if_empty
 from rstreams.sources.empty import empty
 from rstreams.testing import ProbeSubscriber

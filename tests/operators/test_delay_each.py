@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.delay_each import delay_each
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler, cold, expect_marbles

@@ -1,6 +1,6 @@
 from typing import Any
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.notifications import Completed, Failed, Next, Notification
 from rstreams.operators.dematerialize import dematerialize
 from rstreams.operators.map import map as map_

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.distinct import distinct
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract

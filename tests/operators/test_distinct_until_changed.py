@@ -1,6 +1,6 @@
 from itertools import groupby
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.distinct_until_changed import distinct_until_changed
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract

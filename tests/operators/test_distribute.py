@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.operators.distribute import distribute

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.do_on_complete import do_on_complete
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract

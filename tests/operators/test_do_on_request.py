@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import DemandError
 from rstreams.operators.do_on_request import do_on_request
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, NoItem
 from rstreams.operators.element_at import element_at
 from rstreams.sources.range import range as range_

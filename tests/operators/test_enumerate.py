@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.enumerate import enumerate as enumerate_
 from rstreams.sources.of import of

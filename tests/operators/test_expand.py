@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import BufferOverflow, ConfigError
 from rstreams.operators.expand import expand
 from rstreams.sources.empty import empty

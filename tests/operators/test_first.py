@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import NoItem
 from rstreams.operators.first import first
 from rstreams.sources.empty import empty

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from rstreams._demand import SLICE, UNBOUNDED
+from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.operators.flat_map import flat_map

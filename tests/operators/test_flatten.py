@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Iterator
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.flatten import flatten
 from rstreams.operators.map import map as map_
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rstreams._demand import UNBOUNDED
-from rstreams._emission import IteratorPublisher
-from rstreams._fusion import _compiled
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages.emission import IteratorPublisher
+from rstreams._stages.fusion import _compiled
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.filter import filter as filter_

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rstreams._gathering import Holds, gather
-from rstreams._holds import NO_HOLD, SharedHold
-from rstreams.operators._stage import Stage
+from rstreams._core.gathering import Holds, gather
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._stages.stage import Stage
 from rstreams.operators.map import map as map_
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable
 from rstreams.abc import Publisher
 from rstreams.errors import BufferOverflow, ConfigError, DemandError, RStreamsError
 from rstreams.operators.flat_map import flat_map

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.errors import SpecViolation
 from rstreams.operators.flat_map import flat_map

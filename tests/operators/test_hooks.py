@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from rstreams._stages.folds import Folding
+from rstreams._stages.inner_stream import OneInner
+from rstreams._stages.latest_item import Latest
+from rstreams._stages.router import Routing
+from rstreams._stages.shared_run import Sharing
+from rstreams._stages.side_stream import Beside
+from rstreams._stages.turns import TurningStage
+from rstreams._stages.waiting_items import Waiting
 from rstreams.blocking._methods import BlockingMethods
-from rstreams.operators._beside import Beside
-from rstreams.operators._folding import Folding
-from rstreams.operators._one_inner import OneInner
-from rstreams.operators._routing import Routing
-from rstreams.operators._sharing import Sharing
-from rstreams.operators._times import Latest
-from rstreams.operators._turns import TurningStage
-from rstreams.operators._waiting import Waiting
 from rstreams.stream._methods import StreamMethods
 
 

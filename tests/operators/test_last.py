@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import NoItem
 from rstreams.operators.last import last
 from rstreams.sources.empty import empty

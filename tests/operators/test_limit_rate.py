@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import SLICE, UNBOUNDED
+from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.limit_rate import limit_rate
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler

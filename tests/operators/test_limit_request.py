@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.limit_request import limit_request
 from rstreams.testing import ManualPublisher

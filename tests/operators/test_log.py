@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.log import log
 from rstreams.testing import ManualPublisher, ProbeSubscriber

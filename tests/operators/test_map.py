@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.map import map as map_
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract

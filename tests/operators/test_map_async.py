@@ -5,8 +5,8 @@ import pytest
 import trio
 import trio.testing
 
-from rstreams._demand import UNBOUNDED
-from rstreams._scheduler import current_scheduler
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Event, Publisher, Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.map_async import map_async

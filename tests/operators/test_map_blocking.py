@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.map_blocking import map_blocking
 from rstreams.sources.of import of

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.notifications import Completed, Failed, Next
 from rstreams.operators.materialize import materialize

@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from rstreams._demand import SLICE, UNBOUNDED
+from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.map import map as map_
 from rstreams.operators.merge import merge

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.merge_priority import merge_priority
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail

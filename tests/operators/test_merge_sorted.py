@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.merge_sorted import merge_sorted
 from rstreams.sources.empty import empty
 from rstreams.sources.of import of

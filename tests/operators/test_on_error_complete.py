@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.on_error_complete import on_error_complete
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.on_error_map import on_error_map
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import OperatorContract

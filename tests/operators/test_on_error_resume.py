@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.operators.map import map as map_
 from rstreams.operators.on_error_resume import on_error_resume

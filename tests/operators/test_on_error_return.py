@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.on_error_return import on_error_return
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import ITEMS, OperatorContract

@@ -2,8 +2,8 @@ from typing import Any, Literal
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable
 from rstreams.errors import BufferOverflow, ConfigError
 from rstreams.operators.on_overflow_buffer import on_overflow_buffer
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.on_overflow_drop import on_overflow_drop
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber

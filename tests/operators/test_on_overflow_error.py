@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import BufferOverflow
 from rstreams.operators.on_overflow_error import on_overflow_error
 from rstreams.sources.from_iterable import from_iterable

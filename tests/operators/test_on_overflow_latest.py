@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.on_overflow_latest import on_overflow_latest
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable
 from rstreams.errors import ConfigError
 from rstreams.operators.on_overflow_reduce import on_overflow_reduce
 from rstreams.sources.from_iterable import from_iterable

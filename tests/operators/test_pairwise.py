@@ -1,6 +1,6 @@
 from itertools import pairwise as pairs
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.pairwise import pairwise
 from tests.operators.contract import OperatorContract
 

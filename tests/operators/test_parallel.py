@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.operators.concat import concat

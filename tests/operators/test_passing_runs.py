@@ -11,8 +11,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from rstreams import operators as ops
-from rstreams._demand import UNBOUNDED
-from rstreams._fast_paths import runs_of, signals_later
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.fast_paths import runs_of, signals_later
 from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
 from rstreams.sinks import ForEachSink, ListSink, Sink

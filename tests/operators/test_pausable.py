@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, Scannable
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, Scannable
 from rstreams.errors import ConfigError, SpecViolation
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.map import map as map_

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rstreams._demand import UNBOUNDED
-from rstreams._scheduler import current_scheduler
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Subscriber
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
+from rstreams._stages.connectable import Connectable
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, RStreamsError
-from rstreams.operators._connectable import Connectable
 from rstreams.operators.publish import publish
 from rstreams.operators.replay import replay
 from rstreams.sources.range import range as range_

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.race import race
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail

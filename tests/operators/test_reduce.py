@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.reduce import reduce
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import DemandError, SpecViolation
 from rstreams.operators.repeat import repeat
 from rstreams.testing import ManualPublisher, ProbeSubscriber

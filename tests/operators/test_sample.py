@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.sample import sample
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 from tests.operators.timed_contract import LatestContract

@@ -1,6 +1,6 @@
 from itertools import accumulate
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.scan import scan
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.operators.contract import FunctionContract

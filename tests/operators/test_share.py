@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from rstreams._demand import SLICE, UNBOUNDED
+from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, DemandError
 from rstreams.operators.map import map as map_

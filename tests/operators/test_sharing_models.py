@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rstreams.operators._log import Log
+from rstreams._stages.log import Log
 from rstreams.operators.distribute import distribute
 from rstreams.operators.partition import partition
 from rstreams.testing import ManualPublisher, ProbeSubscriber

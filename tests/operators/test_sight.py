@@ -12,10 +12,10 @@ import pytest
 
 import rstreams
 from rstreams import Stream, operators
-from rstreams._sight import Scannable
+from rstreams._core.sight import Scannable
+from rstreams._stages.shared_run import Sharing
+from rstreams._stages.stage import Stage
 from rstreams.errors import DemandDeadlock, RStreamsError
-from rstreams.operators._sharing import Sharing
-from rstreams.operators._stage import Stage
 from rstreams.testing import ProbeSubscriber, VirtualScheduler
 
 UNANSWERED = {

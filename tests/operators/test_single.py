@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, NoItem, TooManyItems
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.single import single

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.skip_until import skip_until
 from rstreams.sources.of import of
 from rstreams.testing import ManualPublisher, ProbeSubscriber

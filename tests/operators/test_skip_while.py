@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.skip_while import skip_while
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber

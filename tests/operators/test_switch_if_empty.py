@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.switch_if_empty import switch_if_empty
 from rstreams.sources.empty import empty
 from rstreams.sources.never import never

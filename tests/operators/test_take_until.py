@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.take_until import take_until
 from rstreams.sources.empty import empty
 from rstreams.sources.never import never

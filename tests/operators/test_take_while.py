@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.take_while import take_while
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -1,4 +1,4 @@
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.time_interval import TimeInterval, time_interval
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import StreamTimeout
 from rstreams.operators.do_on_cancel import do_on_cancel
 from rstreams.operators.timeout import timeout

@@ -2,7 +2,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.operators.timestamp import Timestamped, timestamp
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler

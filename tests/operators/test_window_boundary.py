@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.flat_map import flat_map

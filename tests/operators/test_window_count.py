@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.operators.flat_map import flat_map

@@ -1,6 +1,6 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.operators.with_latest_from import with_latest_from
 from rstreams.sources.empty import empty

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from rstreams._holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import END, FailureStrategy, Outcome

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rstreams import Stream
-from rstreams._demand import SLICE
+from rstreams._core.demand import SLICE
 from rstreams.node.served import Served
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Settlement, Transfer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._holds import NO_HOLD
-from rstreams._sight import Counts
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import Counts
 from rstreams.abc import Hold
 from rstreams.errors import ConfigError, DeliveryFailed
 from rstreams.protocol.delivery import (

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, RStreamsError
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Role, Settlement, Transfer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.errors import Condition, DemandError, LinkDetached, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, RELEASED

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts
 from rstreams.errors import SpecViolation
 from rstreams.protocol.frames import Flow
 from tests.protocol.played import LOST, PlayedReceiver

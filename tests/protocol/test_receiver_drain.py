@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import DemandError
 from rstreams.protocol.frames import Detach, Flow
 from tests.protocol.played import PlayedReceiver

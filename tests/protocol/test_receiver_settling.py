@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import NO_HOLD
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, ForwardedHold, Outcome, outcome_of

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.sinks import ForEachSink, ListSink, Sink
 from tests.protocol.played import PlayedReceiver, decode

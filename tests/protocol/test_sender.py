@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import SLICE
+from rstreams._core.demand import SLICE
 from rstreams.abc import Subscriber
 from rstreams.errors import (
     Condition,

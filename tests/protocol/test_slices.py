@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Detach, Lost
 from rstreams.sinks import ForEachSink

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.push import EmitResult, Latest
 from rstreams.testing import ProbeSubscriber
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.push import EmitResult, Multicast, Replay, Unicast
 from rstreams.testing import ProbeSubscriber, VirtualScheduler

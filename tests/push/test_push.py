@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.errors import DemandError, SpecViolation
 from rstreams.push import EmitResult, Latest, Multicast, Replay, Unicast

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.push import EmitResult, Replay
 from rstreams.testing import ProbeSubscriber

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.push import EmitResult, Unicast
 from rstreams.testing import ProbeSubscriber

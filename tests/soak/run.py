@@ -28,7 +28,7 @@ from typing import Any, Final
 import trio
 
 from rstreams.net._proton import BUFFER_BYTES
-from rstreams.net._wire import ROOM_BYTES
+from rstreams.net.transport.wire import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
 from tests.soak.parts import PARTS, REMEMBERED
 

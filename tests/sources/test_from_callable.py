@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, DemandError
 from rstreams.sources.from_callable import from_callable

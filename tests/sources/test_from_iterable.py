@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rstreams import sources
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.testing import ProbeSubscriber
 
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._sight import Counts, counts_of
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts, counts_of
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, DemandError, SpecViolation
 from rstreams.sources.interval import interval

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from rstreams import Stream
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
 from rstreams.sources.empty import empty

@@ -1,7 +1,7 @@
 import pytest
 
-from rstreams._demand import UNBOUNDED
-from rstreams._holds import SharedHold
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import SharedHold
 from rstreams.errors import DemandError
 from rstreams.operators import map as mapped
 from rstreams.testing import ManualPublisher, ProbeSubscriber

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from rstreams._scheduler import bound_scheduler, current_scheduler
+from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams.errors import ConfigError
 from rstreams.runtime.scope import Scope
 

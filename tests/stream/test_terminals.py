@@ -8,8 +8,8 @@ import trio.testing
 
 import rstreams
 from rstreams import Stream
-from rstreams._demand import SLICE
-from rstreams._subscription import ENDED
+from rstreams._core.demand import SLICE
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, SpecViolation
 from rstreams.testing import ManualPublisher

@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.runtime.scope import Scope
 
 virtual_time = pytest.mark.usefixtures("autojump_clock")

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from rstreams import operators, sources
-from rstreams._demand import SLICE, TURN_S, UNBOUNDED
+from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ProbeSubscriber

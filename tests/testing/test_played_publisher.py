@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 from rstreams.testing import ProbeSubscriber, TestPublisher
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._scheduler import current_scheduler
+from rstreams._core.scheduler import current_scheduler
 from rstreams.errors import ConfigError
 from rstreams.testing import VirtualScheduler
 from rstreams.testing.virtual_scheduler import virtual_time

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from rstreams._subscription import ENDED
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import (
     AuthenticationFailed,
@@ -20,12 +20,12 @@ from rstreams.errors import (
 )
 from rstreams.message import Message
 from rstreams.net._proton.trace import hide
-from rstreams.net._pump import Pump
 from rstreams.net.cbs.tokens import Token
 from rstreams.net.dialects.base import NONE
-from rstreams.net.links import Links
-from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink
-from rstreams.net.sender import Receipt, SenderPublisher
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.sender import Receipt, SenderPublisher
+from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink
+from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Role, Settlement
 
 ADDRESS: Final = "$cbs"

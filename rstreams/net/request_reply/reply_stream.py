@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from rstreams._gathering import Gathering
-from rstreams._sight import Watched
-from rstreams._subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._core.gathering import Gathering
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._stages.stage import Stage
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
 from rstreams.message import MessageId
-from rstreams.net.links import Links
-from rstreams.net.request_reply._links import Reply, ReplyLink, attach_replies
-from rstreams.net.request_reply._properties import END, LAST, MARKED, REPLY, REPLY_STREAM, STREAM, decoded, failure_of
-from rstreams.operators._stage import Stage
+from rstreams.net.links.connection_links import Links
+from rstreams.net.request_reply.properties import END, LAST, MARKED, REPLY, REPLY_STREAM, STREAM, decoded, failure_of
+from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, attach_replies
 from rstreams.protocol.frames import Attach
 
 T = TypeVar("T")

@@ -20,10 +20,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
-from rstreams._argument_names import name_arguments
 from rstreams._codec.message_fields import check_properties
-from rstreams._subscription import ENDED
-from rstreams._times import require_seconds
+from rstreams._core.argument_names import name_arguments
+from rstreams._core.subscription import ENDED
+from rstreams._core.times import require_seconds
 from rstreams.abc import Subscription
 from rstreams.errors import (
     Condition,
@@ -36,13 +36,13 @@ from rstreams.errors import (
     StreamTimeout,
 )
 from rstreams.message import Message, MessageId, encode_item
-from rstreams.net._names import check_name
-from rstreams.net.encoding import Encoding
-from rstreams.net.links import Links
-from rstreams.net.request_reply._links import Reply, ReplyLink, RequestLink, attach_replies
-from rstreams.net.request_reply._properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.encoding import Encoding
+from rstreams.net.links.sender import Receipt, SenderPublisher
+from rstreams.net.options.names import check_name
+from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
-from rstreams.net.sender import Receipt, SenderPublisher
+from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.protocol.credit import check_window
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.runtime.entered import async_entered

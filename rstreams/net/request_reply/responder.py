@@ -13,8 +13,8 @@ import trio
 from rstreams.errors import RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
-from rstreams.net.links import Links, Sending
-from rstreams.net.sender import SenderPublisher
+from rstreams.net.links.connection_links import Links, Sending
+from rstreams.net.links.sender import SenderPublisher
 from rstreams.protocol.frames import Settlement
 from rstreams.stream import Stream
 

@@ -6,7 +6,7 @@ import gc
 import weakref
 from typing import Any, TypeVar
 
-from rstreams._demand import UNBOUNDED
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import DemandError
 from rstreams.testing.verification._ends import Recorder

@@ -1,0 +1,146 @@
+"""Gathering: the claim of a stage or terminal on all the items that it makes one result of.
+
+A result that never reaches its caller was not processed. So who gathers keeps a claim on each item that it has taken,
+and lets go of all of them when the result has been handled: `done`; or when it never will be: `release`. What it
+gathers may be more than a window holds, so its claims are loose (see `holds`) unless the user insists.
+
+The claims are taken by `keep`, which is called in `on_next` for the item in hand. A link keeps them as the runs in
+which the items came; any other subscription is asked for a hold on each item. A source whose items need no
+acknowledgement says so when it is asked by `gather`: then nothing is kept, and an item costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from rstreams._core.holds import NO_HOLD, is_gone, loosen
+from rstreams.abc import Hold, Subscription
+
+_FEW = 64
+"""With so many holds it is not yet looked for those whose items the source has settled."""
+
+
+class Gathering(Protocol):
+    """The claims on the items gathered; it is a hold on all of them.
+
+    Attributes:
+        whole_runs: Whether each item of a run is kept without a call of `keep`; see `_core.fast_paths.TakesRuns`.
+    """
+
+    whole_runs: bool
+
+    def __len__(self) -> int:
+        """Return how many items are kept, as the source counts them."""
+        ...
+
+    def keep(self) -> None:
+        """Keep the item in `on_next`; a second call for the same item does nothing."""
+        ...
+
+    def done(self) -> None:
+        """Say that the items have been processed."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the items failed."""
+        ...
+
+    def release(self) -> None:
+        """Give the items back unprocessed."""
+        ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether the source has settled all of the items itself."""
+        ...
+
+    def loosen(self) -> None:
+        """Allow the source to settle items as done when it needs the room."""
+        ...
+
+
+@runtime_checkable
+class Gatherable(Protocol):
+    """A subscription that can keep claims on its items for who gathers them."""
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return the claims, none yet; None if no item of this subscription needs any.
+
+        To be called in `on_subscribe`, or later.
+        """
+        ...
+
+
+def gather(subscription: Subscription, *, loose: bool) -> Gathering | None:
+    """Return what keeps the claims on the items of `subscription`; None if no item needs any."""
+    if isinstance(subscription, Gatherable):
+        return subscription.gather(loose=loose)
+    return Holds(subscription, loose=loose)
+
+
+class Holds:
+    """Claims that are a hold for each item."""
+
+    __slots__ = ("_holds", "_loose", "_prune_at", "_subscription", "whole_runs")
+
+    def __init__(self, subscription: Subscription, *, loose: bool) -> None:
+        """Have none yet of the items of `subscription`."""
+        self.whole_runs = False
+        self._subscription = subscription
+        self._loose = loose
+        self._holds: list[Hold] = []
+        self._prune_at = _FEW
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def keep(self) -> None:
+        """Keep the item in `on_next`."""
+        hold = self._subscription.hold()
+        if hold is NO_HOLD:
+            return
+        if self._loose:
+            loosen(hold)
+        self._holds.append(hold)
+        if len(self._holds) >= self._prune_at:
+            self._prune()
+
+    def _prune(self) -> None:
+        """Forget the holds whose items the source has settled."""
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            if is_gone(hold):
+                hold.done()
+            else:
+                self._holds.append(hold)
+        self._prune_at = max(_FEW, 2 * len(self._holds))
+
+    def done(self) -> None:
+        """Say that the items have been processed."""
+        for hold in self._taken():
+            hold.done()
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the items failed."""
+        for hold in self._taken():
+            hold.fail(error)
+
+    def release(self) -> None:
+        """Give the items back unprocessed."""
+        for hold in self._taken():
+            hold.release()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the source has settled all of the items itself."""
+        return all(map(is_gone, self._holds))
+
+    def loosen(self) -> None:
+        """Allow the source to settle items as done when it needs the room."""
+        self._loose = True
+        for hold in self._holds:
+            loosen(hold)
+
+    def _taken(self) -> list[Hold]:
+        holds, self._holds = self._holds, []
+        return holds

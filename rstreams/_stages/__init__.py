@@ -1,0 +1,1 @@
+"""The base stages that sources, operators and sinks are made of."""

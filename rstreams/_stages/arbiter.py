@@ -1,0 +1,85 @@
+"""Demand that outlives a source: shared by the operators that go from one source to the next.
+
+Theory of operation. The subscriber asks one stage, and sees one stream; behind it stand several sources, one at a
+time. What was requested and not yet received is counted here and asked again of the next source, so that nothing
+asked for is lost and nothing is asked for twice. Items are not kept: `hold` goes to the source they come from.
+A source that comes while the subscriber wants none to send (`suspend`) is told so before it is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.gathering import Gathering, Holds
+from rstreams._core.sight import Counts
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.stage import Stage, suspend
+from rstreams.abc import Publisher, Subscriber, Subscription
+
+T = TypeVar("T")
+
+
+class Arbiter(Stage[T, T]):
+    """A stage that emits the items of one source after the other; the operator says which and when."""
+
+    __slots__ = ("_awaiting", "_emissions", "_introduced", "_suspended")
+
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self._emissions = 0
+        self._awaiting = False  # the `on_subscribe` of a source switched to is due
+        self._introduced = False  # `on_subscribe` has gone downstream, which happens once (1.9)
+        self._suspended = False
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if not self._introduced:
+            self._introduced = True
+            self._awaiting = False
+            super().on_subscribe(subscription)
+        elif self._ended or not self._awaiting:
+            subscription.cancel()  # 2.5
+        else:
+            self._awaiting = False
+            self._upstream = subscription
+            if self._suspended:
+                suspend(subscription)
+            demand = self._demand
+            if demand:
+                subscription.request(demand)
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        self._emissions += 1
+        self._downstream.on_next(item)
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._upstream.request(n)
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)
+
+    def suspend(self) -> None:
+        self._suspended = True
+        super().suspend()
+
+    def resume(self) -> None:
+        self._suspended = False
+        super().resume()
+
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._emissions)
+
+    @property
+    def _demand(self) -> int:
+        """What is requested and not yet emitted."""
+        return UNBOUNDED if self._requested >= UNBOUNDED else self._requested - self._emissions
+
+    def _switch_to(self, source: Publisher[T]) -> None:
+        """Go on with `source`, which gets the demand the sources before it have left unmet."""
+        self._upstream = ENDED
+        self._awaiting = True
+        source.subscribe(self)

@@ -1,0 +1,214 @@
+"""Lists that end by time or by another stream: shared by buffer_time, buffer_count_or_time and buffer_boundary.
+
+Theory of operation. There is one list at a time. It is `_due` when its time is over, or when it is full and that ends
+it. A due list is emitted on demand; without demand it stays open and gathers on, so that there is never more than one.
+The source is asked only while a list is wanted, and never for more than the list has room for (`_bound`): items kept
+and items asked for fit into it together. A list that is empty when its time is over is emitted if it is wanted right
+then; else it does not count, and its time begins again with the next request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.cuts import Boundary, Span
+from rstreams._stages.stage import KeepingStage, window_of
+from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription
+
+T = TypeVar("T")
+
+
+class Buffering(KeepingStage[T, list[T]]):
+    """A stage that emits lists; the operator says when one is over."""
+
+    __slots__ = (
+        "_bound",
+        "_coming",
+        "_complete_at",
+        "_demand",
+        "_due",
+        "_error",
+        "_holds",
+        "_items",
+        "_source_over",
+        "_started",
+    )
+
+    def __init__(self, downstream: Subscriber[list[T]], most: int, complete_at: int) -> None:
+        super().__init__(downstream)
+        self._bound = most
+        self._complete_at = complete_at  # so many items end a list
+        self._items: list[T] = []
+        self._holds: list[Hold] = []
+        self._coming = 0  # asked for and not here yet
+        self._demand = 0
+        self._due = False
+        self._error: BaseException | None = None  # that came while a list was being emitted
+        self._started = False
+        self._source_over = False
+
+    # the operator writes these
+
+    def _start(self) -> None:
+        """Begin, with the first request; the source is asked after it."""
+
+    def _begin(self) -> None:
+        """Note that a list begins."""
+
+    def _stop(self) -> None:
+        """Let go of what ends lists: there are none to come."""
+
+    # what ends a list calls these
+
+    def cut(self) -> None:
+        """End the list, or let it wait for demand."""
+        if self._ended or self._source_over:
+            return
+        self._due = True
+        self._work()
+
+    def finish(self) -> None:
+        """End the stream, the list that is open included: there is nothing more that ends one."""
+        if not self._ended and not self._source_over:
+            self._upstream.cancel()
+            self.on_complete()
+
+    def fail(self, error: BaseException) -> None:
+        """End the stream with `error`, as soon as no signal is on its way (1.3)."""
+        if self._emitting is None:
+            self._fail(error)
+        else:
+            self._error = error
+
+    # the stage
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._bound = min(self._bound, window_of(subscription))
+        self._emitting = NO_HOLD  # signals come one after the other (1.3)
+        try:
+            super().on_subscribe(subscription)
+        finally:
+            self._emitting = None
+        self._work()
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._source_over:
+            return
+        self._coming -= 1
+        self._items.append(item)
+        hold = self._upstream.hold()
+        if hold is not NO_HOLD:
+            self._holds.append(self._held(hold))
+        if len(self._items) == self._complete_at:
+            self._due = True
+            self._work()
+
+    def on_complete(self) -> None:
+        if self._ended or self._source_over:
+            return
+        self._upstream = ENDED  # 2.3, 2.4
+        self._source_over = True
+        self._stop()
+        self._work()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        self._demand = add_demand(self._demand, n)
+        if self._due and not self._items and self._started:
+            self._due = False
+            self._begin()
+        self._work()
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED  # how many items a list has is not known
+
+    def _kept_items(self) -> int:
+        return len(self._items)
+
+    def _work(self) -> None:
+        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+            return
+        if self._demand and not self._started and not self._source_over and not self._ended:
+            self._started = True
+            self._start()
+            self._begin()
+        while not self._ended:
+            if self._error is not None:
+                self._fail(self._error)
+                return
+            room = self._bound - len(self._items) - self._coming
+            if self._demand and (self._due or (self._source_over and self._items)):
+                self._emit_list()
+            elif self._source_over:
+                if not self._items:
+                    super().on_complete()
+                return
+            elif room and self._demand:
+                self._coming += room
+                self._upstream.request(room)
+            else:
+                return
+
+    def _emit_list(self) -> None:
+        items, self._items = self._items, []
+        holds, self._holds = self._holds, []
+        self._demand = take_demand(self._demand, 1)
+        self._due = False
+        if not self._source_over:
+            self._begin()
+        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+
+    def _let_go(self) -> None:
+        self._stop()
+        self._items = []
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.release()
+
+
+class TimedBuffering(Buffering[T]):
+    """A stage whose lists end after a span of time, or with `complete_at` items if that comes first."""
+
+    __slots__ = ("_span",)
+
+    def __init__(
+        self, downstream: Subscriber[list[T]], most: int, complete_at: int, scheduler: Scheduler, span_s: float
+    ) -> None:
+        super().__init__(downstream, most, complete_at)
+        self._span = Span(scheduler, span_s, self.cut)
+
+    def _begin(self) -> None:
+        self._span.begin()
+
+    def _stop(self) -> None:
+        self._span.stop()
+
+
+class BoundedBuffering(Buffering[T]):
+    """A stage whose lists end with the items of another stream."""
+
+    __slots__ = ("_boundaries", "_boundary")
+
+    def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
+        super().__init__(downstream, most, 0)
+        self._boundaries = boundaries
+        self._boundary = Boundary(self.cut, self.fail, self.finish)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return (*super().upstreams(), *self._boundary.upstreams())
+
+    def _start(self) -> None:
+        self._boundaries.subscribe(self._boundary)
+
+    def _stop(self) -> None:
+        self._boundary.stop()

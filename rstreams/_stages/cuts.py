@@ -1,0 +1,109 @@
+"""What ends a list or a window besides its count: time, or the items of another stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.times import require_seconds
+from rstreams.abc import Cancellable, Scheduler, Subscription
+
+
+def require_span(operator: str, span_s: float) -> None:
+    """Raise `ConfigError` unless `span_s` is a time, in seconds, that is more than 0."""
+    require_seconds(operator, "span_s", span_s)
+
+
+class Span:
+    """A span of time that is begun anew again and again.
+
+    The timer runs on when a span is cut short, and looks at the clock when it fires: lists that fill quickly set no
+    timer each. A span begun when the one before has run out begins where that ended, so that spans do not drift.
+    """
+
+    __slots__ = ("_due", "_ran_out", "_run_out", "_scheduler", "_span_s", "_timer")
+
+    def __init__(self, scheduler: Scheduler, span_s: float, run_out: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._span_s = span_s
+        self._run_out = run_out
+        self._ran_out: float | None = None
+        self._timer: Cancellable | None = None
+        self._due = 0.0
+
+    def begin(self) -> None:
+        """Begin a span; the one that is running is over."""
+        now = self._scheduler.now()
+        self._due = (now if self._ran_out is None else self._ran_out) + self._span_s
+        self._due = max(self._due, now)  # it may be late by more than a span
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(self._due - now, self._fire)
+
+    def stop(self) -> None:
+        """End it without a call."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        left = self._due - self._scheduler.now()
+        if left > 0:
+            self._timer = self._scheduler.call_later(left, self._fire)
+            return
+        self._ran_out = self._due
+        try:
+            self._run_out()
+        finally:
+            self._ran_out = None
+
+
+class Boundary:
+    """The subscriber to a stream whose items end lists or windows; the items themselves do not matter.
+
+    It asks for all of them: as long as nothing can be ended, one is as good as many, so none has to be kept.
+    """
+
+    __slots__ = ("_complete", "_cut", "_ended", "_fail", "_subscription")
+
+    def __init__(
+        self, cut: Callable[[], None], fail: Callable[[BaseException], None], complete: Callable[[], None]
+    ) -> None:
+        self._cut = cut
+        self._fail = fail
+        self._complete = complete
+        self._subscription: Subscription = ENDED
+        self._ended = False
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._ended or self._subscription is not ENDED:
+            subscription.cancel()  # 2.5
+            return
+        self._subscription = subscription
+        subscription.request(UNBOUNDED)
+
+    def on_next(self, item: object) -> None:  # noqa: ARG002 - that it came is all that counts
+        if not self._ended:
+            self._cut()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._ended:
+            self._ended = True
+            self._fail(error)
+
+    def on_complete(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._complete()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription, for `explain`, while there is one."""
+        return () if self._ended or self._subscription is ENDED else (self._subscription,)
+
+    def stop(self) -> None:
+        """Cancel the stream of boundaries."""
+        if not self._ended:
+            self._ended = True
+            self._subscription.cancel()

@@ -1,0 +1,323 @@
+"""The one loop that turns an iterator and demand into signals; every source over plain Python items uses it.
+
+Theory of operation. `request` adds to the demand and, unless the loop is running already, runs it. A request
+from inside `on_next` therefore only adds to a number, and the loop picks it up when its batch is through: the stack
+stays flat however many items ask for one more (3.3). A batch is counted by C code (`islice`), so an item costs one call
+of `on_next` and one look at `ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an
+iterator whose first step notes that the items are through.
+
+The operators that do something to one item and pass it on do not become stages over such a source: it takes up their
+work by `then`, and `fusion` makes one loop of it all. What they drop of a batch counts as demand again.
+
+Without a scheduler a batch is the whole demand. In a scope, the loop goes on for `SLICE` items or `TURN_S` seconds and
+leaves the rest of the demand to the scope's next turn: a source without end, asked by a `reduce` or by a `filter` that
+lets nothing through, would otherwise keep every other task out, and with them the heartbeats of a connection. Batches
+then double from 1, so that a turn of slow items is noticed soon and one of quick items looks at the clock ten times;
+behind a turn of quick items they begin with as many as that had, up to 64.
+
+The loop never draws an item that was not requested. A list, tuple or range knows without being asked for one more
+that nothing is left, so its completion comes right behind its last item; any other iterator completes with the
+request after that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from itertools import chain, compress, islice, repeat
+from operator import length_hint
+from sys import maxsize
+from typing import Any, Final, Generic, TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
+from rstreams._core.gathering import Gathering
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
+from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._stages.fusion import Step, Stopped, fused_loop
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
+
+T = TypeVar("T")
+
+# Elsewhere a length hint is only a hint; these tell exactly what is left.
+_EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
+
+_FEW: Final = 8  # items do not say whether the next ones are quick
+_MANY: Final = 64  # are not drawn without a look at the clock, however quick the ones before were
+
+_LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
+
+
+def _nothing_left(exact: Iterator[Any] | None) -> bool:
+    return exact is not None and not length_hint(exact)
+
+
+_logger = logging.getLogger("rstreams")
+
+
+def log_dropped(error: BaseException, happened: str) -> None:
+    """Log an error no subscriber is left for: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
+    _logger.error("%s, after its subscription had ended", happened, exc_info=error)
+
+
+class IteratorPublisher(Watched, Generic[T]):
+    """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
+
+    __slots__ = ("_make_iterator", "_steps")
+
+    def __init__(self, make_iterator: Callable[[], Iterator[Any]], steps: tuple[Step, ...] = ()) -> None:
+        super().__init__()
+        self._make_iterator = make_iterator
+        self._steps = steps
+
+    def then(self, step: Step) -> IteratorPublisher[Any]:
+        """Return a publisher like this one that also does `step`."""
+        return IteratorPublisher(self._make_iterator, (*self._steps, step))
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        try:
+            iterator = self._make_iterator()
+        except Exception as error:
+            subscribe_failed(subscriber, error)
+        else:
+            emission = IteratorEmission(iterator, subscriber, self._steps)
+            self._begins(emission)
+            emission.start()
+
+
+_GOES_ON: Final = (True,) * SLICE
+
+
+class IteratorEmission(Scannable, Generic[T]):
+    """One subscription to the items of an iterator; see the module's text."""
+
+    __slots__ = (
+        "__weakref__",
+        "_busy",
+        "_delivered",
+        "_demand",
+        "_drawn",
+        "_exact",
+        "_exhausted",
+        "_first_look",
+        "_generator",
+        "_handed",
+        "_items",
+        "_kind",
+        "_loop",
+        "_maker",
+        "_next_turn",
+        "_requested",
+        "_scheduler",
+        "_steps",
+        "_stop",
+        "_subscriber",
+        "_thread",
+        "ended",
+        "refused",
+    )
+
+    def __init__(self, iterator: Iterator[Any], subscriber: Subscriber[T], steps: tuple[Step, ...]) -> None:
+        self._subscriber = subscriber
+        self._first_look = 1  # at the clock, behind how many items of a turn
+        self.ended = False
+        self.refused = False  # the subscriber has raised
+        self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
+        self._kind = type(iterator)
+        self._steps = steps
+        self._maker = "an iterator, or a function over its items," if steps else "an iterator"
+        self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
+        self._exact = iterator if isinstance(iterator, _EXACT) else None
+        # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
+        self._generator = iterator if isinstance(iterator, Generator) else None
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
+        self._handed: Iterator[int] | None = None  # goes on with each item drawn by somebody else
+        self._drawn: list[T] | None = None  # where items gather that are drawn
+        self._demand = 0
+        self._requested = 0
+        self._delivered = 0
+        self._thread = get_ident()
+        self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
+        self._exhausted = False
+
+    def start(self) -> None:
+        try:
+            self._subscriber.on_subscribe(self)
+        except BaseException:
+            self.ended = True
+            self._dispose()
+            raise
+        self._emit()
+
+    def request(self, n: int) -> None:
+        if get_ident() != self._thread:
+            refuse_thread(f"request({n})", self._thread)
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self._subscriber.on_error(error)  # 3.9
+            return
+        self._demand = add_demand(self._demand, n)
+        self._requested += n
+        if not self._busy and self._next_turn is None:
+            self._emit()
+
+    def cancel(self) -> None:
+        if get_ident() != self._thread:
+            refuse_thread("cancel()", self._thread)
+        if not self.ended:
+            self.ended = True
+            if self._busy:
+                self._stop()
+            else:
+                self._dispose()
+        elif self._generator is not None and not self._busy:
+            self._dispose()
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
+
+    def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
+        """Give the items away, unless they need steps; see `HandsOver`."""
+        if self._steps or self._demand:
+            return None
+        exact, self._exact = self._exact, None
+        self._handed = repeat(1, maxsize)
+        return compress(self._items, self._handed), partial(_nothing_left, exact)
+
+    def draws(self) -> Callable[[int], list[T]] | None:
+        """Let the items be drawn; see `Drawable`."""
+        if self._demand:
+            return None
+        drawn = self._drawn = []
+        if self._steps:
+            self._loop, self._stop = fused_loop(self._steps, drawn.append, self)
+        else:
+            goes_on: list[bool] = []  # `compress` looks at it behind each item: cleared by `cancel`, it ends the loop
+
+            def gather(items: Iterable[Any]) -> int:
+                goes_on[:] = _GOES_ON  # only now: many links draw nothing for a long time
+                drawn.extend(compress(items, goes_on))
+                goes_on.clear()
+                if self.ended:
+                    raise Stopped
+                return 0
+
+            self._loop, self._stop = gather, goes_on.clear
+        return partial(self._draw, drawn)
+
+    def _draw(self, drawn: list[T], n: int) -> list[T]:
+        if self.ended:
+            return []
+        self._demand = n
+        self._requested += n
+        self._emit()
+        self._requested -= self._demand
+        self._demand = 0
+        items = drawn[:]
+        drawn.clear()
+        return items
+
+    @property
+    def label(self) -> str:
+        """Return what the items come from, and what is done to them in the same loop."""
+        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.kind for step in self._steps)])
+
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self._subscriber
+
+    def counts(self) -> Counts:
+        """Return what has been requested and delivered; of items that were handed over, how many have been drawn."""
+        if self._handed is not None:
+            drawn = maxsize - length_hint(self._handed)
+            return Counts(drawn, drawn)
+        return Counts(self._requested, self._delivered)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: it does nothing before it is asked, not even end."""
+        moves = self._busy or self._next_turn is not None or self._handed is not None
+        if way != SEND or moves or self.ended or self._demand:
+            return None
+        return [(ASK, self._subscriber)]
+
+    def _emit(self) -> None:
+        """Send items for as long as there are items and demand, or until the turn is over."""
+        self._busy = True
+        self._next_turn = None
+        scheduler = self._scheduler
+        sent, look_at = 0, UNBOUNDED if scheduler is None else self._first_look
+        began = 0.0 if scheduler is None else scheduler.now()
+        try:
+            while not self.ended:
+                if self._exhausted or (self._exact is not None and length_hint(self._exact) == 0):
+                    self.ended = True
+                    self._subscriber.on_complete()
+                elif not self._demand:
+                    if scheduler is not None:
+                        quick = sent >= _FEW and scheduler.now() - began < TURN_S
+                        self._first_look = min(sent, _MANY) if quick else 1
+                    return
+                elif sent < look_at:
+                    batch = min(self._demand, look_at - sent)
+                    self._emit_batch(batch)
+                    sent += batch
+                elif scheduler is not None and (sent >= SLICE or scheduler.now() - began >= TURN_S):
+                    self._first_look = _MANY if sent >= SLICE else 1
+                    if self._drawn is None:
+                        self._next_turn = scheduler.call_later(0, self._emit)
+                    return
+                else:
+                    look_at *= 2
+        finally:
+            self._busy = False
+            if self.ended:
+                self._dispose()
+
+    def _emit_batch(self, batch: int) -> None:
+        """Draw `batch` items, or as many as there are, and send what comes of them."""
+        self._demand = take_demand(self._demand, batch)
+        try:
+            dropped = self._loop(islice(self._items, batch))
+        except Stopped:
+            return
+        except BaseException as error:
+            ended, self.ended = self.ended, True
+            if self.refused or not isinstance(error, Exception):
+                raise  # 2.13: the subscription counts as cancelled, and the caller of `request` hears why
+            if ended:
+                log_dropped(error, self._maker + " failed")
+            else:
+                self._subscriber.on_error(error)
+        else:
+            self._demand = add_demand(self._demand, dropped)
+            self._delivered += batch - dropped
+
+    def _note_exhausted(self) -> None:
+        self._exhausted = True
+
+    def _dispose(self) -> None:
+        """Let go of the iterator; a generator runs its `finally` blocks now and not at some collection of garbage."""
+        generator, self._generator = self._generator, None
+        self._items = iter(())
+        self._exact = None
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        if generator is not None and getattr(generator, "gi_running", False):
+            self._generator = generator  # cancelled by its own code: whoever draws from it cancels again behind it
+        elif generator is not None:
+            try:
+                generator.close()
+            except Exception as error:
+                log_dropped(error, "a generator failed while it was being closed")

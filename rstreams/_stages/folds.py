@@ -1,0 +1,136 @@
+"""All items folded into one result: shared by reduce and the aggregates.
+
+Theory of operation. The first request asks the source for all it has; each item changes what the stage knows, and the
+result is emitted when the source completes and there is demand. An operator that knows its result before, as `any` does
+with the first item that passes, says so: the source is then cancelled.
+
+Nothing is kept but the result, and the claims on the items (see `_core.gathering`): an item is done when the result
+has been handled. The claims are loose, so a link whose window is full of them accepts the oldest. With
+`ack="on_result"` they are not: that needs room for all items, so a link whose window has less is refused. With
+`ack="on_receipt"` there are none: an item is done as soon as it is folded in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.gathering import Gathering, gather
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import GatherAck, KeepingStage, most_of
+from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.errors import ConfigError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def require_ack(operator: str, ack: GatherAck) -> None:
+    """Raise `ConfigError` unless `ack` is one of the three."""
+    if ack not in {"within_window", "on_result", "on_receipt"}:
+        msg = f"{operator}(ack={ack!r}): ack must be 'within_window', 'on_result' or 'on_receipt'"
+        raise ConfigError(msg)
+
+
+class Folding(KeepingStage[T, R], ABC):
+    """A stage that emits one result; the operator says what an item does to it."""
+
+    __slots__ = ("_ack", "_asked", "_gathering", "_known", "_operator")
+
+    def __init__(self, downstream: Subscriber[R], operator: str, ack: GatherAck = "within_window") -> None:
+        super().__init__(downstream)
+        self._operator = operator
+        self._ack = ack
+        self._asked = False
+        self._known = False  # there is nothing more to come that could change the result
+        self._gathering: Gathering | None = None  # the claims on the items, if they need any
+
+    only_reacts = True
+
+    # the operator writes these
+
+    @abstractmethod
+    def _fold(self, item: T) -> bool:
+        """Fold an item in, and tell whether the result is known now; what it raises fails the item."""
+
+    @abstractmethod
+    def _result(self) -> R:
+        """Return the result; what it raises fails the stream."""
+
+    # and this is the rest
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        insists = self._ack == "on_result"
+        if insists and not self._has_window(subscription, most_of(subscription), f"{self._operator}(ack='on_result')"):
+            return
+        if self._ack != "on_receipt" and self._upstream is ENDED and not self._ended:
+            self._gathering = gather(subscription, loose=not insists)
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        if self._ended or self._known:
+            return
+        try:
+            known = self._fold(item)
+        except Exception as error:
+            self._fail_item(error)
+            return
+        if self._ended:  # the user's function may have cancelled
+            return
+        if self._gathering is not None:
+            self._gathering.keep()
+        if known:
+            upstream, self._upstream = self._upstream, ENDED
+            self._known = True
+            upstream.cancel()
+            self._emit_result()
+
+    def on_complete(self) -> None:
+        if not self._known:
+            self._upstream = ENDED  # 2.3, 2.4
+            self._known = True
+            self._emit_result()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n) or self._asked:
+            return
+        self._asked = True
+        if self._known:
+            self._emit_result()
+        else:
+            self._upstream.request(UNBOUNDED)
+
+    def hold(self) -> Hold:
+        return NO_HOLD if self._emitting is None else self._emitting.hold()
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._operator
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED
+
+    def _emit_result(self) -> None:
+        if self._ended:
+            return
+        try:
+            result = self._result()
+        except Exception as error:
+            self._fail(error)  # which needs no demand
+            return
+        if self._asked:
+            gathering, self._gathering = self._gathering, None
+            self._emit(result, NO_HOLD if gathering is None else SharedHold((gathering,)))
+            super().on_complete()
+
+    def _kept_items(self) -> int:
+        return 0 if self._gathering is None else len(self._gathering)
+
+    def _let_go(self) -> None:
+        gathering, self._gathering = self._gathering, None
+        if gathering is not None:
+            gathering.release()

@@ -1,0 +1,190 @@
+"""One inner stream at a time, asked for exactly the demand: shared by concat_map and switch_map.
+
+Theory of operation. The subscriber's demand goes to the current inner stream, and what that one leaves unmet to the
+next. Nothing of it is asked ahead, so no inner item is kept: `hold` goes to the inner stream it comes from, and claims
+the outer item too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.stage import KeepingStage, require_publisher, resume, suspend
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class OneInner(KeepingStage[T, R], ABC):
+    """A stage that emits the items of its current inner stream; the operator says when the next one begins."""
+
+    __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing", "suspended")
+
+    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
+        super().__init__(downstream)
+        self._function = function
+        self._demand = 0
+        self._current: Inner[T, R] | None = None
+        self._passing: Inner[T, R] | None = None
+        self._outer_complete = False
+        self.suspended = False  # no stream is to send anything
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        first = not self._demand and self._requested == n
+        self._demand = add_demand(self._demand, n)
+        current = self._current
+        if first:
+            self._begin()
+        if current is not None and current is self._current:
+            current.upstream.request(n)
+
+    def hold(self) -> Hold:
+        return super().hold() if self._passing is None else self._passing.hold()
+
+    @property
+    def window(self) -> int:
+        return 2**63 - 1  # how many items an outer one makes is not known
+
+    def suspend(self) -> None:
+        self.suspended = True
+        for upstream in self.upstreams():
+            suspend(upstream)
+
+    def resume(self) -> None:
+        self.suspended = False
+        for upstream in self.upstreams():
+            resume(upstream)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        inner = ENDED if self._current is None else self._current.upstream
+        return [upstream for upstream in (self._upstream, inner) if upstream is not ENDED]
+
+    def _let_go(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            current.outer.release()
+            current.upstream.cancel()
+
+    # the operator writes these
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Ask for the first outer items."""
+
+    @abstractmethod
+    def _inner_is_through(self) -> None:
+        """Go on after an inner stream."""
+
+    def _inner_failed(self, error: BaseException) -> None:
+        """Go on, or not, after an inner stream has failed or could not be made; its outer item counts as failed."""
+        self._fail(error)
+
+    # the operator calls this
+
+    def _subscribe(self, item: T, outer: SharedHold) -> None:
+        """Make the stream of an outer item the current one."""
+        try:
+            source = require_publisher(f"{self.label}(function): function must return", self._function(item))
+        except Exception as error:
+            outer.fail(error)
+            if not self._ended:
+                self._inner_failed(error)
+            return
+        except BaseException as error:
+            outer.fail(error)
+            self.cancel()
+            raise
+        if self._ended:  # the function has cancelled
+            outer.release()
+            return
+        self._current = inner = Inner(self, outer)
+        source.subscribe(inner)
+
+    # inner streams call these
+
+    def pass_on(self, inner: Inner[T, R], item: R) -> None:
+        """Emit an item."""
+        if self._current is not inner:
+            return
+        self._demand = take_demand(self._demand, 1)
+        self._emissions += 1
+        before, self._passing = self._passing, inner
+        try:
+            self._downstream.on_next(item)
+        except BaseException:
+            self.cancel()  # 2.13
+            raise
+        finally:
+            self._passing = before
+
+    def end(self, inner: Inner[T, R], error: BaseException | None) -> None:
+        """Note that an inner stream is through, or has failed."""
+        if self._current is not inner:
+            return
+        self._current = None
+        if error is None:
+            inner.outer.done()
+            self._inner_is_through()
+        else:
+            inner.outer.fail(error)
+            self._inner_failed(error)
+
+    def is_current(self, inner: Inner[T, R]) -> bool:
+        """Tell whether an inner stream is the current one."""
+        return self._current is inner
+
+    @property
+    def demand(self) -> int:
+        """What is requested and not yet emitted."""
+        return self._demand
+
+
+class Inner(Scannable, Generic[T, R]):
+    """The subscriber to one inner stream."""
+
+    __slots__ = ("_stage", "outer", "upstream")
+
+    def __init__(self, stage: OneInner[T, R], outer: SharedHold) -> None:
+        self._stage = stage
+        self.outer = outer
+        self.upstream: Subscription = ENDED
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.upstream is not ENDED or not self._stage.is_current(self):
+            subscription.cancel()
+            return
+        self.upstream = subscription
+        if self._stage.suspended:
+            suspend(subscription)
+        if self._stage.demand:
+            subscription.request(self._stage.demand)
+
+    def on_next(self, item: R) -> None:
+        self._stage.pass_on(self, item)
+
+    def on_error(self, error: BaseException) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        self._stage.end(self, error)
+
+    def on_complete(self) -> None:
+        self.upstream = ENDED  # 2.3, 2.4
+        self._stage.end(self, None)
+
+    def hold(self) -> Hold:
+        """Claim the item on its way through, and the outer item."""
+        hold = self.upstream.hold()
+        return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._stage)]

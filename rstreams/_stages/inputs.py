@@ -1,0 +1,249 @@
+"""Several sources read side by side, each with its own queue: shared by zip, combine_latest and merge_sorted.
+
+Theory of operation. Each source has an `Input`, which asks for `prefetch` items ahead and for more in batches as they
+are taken out: kept and asked for are never more than `prefetch` together. Kept items are held. A source over a plain
+iterator hands its items over and is not asked ahead: one item is drawn when the operator looks for one.
+
+What an operator waits for can be seen at any time: an input is `empty` (it waits for its source), `full` (it asks for
+no more before items have been taken out) or `exhausted` (its source is through, and so is its queue).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from rstreams._core.fast_paths import handed_over
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._stages.merger import all_of
+from rstreams._stages.stage import suspend
+from rstreams._stages.turns import TurningStage
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Input(Scannable, Generic[T]):
+    """The subscriber to one of the sources."""
+
+    __slots__ = (
+        "_asked",
+        "_nothing_left",
+        "_refill",
+        "_stage",
+        "_taken",
+        "complete",
+        "drawn",
+        "items",
+        "queue",
+        "upstream",
+    )
+
+    def __init__(self, stage: Inputs[Any], prefetch: int) -> None:
+        self.queue: deque[tuple[T, Hold]] = deque()
+        self.complete = False
+        self.drawn = False
+        self.items: Iterator[T] = iter(())
+        self.upstream: Subscription = ENDED
+        self._nothing_left: Callable[[], bool] = bool
+        self._stage = stage
+        self._asked = prefetch
+        self._refill = prefetch - prefetch // 4
+        self._taken = 0  # since the last request
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.upstream is not ENDED or self.complete or self._stage.ended:
+            subscription.cancel()
+            return
+        self.upstream = subscription
+        if self._stage.suspended:
+            suspend(subscription)
+        handed = handed_over(subscription)
+        if handed is not None:
+            self.items, self._nothing_left = handed
+            self.drawn = True
+        elif self._stage.started:
+            subscription.request(self._asked)
+
+    def on_next(self, item: T) -> None:
+        if not self._stage.ended:
+            self.queue.append((item, self.upstream.hold()))
+            self._stage.arrived()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self.complete:
+            self._end()
+            self._stage.failed(error)
+
+    def on_complete(self) -> None:
+        self._end()
+        self._stage.arrived()
+
+    def _end(self) -> None:
+        self.complete = True
+        self.upstream = ENDED  # 2.3, 2.4
+
+    # the stage calls these
+
+    @property
+    def empty(self) -> bool:
+        """Whether it waits for its source."""
+        return not self.queue and not self.exhausted and not self.drawn
+
+    @property
+    def full(self) -> bool:
+        """Whether it asks for no more before items have been taken out."""
+        return len(self.queue) + self._taken >= self._asked
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left and nothing will come."""
+        return not self.queue and (self.complete or (self.drawn and self._nothing_left()))
+
+    def ask_ahead(self) -> None:
+        """Ask for the first items."""
+        if not self.drawn and not self.complete:
+            self.upstream.request(self._asked)
+
+    def has_item(self) -> bool:
+        """Tell whether there is an item, and draw one if it can be drawn."""
+        if self.queue:
+            return True
+        if not self.drawn or self.complete:
+            return False
+        try:
+            item = next(self.items)
+        except StopIteration:
+            self._end()
+            return False
+        except Exception as error:  # the user's
+            self._end()
+            self._stage.failed(error)
+            return False
+        if self._stage.ended:  # drawing it has cancelled
+            self.upstream.cancel()
+            return False
+        self.queue.append((item, NO_HOLD))
+        return True
+
+    def take(self) -> tuple[T, Hold]:
+        """Take the first item out."""
+        return self.queue.popleft()
+
+    def taken(self) -> None:
+        """Note that an item has been taken out, and ask for more when enough have been."""
+        if self.drawn or self.complete:
+            return
+        self._taken += 1
+        if self._taken == self._refill:
+            self._taken = 0
+            self.upstream.request(self._refill)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._stage)]
+
+    def let_go(self) -> None:
+        """Give back what is kept, and end the source."""
+        queue, self.queue = self.queue, deque()
+        for _, hold in queue:
+            hold.release()
+        self.upstream.cancel()
+
+
+class Inputs(TurningStage[Any, R]):
+    """A stage over several sources."""
+
+    __slots__ = ("_delay_errors", "_errors", "_prefetch", "inputs")
+
+    def __init__(self, downstream: Subscriber[R], count: int, prefetch: int, *, delay_errors: bool = False) -> None:
+        super().__init__(downstream)
+        self.inputs: list[Input[Any]] = [Input(self, prefetch) for _ in range(count)]
+        self._prefetch = prefetch
+        self._delay_errors = delay_errors
+        self._errors: list[BaseException] = []
+
+    def start(self, sources: Sequence[Publisher[Any]]) -> Self:
+        """Subscribe to all sources; return itself."""
+        self._downstream.on_subscribe(self)
+        self._draining = True  # until all are there
+        try:
+            for source, an_input in zip(sources, self.inputs, strict=True):
+                if not self._ended:
+                    source.subscribe(an_input)
+        finally:
+            self._draining = False
+        self._drain()
+        return self
+
+    def hold(self) -> Hold:
+        return NO_HOLD if self._emitting is None else self._emitting.hold()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return [i.upstream for i in self.inputs if i.upstream is not ENDED]
+
+    def _begin(self) -> None:
+        for an_input in self.inputs:
+            an_input.ask_ahead()
+
+    # whoever looks at it calls these, see `_core.sight`
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first: it does all it can as soon as a source sends something or it is asked."""
+        if way == ASK or self._ended or self._draining or self._next_turn is not None or self.suspended:
+            return None
+        waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]
+        return [*waits, (CANCEL if self._demand else ASK, self._downstream)]
+
+    def takes(self, blocked: Blocked) -> tuple[str, int]:
+        """Return what it has, and what it waits for."""
+        kept = " and ".join(str(len(i.queue)) for i in self.inputs)
+        text = (
+            f"{self.label}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
+            f"what it lacks must come from that {blocked.describes}: one of the two must be able to keep more"
+        )
+        return text, len(self.inputs)
+
+    # inside
+
+    def _kept_items(self) -> int:
+        return sum(len(i.queue) for i in self.inputs)
+
+    def _finish(self) -> None:
+        """End the stream: what is still kept has nobody to go with, and is given back."""
+        if self._errors:
+            self._fail(all_of(self.label, self._errors))
+        elif not self._ended:
+            self._ended = True
+            self._let_go()
+            self._downstream.on_complete()
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        for an_input in self.inputs:
+            an_input.let_go()
+
+    # inputs call these
+
+    def arrived(self) -> None:
+        """See what can be done with a new item, or without a source that is complete."""
+        if not self._ended:
+            self._drain()
+
+    def failed(self, error: BaseException) -> None:
+        """End the stream because a source failed, or let that wait for the end."""
+        if not self._delay_errors:
+            self._fail(error)
+        elif not self._ended:
+            self._errors.append(error)
+            self._drain()
+
+
+def claims(holds: Sequence[Hold]) -> list[Hold]:
+    """Return those of `holds` that have to be told anything."""
+    return [hold for hold in holds if hold is not NO_HOLD]

@@ -1,0 +1,121 @@
+"""One item that waits for its time, and for demand: shared by debounce, throttle and sample.
+
+Theory of operation. What is emitted comes from a timer or from `request`, and so the source may send its next signal
+out of the subscriber's `on_next`: the item is kept, the end is noted, and the loop of `_send` takes up both when
+`on_next` is through (1.3).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import KeepingStage
+from rstreams.abc import Cancellable, Scheduler, Subscriber
+
+T = TypeVar("T")
+
+
+class Latest(KeepingStage[T, T], ABC):
+    """A stage that asks for everything and keeps at most one item, which gives way to a newer one.
+
+    The operator says when the kept item may go out (`_due`, which a timer's `_fire` sets); it goes on demand.
+    """
+
+    __slots__ = ("_asked", "_demand", "_due", "_error", "_kept", "_scheduler", "_timer")
+
+    def __init__(self, downstream: Subscriber[T], operator: str) -> None:
+        super().__init__(downstream)
+        self._scheduler: Scheduler = bound_scheduler(operator)
+        self._timer: Cancellable | None = None
+        self._kept: tuple[T, SharedHold] | None = None
+        self._due = False
+        self._demand = 0
+        self._asked = False
+        self._error: BaseException | None = None  # that came while an item was being emitted
+
+    # the operator writes these
+
+    @abstractmethod
+    def on_next(self, item: T) -> None:
+        """Receive an item of the source."""
+
+    def _begin(self) -> None:
+        """Begin, with the first request; the source is asked behind it."""
+
+    # and this is the rest
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        self._upstream = ENDED
+        self._error = error
+        self._stop()
+        self._send()
+
+    def on_complete(self) -> None:
+        if self._ended or self._upstream is ENDED:
+            return
+        self._upstream = ENDED
+        self._stop()
+        self._due = True
+        self._send()
+
+    def request(self, n: int) -> None:
+        if not self._accepts(n):
+            return
+        self._demand = add_demand(self._demand, n)
+        if self._asked:
+            self._send()
+        else:
+            self._asked = True
+            self._begin()
+            self._upstream.request(UNBOUNDED)
+
+    def _keep(self, item: T) -> None:
+        """Keep `item`; the one kept before has been replaced, which counts as done."""
+        before, self._kept = self._kept, (item, share_hold(self._upstream.hold()))
+        if before is not None:
+            before[1].done()
+
+    def _fire(self) -> None:
+        """Let the kept item go out: its time has come."""
+        self._timer = None
+        self._due = True
+        self._send()
+
+    def _send(self) -> None:
+        """Emit the kept item, if it may go out and is wanted; and the end behind it."""
+        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+            return
+        while not self._ended:
+            if self._error is not None:
+                super().on_error(self._error)
+            elif self._kept is None:
+                if self._upstream is ENDED:
+                    super().on_complete()
+                return
+            elif not self._due or not self._demand:
+                return
+            else:
+                (item, hold), self._kept = self._kept, None
+                self._demand = take_demand(self._demand, 1)
+                self._emit(item, hold)
+
+    def _kept_items(self) -> int:
+        return 0 if self._kept is None else 1
+
+    def _stop(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _let_go(self) -> None:
+        self._stop()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[1].release()

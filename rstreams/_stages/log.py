@@ -1,0 +1,308 @@
+"""Every item to every subscriber: shared by publish, replay, cache, broadcast and the push sources.
+
+Theory of operation. `_head` counts the items of the run; a member's `limit` is how far it wants to get. While all
+members have got all there is and want more, an item goes straight to them (`on_next`), in one loop over their `on_next`
+methods: this is the hot path, and it goes as far as `_stop`. Any other item is kept in a linked list, which the
+members go along at their own pace: `at` is the item due next, None stands for the end of the list. The items that
+everyone has passed are freed with the links to them, but for the last `history`, kept for those who come later.
+
+An item on its way straight through is held by asking the source. One in the list has a claim, which is ended when every
+member that was there has passed it; what is then only history is held no more.
+
+The source is asked for what the member that wants most wants, but never for more than `window` items that some member
+has not got: the slowest rules in the end, and at most `window` items are kept besides the history. When nobody is there
+nothing is asked, and what was asked before waits for the next one who comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import length_hint
+from typing import Generic, TypeVar
+
+from rstreams._core.demand import UNBOUNDED, add_demand
+from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.sight import Counts
+from rstreams._core.subscription import ENDED
+from rstreams._stages.shared_run import Member, Sharing
+from rstreams.abc import Subscriber
+
+T = TypeVar("T")
+
+
+class _Kept(Generic[T]):
+    """An item of the list; the last one is empty until it becomes the next item."""
+
+    __slots__ = ("hold", "index", "item", "next")
+
+    item: T
+    index: int
+    hold: SharedHold
+    next: _Kept[T]
+
+
+class Reader(Member[T]):
+    """A member that goes along the list.
+
+    Attributes:
+        at: The kept item it gets next; None if it has got all there is.
+        begin: Where it began, as the run counts.
+    """
+
+    __slots__ = ("_log", "at", "begin")
+
+    def __init__(self, run: Log[T], subscriber: Subscriber[T]) -> None:
+        super().__init__(run, subscriber)
+        self._log = run
+        self.at: _Kept[T] | None = None
+        self.begin = 0
+
+    def counts(self) -> Counts:
+        """Return what has gone to this subscriber, and what is kept for it."""
+        return self._log.counts_of(self)
+
+
+def _ignore(_item: object) -> None:
+    """Take the place of a subscriber that has left."""
+
+
+class Log(Sharing[T, Reader[T]]):
+    """One run of a source whose items all go to every member; see the module's text."""
+
+    __slots__ = (
+        "_asked",
+        "_error_waits",
+        "_first",
+        "_head",
+        "_history",
+        "_receivers",
+        "_refill",
+        "_stop",
+        "_tail",
+        "_together",
+        "_told",
+        "_unsettled",
+        "_waits",
+        "_window",
+    )
+
+    def __init__(
+        self,
+        label: str,
+        window: int,
+        history: int = 0,
+        *,
+        together: bool = False,
+        waits: bool = True,
+        error_waits: bool = False,
+    ) -> None:
+        """Start with nobody.
+
+        Args:
+            label: The operator's name.
+            window: The most items that are kept because some member has not got them.
+            history: How many items are kept for those who come later.
+            together: Whether an item is asked for only when all members want it, and not as soon as one does.
+            waits: Whether items that come while nobody is there wait for the next one who comes.
+            error_waits: Whether an error comes behind what is kept, as it does where there is history; else what is
+                kept is given back.
+        """
+        super().__init__(label)
+        self._window = window
+        self._history = history
+        self._together = together
+        self._waits = waits
+        self._error_waits = error_waits or history > 0
+        self._head = 0
+        self._stop = 0
+        self._asked = 0
+        self._refill = UNBOUNDED  # how far to go before the source is asked for more
+        self._receivers: list[Callable[[T], object]] = []
+        self._told: list[Reader[T]] = []  # whose `on_next` the receivers are
+        self._tail = _Kept[T]()
+        self._first = self._tail  # where those who come later start
+        self._unsettled = self._tail  # from here on items may be held
+
+    def on_next(self, item: T) -> None:
+        head = self._head
+        if head >= self._stop or self._busy:
+            self._receive(item)
+            return
+        self._head = head = head + 1
+        if self._history:
+            self._remember(item)
+        self._busy = True
+        receivers = iter(self._receivers)
+        try:
+            for receive in receivers:
+                receive(item)
+        except BaseException as error:
+            self._refused(item, receivers, error)
+        finally:
+            self._busy = False
+        if self._due or head == self._stop:
+            self.update()
+
+    def _refused(self, item: T, receivers: Iterator[Callable[[T], object]], error: BaseException) -> None:
+        self.hold().fail(error)
+        self.refuse(self._told[len(self._told) - length_hint(receivers) - 1], error)
+        try:
+            for receive in receivers:
+                receive(item)
+        except BaseException as other:
+            self._refused(item, receivers, other)
+
+    def _receive(self, item: T) -> None:
+        """Keep an item that cannot go straight to all."""
+        if self.stopped or self.finished:
+            return
+        kept, self._tail = self._tail, _Kept[T]()
+        kept.item, kept.index, kept.next, kept.hold = item, self._head, self._tail, share_hold(self.hold())
+        self._head += 1
+        for member in self.members:
+            if member.at is None:
+                member.at = kept
+        self._forget()
+        self.update()
+
+    def _remember(self, item: T) -> None:
+        """Keep an item that all are getting for those who come later."""
+        kept, self._tail = self._tail, _Kept[T]()
+        kept.item, kept.index, kept.next, kept.hold = item, self._head - 1, self._tail, NO_HOLD
+        self._unsettled = self._tail
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of history there is too much of; items that nobody was there to get are no history yet."""
+        if self.members or not self._waits:
+            while self._first is not self._tail and self._head - self._first.index > self._history:
+                self._first = self._first.next
+
+    # members
+
+    def _member(self, subscriber: Subscriber[T]) -> Reader[T]:
+        return Reader(self, subscriber)
+
+    def _place(self, member: Reader[T]) -> None:
+        self._forget()
+        member.at = None if self._first is self._tail else self._first
+        member.begin = self._position(member)
+        member.limit = add_demand(member.begin, member.limit)
+
+    def _left(self, member: Reader[T]) -> None:
+        if member in self._told:  # it may be about to get the item that is being passed on
+            self._receivers[self._told.index(member)] = _ignore
+        self._forget()
+        self._settle_passed()
+        if self._waits and len(self.members) == 1 and member.at is not None and member.at.index < self._start():
+            self._first = member.at  # what it has not got waits for the next one
+
+    def _start(self) -> int:
+        return self._head if self._first is self._tail else self._first.index
+
+    def _position(self, member: Reader[T]) -> int:
+        return self._head if member.at is None else member.at.index
+
+    def counts_of(self, member: Reader[T]) -> Counts:
+        """Return the counts of a member, as they are now."""
+        position = self._position(member)
+        requested = UNBOUNDED if member.limit == UNBOUNDED else member.limit - member.begin
+        return Counts(requested, position - member.begin, self._head - position)
+
+    # who waits for whom
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Subscribers, items kept for the slowest, and how many these may be."""
+        return len(self.members), self._head - min(map(self._position, self.members), default=0), self._window
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        if self._asked != self._head or len(self.members) < 2:
+            return False
+        return any(map(self._wants, self.members)) and bool(self._holding_up()) and self._upstream is not ENDED
+
+    def _holding_up(self) -> list[Reader[T]]:
+        return [member for member in self.members if member.limit <= self._head]
+
+    def _wants(self, member: Reader[T]) -> bool:
+        return member.limit > self._position(member)
+
+    # serving them
+
+    def _next(self) -> Reader[T] | None:
+        next_one, next_index = None, self._head
+        for member in self.members:
+            at = member.at
+            if at is not None and at.index < member.limit and at.index < next_index:
+                next_one, next_index = member, at.index
+        return next_one
+
+    def _serve_item(self, member: Reader[T]) -> None:
+        kept = member.at
+        if kept is not None:
+            member.at = None if kept.next is self._tail else kept.next
+            member.emit(kept.item, kept.hold)
+
+    def _serve(self) -> bool:
+        self._stop = 0
+        if self.finished and self.error is not None and not self._error_waits:
+            self._let_go()
+        return super()._serve()
+
+    def _is_through(self, member: Reader[T]) -> bool:
+        return member.at is None
+
+    def _settle(self) -> None:
+        """See to what everyone has passed, and to whom items can go straight."""
+        self._settle_passed()
+        if self._told != self.members:
+            self._told = list(self.members)
+            self._receivers = [member.subscriber.on_next for member in self._told]
+
+    def _settle_passed(self) -> None:
+        passed = min(map(self._position, self.members), default=0 if self._waits else self._head)
+        while self._unsettled is not self._tail and self._unsettled.index < passed:
+            self._take_claim().done()
+
+    def _take_claim(self) -> SharedHold:
+        kept = self._unsettled
+        self._unsettled = kept.next
+        hold, kept.hold = kept.hold, NO_HOLD
+        return hold
+
+    def _let_go(self) -> None:
+        self._stop = 0
+        while self._unsettled is not self._tail:
+            self._take_claim().release()
+        self._first = self._tail
+        for member in self.members:
+            member.at = None
+
+    # demand
+
+    def _ask(self) -> None:
+        self._stop = 0
+        if not self.members or self.finished:
+            return
+        limits = [member.limit for member in self.members]
+        least = min(limits)
+        n = self._lacking(least if self._together else max(limits))
+        if all(member.at is None for member in self.members):
+            self._stop = min(least, self._refill)
+        if n:
+            self._upstream.request(n)
+
+    def _lacking(self, limit: int) -> int:
+        """Return how much to request now, to get to `limit` if the window allows, and note it."""
+        if self._upstream is ENDED:
+            return 0
+        goal = min(limit, self._window + min(map(self._position, self.members)))
+        n = goal - self._asked
+        if n <= 0 or (goal < limit and 2 * n < self._window and self._asked > self._head):
+            n = 0
+        else:
+            self._asked = goal
+        self._refill = self._asked if self._asked >= limit else self._asked - self._window // 2
+        return n if goal < UNBOUNDED else min(n, 1) * UNBOUNDED

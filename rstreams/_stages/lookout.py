@@ -1,0 +1,75 @@
+"""When a stage that is blocked looks whether that can end; what it looks at is `deadlock`'s."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from rstreams._core.sight import Blocked
+from rstreams._stages.deadlock import find_deadlock
+from rstreams.abc import Cancellable, Scheduler
+from rstreams.errors import DemandDeadlock
+
+# How soon a stage that stays blocked looks again, at first and in the long run.
+LOOK_AGAIN_S: Final = 0.01
+LOOK_AGAIN_AT_MOST_S: Final = 1.0
+
+# A link that has sent all it was asked for may still be about to say that this was all. After so long it is not.
+LINK_ENDS_S = 5.0
+
+
+class CanBlock(Blocked, Protocol):
+    """A stage that has a lookout."""
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether it may keep no more, and so asks for no more."""
+        ...
+
+    def is_dead(self, deadlock: DemandDeadlock) -> None:
+        """End it all."""
+        ...
+
+
+class Lookout:
+    """Looks whether a stage is dead, in a turn of its own and then now and then, for as long as it is blocked.
+
+    In a turn of its own all who were in the middle of something are through. Without a scope nobody can tell when that
+    is, and nothing is said.
+    """
+
+    __slots__ = ("_again_s", "_began", "_check", "_scheduler", "_stage")
+
+    def __init__(self, stage: CanBlock) -> None:
+        self._stage = stage
+        self._scheduler: Scheduler | None = None
+        self._check: Cancellable | None = None
+        self._again_s = LOOK_AGAIN_S
+        self._began = 0.0
+
+    def begin(self, scheduler: Scheduler | None, *, after_s: float = 0.0) -> None:
+        """Note that the stage is blocked, and look for the first time after `after_s` seconds."""
+        if scheduler is None:
+            return
+        self._began = scheduler.now()
+        if self._check is None:
+            self._scheduler = scheduler
+            self._check = scheduler.call_later(after_s, self._look)
+
+    def stop(self) -> None:
+        """Look no more: the stage has ended, or the scope may."""
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+
+    def _look(self) -> None:
+        self._check = None
+        scheduler, stage = self._scheduler, self._stage
+        if scheduler is None or not stage.blocked:
+            self._again_s = LOOK_AGAIN_S
+            return
+        deadlock = find_deadlock(stage, quiet=scheduler.now() - self._began >= LINK_ENDS_S)
+        if deadlock is not None:
+            stage.is_dead(deadlock)
+        else:
+            self._check = scheduler.call_later(self._again_s, self._look)
+            self._again_s = min(self._again_s * 2, LOOK_AGAIN_AT_MOST_S)

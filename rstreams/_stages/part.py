@@ -1,0 +1,322 @@
+"""One of the streams that a stream is made into: a group, a window. See `splitter`, whose stage feeds it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from rstreams._core.demand import demand_error
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
+from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.errors import RStreamsError
+
+T = TypeVar("T")
+
+
+class Shared:
+    """How many parts keep an item that belongs to several."""
+
+    __slots__ = ("copies",)
+
+    def __init__(self) -> None:
+        self.copies = 1  # the stage's own, until all parts have had it
+
+    def leave(self) -> bool:
+        """Note that one keeps it no more, and tell whether that was the last."""
+        self.copies -= 1
+        return not self.copies
+
+
+Entry: TypeAlias = tuple[T, Hold, Shared | None]
+
+
+class Whole(Protocol[T]):
+    """What a part needs of the stage that feeds it (`splitter`)."""
+
+    @property
+    def part_name(self) -> str:
+        """What the parts are called."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        ...
+
+    @property
+    def item_window(self) -> int:
+        """How many items can be held at once."""
+        ...
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        ...
+
+    def waits_for_items(self) -> Waits:
+        """Return what must happen before an item comes, or the end."""
+        ...
+
+    def require_own_thread(self, n: int | None = None) -> None:
+        """Refuse a request from another thread, or without a number a cancel."""
+        ...
+
+    def hold_item(self) -> Hold:
+        """Claim the item that is on its way straight through."""
+        ...
+
+    def sent(self, items: int) -> None:
+        """Note that so many kept items have left a part for good."""
+        ...
+
+    def forget(self, part: Part[T]) -> None:
+        """Note that a part has ended successfully."""
+        ...
+
+    def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
+        """Note that a part was cancelled with these items waiting."""
+        ...
+
+    def broken(self, error: BaseException, part: Part[T] | None) -> None:
+        """End it all because a subscriber raised."""
+        ...
+
+
+class Part(Scannable, Generic[T]):
+    """One of the streams: a publisher for one subscriber, and its subscription.
+
+    Attributes:
+        send: What takes an item straight to the subscriber, while nothing waits and there is demand; else None.
+        complete: No more items come; some may wait.
+        over: It has ended: all is sent, or it was cancelled, or it has failed.
+        taken: It has had its subscriber.
+        requested: How many items its subscriber has asked for in all.
+        delivered: How many have gone there; `send` must be set to None with the one that makes it `requested`.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_emitting",
+        "_error",
+        "_queue",
+        "_splitting",
+        "complete",
+        "delivered",
+        "over",
+        "requested",
+        "send",
+        "subscriber",
+        "taken",
+    )
+
+    def __init__(self, splitting: Whole[T]) -> None:
+        self._splitting = splitting
+        self._queue: deque[Entry[T]] = deque()
+        self.requested = 0
+        self.delivered = 0
+        self._busy = False
+        self._emitting: SharedHold | None = None
+        self._error: BaseException | None = None
+        self.subscriber: Subscriber[T] | None = None
+        self.send: Callable[[T], None] | None = None
+        self.complete = False
+        self.over = False
+        self.taken = False
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        if self.taken or self.over:
+            error = self._error if self.over and not self.taken else None
+            what = self._splitting.part_name
+            text = f"a {what} of {self._splitting.label} has one subscriber, and this one has had its own"
+            subscribe_failed(subscriber, RStreamsError(text) if error is None else error)
+            return
+        self.taken = True
+        self.subscriber = subscriber
+        self._busy = True  # signals come one after the other (1.3)
+        try:
+            subscriber.on_subscribe(self)
+        except BaseException:
+            self.cancel()
+            raise
+        finally:
+            self._busy = False
+        self._drain()
+
+    # its subscriber calls these
+
+    def request(self, n: int) -> None:
+        self._splitting.require_own_thread(n)
+        if self.over:
+            return
+        error = demand_error(n)
+        if error is not None:
+            subscriber = self.subscriber
+            self.cancel()
+            if subscriber is not None:
+                subscriber.on_error(error)  # 3.9
+            return
+        self.requested += n
+        if self._busy or self.send is not None:
+            return
+        if self._queue or self.complete:
+            self._drain()
+        else:
+            self._open()
+
+    def cancel(self) -> None:
+        self._splitting.require_own_thread()
+        if not self.over:
+            self._splitting.cancelled(self, self.shut(None))
+        self.subscriber = None
+
+    def hold(self) -> Hold:
+        emitting = self._emitting
+        return self._splitting.hold_item() if emitting is None else emitting.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once before no further one comes."""
+        return self._splitting.item_window
+
+    # for `explain`
+
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self.subscriber
+
+    @property
+    def label(self) -> str:
+        """What it is."""
+        return self._splitting.part_name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is over."""
+        return self.over
+
+    def runs(self) -> Sequence[Subscription]:
+        """Return itself, if it has its subscriber."""
+        return [self] if self.taken else []
+
+    def counts(self) -> Counts:
+        """Return what its subscriber has requested and received, and what waits for it."""
+        return Counts(self.requested, self.delivered, len(self._queue))
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription that the items of all parts come from."""
+        return self._splitting.upstreams()
+
+    # the stage calls these
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether an item would go straight through."""
+        return self.requested > self.delivered and not self._busy and not self._queue and not self.over
+
+    @property
+    def waiting(self) -> int:
+        """Return how many items are kept."""
+        return len(self._queue)
+
+    @property
+    def emitting(self) -> bool:
+        """Tell whether it is in the middle of sending what waits."""
+        return self._busy or (self.requested > self.delivered and bool(self._queue))
+
+    def pass_on(self, item: T) -> None:
+        """Send an item that need not wait."""
+        subscriber = self.subscriber
+        assert subscriber is not None
+        self.delivered += 1
+        self._busy = True
+        try:
+            subscriber.on_next(item)
+        except BaseException as error:
+            self._splitting.broken(error, self)
+            raise
+        finally:
+            self._busy = False
+        if self.complete or self._queue:
+            self._drain()
+
+    def keep(self, item: T, hold: Hold, shared: Shared | None) -> None:
+        """Keep an item until it is asked for."""
+        self.send = None
+        self._queue.append((item, hold, shared))
+
+    def close(self) -> None:
+        """Take note that no more items come."""
+        self.complete = True
+        if not self.taken and not self._queue:
+            self._splitting.forget(self)  # whoever subscribes finds it complete, and until then nobody need know it
+        elif not self._busy:
+            self._drain()
+
+    def shut(self, error: BaseException | None) -> Sequence[Entry[T]]:
+        """End it without a signal, and return what was waiting; one that subscribes later is told the error."""
+        self.over = True
+        self.send = None
+        self._error = error
+        queue, self._queue = self._queue, deque()
+        return queue
+
+    def tell(self, error: BaseException) -> None:
+        """Tell the subscriber, if there is one, of a failure; `shut` has come before."""
+        if self.subscriber is not None:
+            self.subscriber.on_error(error)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before its subscriber gets a signal."""
+        if way != SEND or self.over or self.complete or self._busy:
+            return None
+        items = self._splitting.waits_for_items()
+        if self.requested == self.delivered:
+            return None if items is None else [(ASK, self.subscriber), *items]
+        return None if self._queue else items
+
+    def _drain(self) -> None:
+        """Send what waits as far as it was asked for, and complete behind the last."""
+        subscriber = self.subscriber
+        if subscriber is None or self.over:
+            return
+        sent = self._emit_waiting(subscriber) if self._queue and self.requested > self.delivered else 0
+        if self.complete and not self._queue and not self.over:
+            self.shut(None)
+            self._splitting.forget(self)
+            subscriber.on_complete()
+        elif self.requested > self.delivered and not self._queue and not self.over:
+            self._open()
+        if sent:
+            self._splitting.sent(sent)  # last: the source may answer at once, with items for this part too
+
+    def _open(self) -> None:
+        """Let items go straight to the subscriber for as long as there is demand."""
+        if self.subscriber is not None:
+            self.send = self.subscriber.on_next
+
+    def _emit_waiting(self, subscriber: Subscriber[T]) -> int:
+        """Send what waits and was asked for; return how many items have left for good."""
+        self._busy = True
+        sent = 0
+        try:
+            while self._queue and self.requested > self.delivered:
+                item, hold, shared = self._queue.popleft()
+                self.delivered += 1
+                if shared is None or shared.leave():
+                    sent += 1
+                self._emitting = kept = share_hold(hold)
+                try:
+                    subscriber.on_next(item)
+                except BaseException as error:
+                    kept.fail(error)
+                    self._splitting.broken(error, self)
+                    raise
+                kept.done()
+        finally:
+            self._emitting = None
+            self._busy = False
+        return sent

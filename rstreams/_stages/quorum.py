@@ -1,0 +1,52 @@
+"""A run of a source that begins when enough subscribers are there: what share, broadcast and distribute share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import require_subscriber
+from rstreams._stages.shared_run import Sharing
+from rstreams.abc import Publisher, Subscriber
+
+T = TypeVar("T")
+
+
+class Gathered(Watched, Generic[T]):
+    """A publisher whose subscribers share a run, begun when a number of them have come and ended when all have left.
+
+    Args:
+        source: What is shared.
+        make_run: Makes a run.
+        subscribers: How many must be there for a run to begin.
+        again: Whether who comes after the end of a run begins another one; else it gets that end.
+    """
+
+    __slots__ = ("_again", "_make_run", "_run", "_source", "_subscribers")
+
+    def __init__(
+        self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]], subscribers: int, *, again: bool
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._make_run = make_run
+        self._subscribers = subscribers
+        self._again = again
+        self._run: Sharing[T, Any] | None = None
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        require_subscriber(subscriber)
+        run = self._run
+        if run is None or run.stopped or (self._again and run.finished):
+            run = self._run = self._make_run()
+            run.on_deserted, run.needs = run.stop, self._subscribers
+        self._begins(run.join(subscriber))
+        if len(run.members) >= self._subscribers:
+            run.connect(self._source)
+
+    def wait_no_more(self) -> None:
+        """Begin the run with those who are there, or with the next one who comes."""
+        self._subscribers = 1
+        if self._run is not None and self._run.members:
+            self._run.connect(self._source)

@@ -1,0 +1,161 @@
+"""The same source again: shared by retry, retry_backoff and repeat.
+
+Theory of operation. `_again` subscribes anew, and what is requested and unmet goes with it (see `arbiter`). A source
+that ends inside the call of `subscribe` or `request` comes back to `_again` before that has returned: it only leaves a
+note then (`_due`), and the loop that runs takes it up, so that nothing recurses. In a scope the loop goes on for
+`SLICE` subscriptions or `TURN_S` seconds, and then in the scope's next turn: a source that fails at once, again and
+again, keeps nobody out, and can be cancelled. Without a scope there is no other turn: a loop without a limit, in which
+`SLICE` subscriptions in a row have brought no item, fails, for nobody could end it. With items it is like any source
+without end: they come for as long as they are wanted, and a subscriber can cancel when it gets one.
+
+A source that has ended says nothing more (1.7), so that it need not be told apart from the next one. What it says all
+the same, before the next one is there, is not heard: a second end would be a second try, and a second timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.subscription import ENDED
+from rstreams._stages.arbiter import Arbiter
+from rstreams._stages.emission import log_dropped
+from rstreams._stages.stage import Stage, raised_during
+from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Resubscribing(Arbiter[T]):
+    """A stage that subscribes to its source again; the operator says when."""
+
+    __slots__ = ("_due", "_endless", "_looping", "_next_at", "_next_turn", "_scheduler", "_source", "_source_over")
+
+    def __init__(self, downstream: Subscriber[T], source: Publisher[T], *, endless: str | None = None) -> None:
+        """Make a stage.
+
+        Args:
+            downstream: Where the items go.
+            source: What is subscribed to.
+            endless: What to say if it goes on for ever, without a scope; None if it has a limit of its own.
+        """
+        super().__init__(downstream)
+        self._endless = endless
+        self._source_over = False  # and the next one is not there
+        self._source = source
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
+        self._next_at = 0.0
+        self._looping = False
+        self._due = False
+
+    @property
+    def waits_for(self) -> str:
+        """What `explain` says that it waits for."""
+        if self._next_turn is None or self._scheduler is None or not self._source_over:
+            return ""
+        return f"its next try is in {max(self._next_at - self._scheduler.now(), 0):.1f} s"
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._awaiting:
+            self._source_over = False
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        if not self._source_over:
+            super().on_next(item)
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._source_over:
+            super().on_error(error)
+
+    def on_complete(self) -> None:
+        if not self._source_over:
+            super().on_complete()
+
+    def request(self, n: int) -> None:
+        # A source that ends inside this call is subscribed to again behind it, not inside it.
+        looping, self._looping = self._looping, True
+        try:
+            super().request(n)
+        finally:
+            self._looping = looping
+        if not looping and self._due and self._next_turn is None:
+            self._take_turn()
+
+    def _moves(self) -> bool:
+        return self._looping or self._next_turn is not None
+
+    def _again(self, delay_s: float = 0.0) -> None:
+        """Subscribe to the source again, after `delay_s` seconds."""
+        self._rest()
+        self._due = True
+        if delay_s and self._scheduler is not None:
+            self._next_turn = self._scheduler.call_later(delay_s, self._take_turn)
+            self._next_at = self._scheduler.now() + delay_s
+        elif not self._looping:
+            self._take_turn()
+
+    def _rest(self) -> None:
+        """Note that the source is over."""
+        self._upstream = ENDED
+        self._source_over = True
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._looping = True
+        began = 0.0 if self._scheduler is None else self._scheduler.now()
+        steps = fruitless = 0
+        emissions = self._emissions
+        try:
+            while self._due and not self._ended and self._next_turn is None:
+                if steps and self._turn_is_over(steps, began):
+                    return
+                if fruitless == SLICE and self._scheduler is None and self._endless is not None:
+                    self._due = False
+                    self._fail(ConfigError(self._endless))
+                    return
+                self._due = False
+                self._subscribe()
+                steps += 1
+                fruitless = fruitless + 1 if self._emissions == emissions else 0
+                emissions = self._emissions
+        finally:
+            self._looping = False
+
+    def _subscribe(self) -> None:
+        try:
+            self._switch_to(self._source)
+        except Exception as error:
+            if not self._awaiting or self._ended:
+                raise  # by the subscriber, out of a signal (2.13)
+            self._awaiting = False  # the source breaks 1.9: trying once more would not make it whole
+            self._fail(error)
+
+    def _turn_is_over(self, steps: int, began: float) -> bool:
+        # The clock is looked at after 1, 2, 4, 8... steps, as elsewhere.
+        if self._scheduler is None or steps & (steps - 1):
+            return False
+        if steps < SLICE and self._scheduler.now() - began < TURN_S:
+            return False
+        self._next_turn = self._scheduler.call_later(0, self._take_turn)
+        return True
+
+    def _let_go(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+
+
+def worth_it(predicate: Callable[[Exception], object] | None, stage: Stage[T, T], error: Exception) -> Exception | None:
+    """Return what ends the stream of `stage`, or None if `error` is worth another try; the predicate may cancel."""
+    try:
+        again = predicate is None or bool(predicate(error))
+    except Exception as raised:
+        if stage.ended:
+            log_dropped(raised, "a predicate failed")
+        return raised_during(raised, error)
+    return None if again else error

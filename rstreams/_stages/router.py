@@ -1,0 +1,91 @@
+"""Every item to one subscriber: shared by distribute and partition.
+
+Theory of operation. An item that finds its subscriber with demand and nothing before it goes straight there; any
+other is kept, with a hold. The source is never asked for more than can be kept, so `_outstanding` and what is kept are
+never more than `window` together, as the operator says it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+from rstreams._core.demand import take_demand
+from rstreams._core.holds import SharedHold
+from rstreams._core.sight import Counts
+from rstreams._core.subscription import ENDED
+from rstreams._stages.shared_run import Member, Sharing
+from rstreams.abc import Subscriber
+
+T = TypeVar("T")
+M = TypeVar("M", bound="Receiver[Any]")
+
+
+class Receiver(Member[T]):
+    """A member that gets some of the items.
+
+    Attributes:
+        received: How many it has got.
+    """
+
+    __slots__ = ("_routing", "received")
+
+    def __init__(self, run: Routing[T, Any], subscriber: Subscriber[T]) -> None:
+        super().__init__(run, subscriber)
+        self._routing = run
+        self.received = 0
+
+    def counts(self) -> Counts:
+        """Return what has gone to this subscriber, and what is kept that it could get."""
+        return Counts(self.requested, self.received, self._routing.kept_for(self))
+
+    def emit(self, item: T, kept: SharedHold) -> None:
+        self.received += 1
+        super().emit(item, kept)
+
+
+class Routing(Sharing[T, M]):
+    """One run of a source whose items go to one member each; a member's `limit` is its unmet demand."""
+
+    __slots__ = ("_outstanding", "_window")
+
+    def __init__(self, label: str, window: int) -> None:
+        super().__init__(label)
+        self._window = window
+        self._outstanding = 0  # requested of the source and not received
+
+    @abstractmethod
+    def kept_for(self, member: M) -> int:
+        """Return how many items are kept that `member` could get."""
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        return len(self.members), max(map(self.kept_for, self.members), default=0), self._window
+
+    def _hand_over(self, member: M, item: T) -> None:
+        """Send an item straight on, inside the source's `on_next`."""
+        member.limit = take_demand(member.limit, 1)
+        member.received += 1
+        self._busy = True
+        try:
+            member.subscriber.on_next(item)
+        except BaseException as error:
+            self.hold().fail(error)
+            self.refuse(member, error)
+        finally:
+            self._busy = False
+        if self._due or 2 * self._outstanding <= self._window:
+            self.update()
+
+    def _serve(self) -> bool:
+        if self.finished and self.error is not None:
+            self._let_go()
+        return super()._serve()
+
+    def _ask_for(self, demand: int, room: int) -> None:
+        """Request what there is demand and room for, all in all; by halves of the window if the room is the limit."""
+        goal = min(demand, room)
+        n = goal - self._outstanding
+        if self._upstream is not ENDED and n > 0 and (goal == demand or not self._outstanding or 2 * n >= self._window):
+            self._outstanding = goal
+            self._upstream.request(n)

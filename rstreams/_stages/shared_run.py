@@ -1,0 +1,497 @@
+"""One run of a source, shared by several subscribers: what publish, broadcast, distribute and their kin have in common.
+
+Theory of operation. Upstream, a `Sharing` is the one subscriber of the source; downstream it has a `Member` for every
+subscriber, which is that one's subscription. Who gets an item, and what the source is asked for, is the subclass's
+business: `log` gives each member every item, `router` gives each item to one member.
+
+There is one rule about order: whatever changes (a request, a cancel, one more member, an item, the end) is noted, and
+`update` serves the members. While that is being done, or an item is being passed on, `_busy` is set, and a change that
+comes meanwhile, out of some subscriber's `on_next`, is only noted. So nothing recurses (3.3), signals come one after
+the other (1.3), and a member may cancel, request or bring in another one at any time. The loop works in turns: after
+`SLICE` items or `TURN_S` seconds it goes on in the scope's next turn.
+
+A subscriber that raises in `on_next` (against 2.13) counts as having cancelled, and its item as failed. What it raised
+is raised to the source if that was the last subscriber and the run is over with it; else it is logged, for raising it
+would end the run of all the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S, add_demand, demand_error
+from rstreams._core.holds import SharedHold
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import ASK, CANCEL, SEND, Scannable, Waits, Way, counts_of
+from rstreams._core.subscription import ENDED, checked_error, require_subscriber, require_subscription
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
+from rstreams._stages.stage import window_of
+from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.errors import DemandDeadlock
+
+T = TypeVar("T")
+M = TypeVar("M", bound="Member[Any]")
+
+NOBODY: Final = -1
+"""What a run needs that begins by `connect()`, however many subscribers are there."""
+
+_logger = logging.getLogger("rstreams")
+
+
+class Member(Scannable, Generic[T]):
+    """The subscription of one of several subscribers.
+
+    Attributes:
+        subscriber: Who gets the items.
+        scheduler: That of the scope it subscribed in, if there is one.
+        thread: The one it subscribed in, and the only one that may call it.
+        requested: What it has requested in all.
+        limit: What it has requested, and not received yet or in all, as the run counts.
+        ended: Whether it has cancelled or got the end.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_emitting",
+        "_run",
+        "ended",
+        "limit",
+        "requested",
+        "scheduler",
+        "subscriber",
+        "thread",
+    )
+
+    def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
+        self._run = run
+        self._emitting: SharedHold | None = None
+        self.thread = get_ident()
+        self.scheduler: Scheduler | None = current_scheduler.get(None)
+        self.subscriber = subscriber
+        self.requested = 0
+        self.limit = 0
+        self.ended = False
+
+    def request(self, n: int) -> None:
+        if get_ident() != self.thread:
+            refuse_thread(f"request({n})", self.thread)
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self.subscriber.on_error(error)  # 3.9
+            return
+        self.requested += n
+        self.limit = add_demand(self.limit, n)
+        self._run.update()
+
+    def cancel(self) -> None:
+        if get_ident() != self.thread:
+            refuse_thread("cancel()", self.thread)
+        if not self.ended:
+            self.ended = True
+            self._run.leave(self)
+
+    def hold(self) -> Hold:
+        emitting = self._emitting
+        return self._run.hold() if emitting is None else emitting.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once before no further one comes."""
+        return self._run.window
+
+    # whoever looks at it calls these, see `_core.sight`
+
+    @property
+    def downstream(self) -> object:
+        """Who gets the signals."""
+        return self.subscriber
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._run.label
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        return self._run.upstreams()
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for besides its source."""
+        return self._run.waits_for
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before it sends its subscriber something."""
+        return self._run.waits_to_serve(self) if way == SEND else None
+
+    # the run calls this
+
+    def emit(self, item: T, kept: SharedHold) -> None:
+        """Send an item that was kept; `kept` is the claim on it, which is the caller's."""
+        claim = kept.hold()
+        self._emitting = kept
+        try:
+            self.subscriber.on_next(item)
+        except BaseException as error:
+            claim.fail(error)
+            self._run.refuse(self, error)
+        finally:
+            self._emitting = None
+            claim.done()
+
+
+class Sharing(Scannable, ABC, Generic[T, M]):
+    """One run of a source and its subscribers; see the module's text.
+
+    Attributes:
+        members: The subscribers that are there, in the order in which they came.
+        joining: How many are being told of their subscription, and not yet members.
+        connected: Whether the source has been subscribed to.
+        finished: Whether the source has ended; `error` then says how.
+        stopped: Whether the run was broken off.
+        on_deserted: Called when the last member has left.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_due",
+        "_label",
+        "_lookout",
+        "_next_turn",
+        "_upstream",
+        "connected",
+        "error",
+        "finished",
+        "joining",
+        "members",
+        "needs",
+        "on_deserted",
+        "stopped",
+    )
+
+    part_name = "subscriber"
+
+    def __init__(self, label: str) -> None:
+        """Start with nobody; `label` is the operator's name."""
+        self._label = label
+        self._lookout = Lookout(self)
+        self._upstream: Subscription = ENDED
+        self._busy = False
+        self._due = False  # something has changed since the members were served
+        self._next_turn: Cancellable | None = None
+        self.members: list[M] = []
+        self.joining = 0
+        self.connected = False
+        self.finished = False
+        self.stopped = False
+        self.error: BaseException | None = None
+        self.on_deserted: Callable[[], None] | None = None
+        self.needs = 0  # subscribers, before it begins by itself; or NOBODY
+
+    # publishers call these
+
+    def connect(self, source: Publisher[T]) -> None:
+        """Start the run, unless it has been started."""
+        if not self.connected:
+            self.connected = True
+            source.subscribe(self)
+
+    def join(self, subscriber: Subscriber[T]) -> M:
+        """Add a subscriber, and return its subscription."""
+        require_subscriber(subscriber)
+        member = self._member(subscriber)
+        self.admit(member)
+        return member
+
+    def admit(self, member: M) -> None:
+        """Add the member of a subscriber, unless it cancels at once."""
+        self.joining += 1
+        try:
+            member.subscriber.on_subscribe(member)
+        except BaseException:
+            member.ended = True  # 2.13
+            raise
+        finally:
+            self.joining -= 1
+            if member.ended and self.connected and not self.finished:  # the others may have left meanwhile
+                self._see_if_deserted()
+        if not member.ended:
+            self._place(member)
+            self.members.append(member)
+            self.update()
+
+    def stop(self) -> None:
+        """Break the run off: the source is cancelled, and what is kept is given back."""
+        if not self.stopped:
+            self.stopped = True
+            self._lookout.stop()
+            if self._next_turn is not None:
+                self._next_turn.cancel()
+                self._next_turn = None
+            upstream, self._upstream = self._upstream, ENDED
+            upstream.cancel()  # first: what is given back must not come again
+            self._let_go()
+
+    def disconnect(self, error: BaseException) -> None:
+        """Break the run off, and tell the members and those who come later that it ended with `error`."""
+        if not self.finished and not self.stopped:
+            self.stop()
+            self.finished = True
+            self.error = error
+            self.update()
+
+    # the source calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self.finished or self.stopped:
+            subscription.cancel()  # 2.5
+            return
+        self._upstream = subscription
+        self.update()
+
+    @abstractmethod
+    def on_next(self, item: T) -> None:
+        """Receive an item of the source."""
+
+    def on_error(self, error: BaseException) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if not self.finished and not self.stopped:
+            self.finished = True
+            self.error = checked_error(error)
+            self._lookout.stop()
+            self.update()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if not self.finished and not self.stopped:
+            self.finished = True
+            self._lookout.stop()
+            self.update()
+
+    # members call these
+
+    def leave(self, member: M) -> None:
+        """Take out a member that has cancelled; its `ended` is set."""
+        if member in self.members:
+            self._left(member)
+            self.members.remove(member)
+            self._lookout.stop()
+            if self._next_turn is not None:  # its scope may be closing, and the turn with it
+                self._next_turn.cancel()
+                self._next_turn = None
+            self._see_if_deserted()
+            self.update()
+
+    def _see_if_deserted(self) -> None:
+        """Call `on_deserted` if nobody is there, and nobody is just coming."""
+        if not self.members and not self.joining and self.on_deserted is not None:
+            self.on_deserted()
+
+    def refuse(self, member: M, error: BaseException) -> None:
+        """Deal with what a member's subscriber raised; called while that is being handled."""
+        member.cancel()
+        if not isinstance(error, Exception):
+            self.stop()
+            raise error
+        if not self.members and self._is_over():
+            raise error
+        _logger.error("a subscriber of a shared stream raised; it counts as having cancelled", exc_info=error)
+
+    def hold(self) -> Hold:
+        """Claim the item that is being passed on."""
+        return self._upstream.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items of the source that can be held at once."""
+        return window_of(self._upstream)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription of the run."""
+        return () if self._upstream is ENDED else (self._upstream,)
+
+    @property
+    def waits_for(self) -> str:
+        """What `explain` says that the members wait for, as far as it is not the source."""
+        there = len(self.members)
+        if not self.connected:
+            if self.needs == NOBODY:
+                return "it waits for connect()"
+            return f"it waits for subscriber {there + 1} of {self.needs}" if self.needs > there else ""
+        counts = [counts_of(member) for member in self.members]
+        full = [str(number) for number, each in enumerate(counts, 1) if each is not None and not each.outstanding]
+        which = f"subscriber {' and '.join(full)} of {there}, which asked for no more"
+        return f"it waits for {which}" if full and there > 1 else ""
+
+    def require_own_thread(self, call: str) -> None:
+        """Refuse a call from another thread than that of the subscribers, who would be called in it."""
+        if self.members and get_ident() != self.members[0].thread:
+            refuse_thread(call, self.members[0].thread)
+
+    def update(self) -> None:
+        """Serve the members, now or, if that is being done, after the step at hand."""
+        self._due = True
+        if not self._busy and self._next_turn is None:
+            self._take_turn()
+
+    # whoever looks at it calls these, see `_core.sight`
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._label
+
+    @property
+    def describes(self) -> str:
+        """The operator's name."""
+        return self.label
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[int, int, int]:
+        """Subscribers, items kept for the one for whom most are, and how many these may be."""
+
+    @property
+    def stands(self) -> str:
+        """The numbers in words."""
+        live, kept, window = self.numbers
+        return (
+            f"{self.label} has {live} subscribers, keeps {kept} items that one of them has not asked for "
+            f"(window={window}), and reads no further before it does"
+        )
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        return False
+
+    def is_dead(self, deadlock: DemandDeadlock) -> None:
+        """End it all."""
+        self.disconnect(deadlock)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen before the source is asked for more, or cancelled."""
+        if way == SEND or not self._rests():
+            return None
+        if way == CANCEL:
+            return [(CANCEL, member.subscriber) for member in self.members]
+        holding_up = self._holding_up()
+        if holding_up is None:
+            return None
+        return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
+
+    def waits_to_serve(self, member: M) -> Waits:
+        """Return what must happen before a member is sent something."""
+        if member.ended or not self._rests():
+            return None
+        return [(SEND, self._upstream), (ASK, self if self._wants(member) else member.subscriber)]
+
+    def _rests(self) -> bool:
+        """Tell whether the source is being read, and nothing is being done now or in the next turn."""
+        if not self.members or self.joining or self._upstream is ENDED or self._is_over():
+            return False
+        return not self._busy and not self._due and self._next_turn is None
+
+    def _holding_up(self) -> Sequence[M] | None:
+        """Return the members one of which must ask before the source is asked, None if others may come and do so."""
+        return None
+
+    def _wants(self, member: M) -> bool:
+        """Tell whether a member has asked for something it has not got."""
+        return member.limit > 0
+
+    # the subclass writes these
+
+    @abstractmethod
+    def _member(self, subscriber: Subscriber[T]) -> M:
+        """Return the subscription of a new subscriber."""
+
+    def _place(self, member: M) -> None:
+        """Give a new member its place among the others."""
+
+    def _left(self, member: M) -> None:
+        """Note that a member is about to be taken out."""
+
+    @abstractmethod
+    def _next(self) -> M | None:
+        """Return a member that can get an item that is kept, None if there is no such member."""
+
+    @abstractmethod
+    def _serve_item(self, member: M) -> None:
+        """Send `member` the next item kept for it."""
+
+    @abstractmethod
+    def _is_through(self, member: M) -> bool:
+        """Tell whether nothing is kept for `member`, so that it can get the end."""
+
+    def _settle(self) -> None:
+        """See to what is kept, after all members have been served."""
+
+    @abstractmethod
+    def _ask(self) -> None:
+        """Request what the source is to send."""
+
+    def _let_go(self) -> None:
+        """Give back what is kept, for it will not be emitted."""
+
+    def _is_over(self) -> bool:
+        """Tell whether there is nothing more to come for anyone."""
+        return self.stopped or self.finished
+
+    # and how it is done
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._busy = True
+        try:
+            while self._due:
+                self._due = False
+                if not self._serve():
+                    self._due = True
+                    return
+            self._settle()
+        finally:
+            self._busy = False
+        if not self.stopped:
+            self._ask()
+            if self.blocked:
+                self._lookout.begin(self.members[0].scheduler, after_s=LOOK_AGAIN_S)
+
+    def _serve(self) -> bool:
+        """Send what is kept as far as there is demand, and the end; return False if the turn was over before."""
+        scheduler, steps = self.members[0].scheduler if self.members else None, 0
+        began = 0.0 if scheduler is None else scheduler.now()
+        while (member := self._next()) is not None:
+            # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
+            if (
+                scheduler is not None
+                and steps
+                and not steps & (steps - 1)
+                and (steps >= SLICE or scheduler.now() - began >= TURN_S)
+            ):
+                self._next_turn = scheduler.call_later(0, self._take_turn)
+                return False
+            steps += 1
+            self._serve_item(member)
+        if self.finished:
+            for each in tuple(self.members):
+                if not each.ended and self._is_through(each):
+                    self._end(each)
+        return True
+
+    def _end(self, member: M) -> None:
+        member.ended = True
+        self._left(member)
+        self.members.remove(member)
+        if self.error is None:
+            member.subscriber.on_complete()
+        else:
+            member.subscriber.on_error(self.error)

@@ -1,0 +1,446 @@
+"""One stream made into several, one after the other or side by side: shared by group_by and the windows.
+
+Theory of operation. The stage emits parts: publishers of one subscriber each (groups, windows). An item belongs to one
+part, or to several that overlap. Where the part's subscriber has asked and nothing waits before the item, it goes
+straight through. Else it is kept in the part's queue, with a hold. The bound is one for all parts: items kept and items
+asked for are never more than `prefetch` together (less, where a link's window is less). So when `prefetch` items wait
+nothing more is asked for, and the parts whose subscribers do ask wait too; `deadlock` then looks whether that can end.
+
+The counting: of `_bound` items `_kept` wait here, `_left` have left and were not yet asked for anew, and the rest is
+on its way. What has left is asked for again in batches, at the latest when nothing is on its way any more (`_ask_at`).
+
+Lives. The stream of parts and each part end on their own. Cancelling the stream of parts lets those that have a
+subscriber go on and closes the others; the source is cancelled when no part is left that could get items. Failures
+reach all. `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
+
+Outcomes. A part is no item: the holds are those of the items in it. What waits in a part that is cancelled will not be
+processed by anyone, so it is done. But a stage such as flat_map that is cancelled or fails cancels its parts first and
+the stream of parts then, and in that case all that waits is given back. So the outcome stays open (`_undecided`) until
+the turn is over. What waits in a part cancelled after the stream has ended is given back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
+from rstreams._core.gathering import Gathering
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
+from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._stages.emission import log_dropped
+from rstreams._stages.lookout import Lookout
+from rstreams._stages.part import Entry, Part, Shared
+from rstreams._stages.stage import Stage, window_of
+from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
+from rstreams.errors import DemandDeadlock, RStreamsError
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class Splitting(Stage[T, P]):
+    """A stage that emits parts; the operator says when one begins and ends and what belongs to it."""
+
+    __slots__ = (
+        "_ask_at",
+        "_bound",
+        "_demand",
+        "_emitted",
+        "_kept",
+        "_later",
+        "_left",
+        "_lookout",
+        "_over",
+        "_parts",
+        "_refill",
+        "_scheduler",
+        "_sending",
+        "_started",
+        "_undecided",
+        "_unsent",
+    )
+
+    part_name = "part"
+
+    def __init__(self, downstream: Subscriber[P], prefetch: int) -> None:
+        super().__init__(downstream)
+        self._bound = prefetch
+        self._kept = 0
+        self._left = 0
+        self._refill = self._ask_at = prefetch - prefetch // 4
+        self._demand = 0  # for parts
+        self._emitted = 0
+        self._started = False
+        self._sending = False
+        self._over = False
+        self._parts: dict[Part[T], None] = {}  # those with items to come or waiting
+        self._unsent: deque[tuple[Part[T], P]] = deque()  # no demand for them yet; each has an item
+        self._undecided: list[Hold] = []
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._later: Cancellable | None = None
+        self._lookout = Lookout(self)
+
+    # upstream calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is not ENDED or self._ended:
+            subscription.cancel()  # 2.5
+            return
+        self._bound = min(self._bound, window_of(subscription))
+        self._refill = self._ask_at = self._bound - self._bound // 4
+        self._sending = True  # signals come one after the other (1.3)
+        try:
+            super().on_subscribe(subscription)
+        finally:
+            self._sending = False
+        if self._demand and not self._ended:
+            self._start_up()
+        self._send_parts()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._over:
+            self._over = True
+            self._upstream = ENDED  # 2.3, 2.4
+            self._fail_all(error)
+
+    def on_complete(self) -> None:
+        if not self._over:
+            self._over = True
+            self._upstream = ENDED  # 2.3, 2.4
+            self._quit(release=False)
+            for part in tuple(self._parts):
+                part.close()
+            self._send_parts()
+
+    # downstream calls these
+
+    def request(self, n: int) -> None:
+        if not self._accepts_more(n):
+            return
+        if self._started:
+            self._send_parts()
+        elif not self._sending:
+            self._start_up()
+
+    def cancel(self) -> None:
+        self.require_own_thread()
+        if self._ended:
+            return
+        self._ended = True
+        self._unsent.clear()
+        for part in tuple(self._parts):
+            if not part.taken:
+                del self._parts[part]
+                self._forgotten(part)
+                self._give_back(part.shut(_too_late(self)))
+        self._decide(release=True)
+        self._stop_if_idle()
+        self._ask()  # what was given back has left
+
+    def hold(self) -> Hold:
+        return NO_HOLD  # a part is no item
+
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+        return None
+
+    def counts(self) -> Counts:
+        return Counts(self._requested, self._emitted, self._kept)
+
+    @property
+    def window(self) -> int:
+        return UNBOUNDED
+
+    # the operator writes these
+
+    def _start(self) -> None:
+        """Begin, with the first request for parts; the source is asked after it."""
+
+    def _stop(self) -> None:
+        """Let go of what runs beside the source: there are no more items to come."""
+
+    def _forgotten(self, part: Part[T]) -> None:
+        """Note that a part gets no more items because it was cancelled."""
+
+    # the operator calls these
+
+    def _accepts_more(self, n: int) -> bool:
+        """Add to the demand for parts, if it is a demand."""
+        if not self._accepts(n):
+            return False
+        self._demand = add_demand(self._demand, n)
+        return True
+
+    def _add(self, part: Part[T], shown: P) -> None:
+        """Take on a new part, to be emitted as `shown` with `_send_parts`."""
+        self._parts[part] = None
+        self._unsent.append((part, shown))
+
+    def _send_parts(self) -> None:
+        """Emit new parts, as far as they were requested; complete behind the last."""
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._unsent and self._demand:
+                _, shown = self._unsent.popleft()
+                self._demand = take_demand(self._demand, 1)
+                self._emitted += 1
+                self._downstream.on_next(shown)
+        except BaseException as error:
+            self.broken(error, None)
+            raise
+        finally:
+            self._sending = False
+        if self._over and not self._unsent and not self._ended:
+            self._ended = True
+            self._downstream.on_complete()
+
+    def _share(self, parts: Iterable[Part[T]], item: T) -> None:
+        """Give the item in `on_next` to each of these parts; they may be several, or none."""
+        shared = Shared()
+        kept = False
+        for part in parts:
+            if part.ready:
+                part.pass_on(item)
+            elif not part.over:
+                if not kept:
+                    kept = True
+                    self._kept += 1
+                shared.copies += 1
+                part.keep(item, self._upstream.hold(), shared)
+        if shared.leave():
+            self._has_left(1, kept=kept)
+        else:
+            self._has_come()
+
+    def _keep(self, part: Part[T], item: T) -> None:
+        """Keep the item in `on_next`, which belongs to this part alone."""
+        self._kept += 1
+        part.keep(item, self._upstream.hold(), None)
+        self._has_come()
+
+    def _fail(self, error: BaseException) -> None:
+        upstream, self._upstream = self._upstream, ENDED
+        self._over = True
+        self._fail_all(error, upstream)
+
+    def _fail_item(self, error: BaseException) -> None:
+        if self._over:
+            log_dropped(error, "a function failed")
+        else:
+            self._upstream.hold().fail(error)
+            self._fail(error)
+
+    def _end(self) -> None:
+        """End the stream early and successfully: the source is cancelled."""
+        if not self._over:
+            self._upstream.cancel()
+            self.on_complete()
+
+    def _ask(self) -> None:
+        """Ask for as many items as have left, if it is time to."""
+        left = self._left
+        if left >= self._ask_at and left and self._started and not self._over:
+            self._left = 0
+            self._upstream.request(left)
+
+    # parts call these
+
+    def broken(self, error: BaseException, part: Part[T] | None) -> None:
+        """End it all because a subscriber raised: the source hears of it too (2.13), and the others need an end."""
+        if part is None:
+            self._ended = True
+        else:
+            self._parts.pop(part, None)
+            self._give_back(part.shut(None))
+        if not self._over:
+            self._fail(error)
+
+    def sent(self, items: int) -> None:
+        """Note that so many kept items have left a part for good."""
+        self._has_left(items)
+
+    def forget(self, part: Part[T]) -> None:
+        """Note that a part has ended successfully."""
+        self._parts.pop(part, None)
+
+    def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
+        """Note that a part was cancelled with these items waiting."""
+        self._parts.pop(part, None)
+        self._forgotten(part)
+        for _, hold, shared in waiting:
+            if shared is None or shared.leave():
+                self._forget_kept(1)
+            if self._ended:
+                hold.release()
+            elif hold is not NO_HOLD:
+                self._undecided.append(hold)
+        self._stop_if_idle()
+        if self._scheduler is None:
+            self._decide_done()
+        elif self._later is None and (self._undecided or (self._left >= self._ask_at and not self._over)):
+            self._later = self._scheduler.call_later(0, self._decide_done)
+
+    def require_own_thread(self, n: int | None = None) -> None:
+        """Refuse a request from another thread, or without a number a cancel."""
+        if get_ident() != self._thread:
+            refuse_thread("cancel()" if n is None else f"request({n})", self._thread)
+
+    def hold_item(self) -> Hold:
+        """Claim the item that is on its way straight through."""
+        return self._upstream.hold()
+
+    @property
+    def item_window(self) -> int:
+        """How many items can be held at once."""
+        return window_of(self._upstream)
+
+    # whoever looks at it calls these, see `_core.sight`
+
+    @property
+    def describes(self) -> str:
+        """What it is and where it stands, for the text of a `DemandDeadlock`."""
+        return self.label
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Live parts, items kept, and the bound on them."""
+        return len(self._parts), self._kept, self._bound
+
+    @property
+    def stands(self) -> str:
+        """The numbers in words."""
+        live, kept, bound = self.numbers
+        return (
+            f"{self.describes} has {live} live {self.part_name}s and keeps {kept} items for those that are not read, "
+            f"as many as it may (prefetch={bound})"
+        )
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether it may keep no more, and so asks for no more."""
+        return not self._over and self._kept == self._bound
+
+    def is_dead(self, deadlock: DemandDeadlock) -> None:
+        """End it all."""
+        self._fail(deadlock)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return what must happen first."""
+        if way == ASK:
+            return self._waits_to_ask()
+        if way == CANCEL:
+            return None if self._ended else [(CANCEL, self._downstream)]
+        if self._over or self._sending:
+            return None
+        if self._unsent or not self._demand:
+            return [(ASK, self._downstream), (SEND, self._upstream)]
+        return self.waits_for_items()
+
+    def waits_for_items(self) -> Waits:
+        """Return what must happen before an item comes, or the end."""
+        return None if self._over else [(ASK, self), (SEND, self._upstream)]
+
+    def _waits_to_ask(self) -> Waits:
+        if not self.blocked or self._sending or (self._unsent and self._demand):
+            return None
+        unsent = {part for part, _ in self._unsent}
+        waits: list[tuple[Way, object]] = [(SEND, self._upstream)]
+        if unsent:
+            waits.append((ASK, self._downstream))
+        for part in self._parts:
+            if part not in unsent and part.waiting:
+                reader = part.subscriber if part.taken else keeper_of(part, self._downstream)
+                if reader is None or part.emitting:
+                    return None  # whoever has it may subscribe at any time
+                waits.append((ASK, reader))
+        return waits
+
+    # inside
+
+    def _start_up(self) -> None:
+        self._started = True
+        self._start()
+        if not self._over:
+            self._upstream.request(self._bound)
+
+    def _has_come(self) -> None:
+        """Note that one of the items that were asked for is kept, and see that there is always one on its way."""
+        free = self._bound - self._kept
+        if free < self._ask_at:
+            self._ask_at = free or 1
+        if self._left >= free:
+            if self._left:
+                self._ask()
+            elif not self._over:
+                self._lookout.begin(self._scheduler)
+
+    def _has_left(self, items: int, *, kept: bool = True) -> None:
+        """Note that so many items have left for good, and ask for as many if it is time to."""
+        self._forget_kept(items, kept=kept)
+        self._ask()
+
+    def _forget_kept(self, items: int, *, kept: bool = True) -> None:
+        if kept:
+            self._kept -= items
+        self._left += items
+        free = self._bound - self._kept
+        self._ask_at = self._refill if self._refill < free else free or 1
+
+    def _decide_done(self) -> None:
+        self._decide(release=False)
+        self._ask()
+
+    def _decide(self, *, release: bool) -> None:
+        undecided, self._undecided = self._undecided, []
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        for hold in undecided:
+            if release:
+                hold.release()
+            else:
+                hold.done()
+
+    def _give_back(self, waiting: Sequence[Entry[T]]) -> None:
+        for _, hold, shared in waiting:
+            if shared is None or shared.leave():
+                self._forget_kept(1)
+            hold.release()
+
+    def _stop_if_idle(self) -> None:
+        """Cancel the source if nobody is left who could get an item."""
+        if self._ended and not self._over and all(part.complete for part in self._parts):
+            self._over = True
+            self._quit()
+            upstream, self._upstream = self._upstream, ENDED
+            upstream.cancel()
+
+    def _quit(self, *, release: bool = True) -> None:
+        self._decide(release=release)
+        self._lookout.stop()
+        self._stop()
+
+    def _fail_all(self, error: BaseException, upstream: Subscription = ENDED) -> None:
+        ended, self._ended = self._ended, True
+        parts, self._parts = self._parts, {}
+        self._unsent.clear()
+        self._quit()
+        for part in parts:
+            self._give_back(part.shut(error))
+        upstream.cancel()
+        for part in parts:
+            part.tell(error)
+        if not ended:
+            self._downstream.on_error(error)
+
+
+def _too_late(splitting: Splitting[T, P]) -> RStreamsError:
+    text = f"this {splitting.part_name} of {splitting.label} was not subscribed to before its stream was cancelled"
+    return RStreamsError(text)

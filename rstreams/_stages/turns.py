@@ -1,0 +1,90 @@
+"""The loop of the stages that have several sources: whatever there is to do, one thing after the other, in turns.
+
+Theory of operation. `_drain` is the only loop, and it never runs inside itself: sources that answer at once while it
+runs (`_draining`) only leave their items for it. So nothing recurses (3.3) and signals come one after the other (1.3).
+With a scheduler it goes on for `SLICE` steps or `TURN_S` seconds, and then in the next turn.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand
+from rstreams._core.scheduler import current_scheduler
+from rstreams._stages.stage import KeepingStage, resume, suspend
+from rstreams.abc import Cancellable, Scheduler, Subscriber
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class TurningStage(KeepingStage[T, R], ABC):
+    """A stage that counts its demand and works it off in turns; the operator says what a step is."""
+
+    __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "started", "suspended")
+
+    def __init__(self, downstream: Subscriber[R]) -> None:
+        super().__init__(downstream)
+        self.started = False  # nothing is asked of any source before the first request
+        self.suspended = False  # no source is to send anything
+        self._demand = 0
+        self._draining = False
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._demand = add_demand(self._demand, n)
+            self._drain()
+
+    def suspend(self) -> None:
+        self.suspended = True
+        for upstream in self.upstreams():
+            suspend(upstream)
+
+    def resume(self) -> None:
+        self.suspended = False
+        for upstream in self.upstreams():
+            resume(upstream)
+
+    def _drain(self) -> None:
+        if not self._draining and self._next_turn is None:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._draining = True
+        scheduler = self._scheduler
+        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
+        steps, look_at = 0, UNBOUNDED if scheduler is None else 1
+        began = 0.0 if scheduler is None else scheduler.now()
+        try:
+            if self._demand and not self.started:
+                self.started = True
+                self._begin()
+            while done := self._step(look_at - steps):
+                steps += done
+                if steps < look_at or scheduler is None:
+                    continue
+                if self._ended:
+                    return
+                if steps >= SLICE or scheduler.now() - began >= TURN_S:
+                    self._next_turn = scheduler.call_later(0, self._take_turn)
+                    return
+                look_at *= 2
+        finally:
+            self._draining = False
+
+    def _let_go(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+
+    # the operator writes these
+
+    def _begin(self) -> None:
+        """Ask the sources for the first items."""
+
+    @abstractmethod
+    def _step(self, most: int) -> int:
+        """Do the next thing there is to do, at most `most` times over; return how much has been done."""

@@ -1,0 +1,134 @@
+"""Items that wait for demand: shared by limit_rate, pausable and the on_overflow family.
+
+Theory of operation. An item that finds demand and nothing before it goes straight through. Any other is kept, with a
+hold, and `_drain` emits what is kept as demand comes. `_drain` is a loop, so a request from inside `on_next` only adds
+to a number (3.3), and it works in turns: after `SLICE` items or `TURN_S` seconds it goes on in the scope's next turn.
+While a turn is awaited something is kept, so whatever comes meanwhile waits behind it and the order stays.
+
+Completion waits for what is kept. An error does not: what is kept is given back then, as on a cancel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
+from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import KeepingStage
+from rstreams.abc import Cancellable, Scheduler, Subscriber
+
+T = TypeVar("T")
+
+
+class Waiting(KeepingStage[T, T], ABC):
+    """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
+
+    __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_scheduler", "_shut")
+
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self._demand = 0
+        self._kept: deque[tuple[T, SharedHold]] = deque()
+        self._shut = False  # nothing goes out, whatever the demand
+        self._busy = False  # emitting what is kept, or changing it
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._next_turn: Cancellable | None = None
+
+    def on_next(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._kept or self._busy or self._shut or not self._demand:
+            self._wait(item)
+            return
+        if self._demand != UNBOUNDED:
+            self._demand -= 1
+        self._emissions += 1
+        try:
+            self._downstream.on_next(item)
+        except BaseException:
+            self.cancel()  # 2.13, as in `_emit`
+            raise
+        self._emitted()
+
+    def on_complete(self) -> None:
+        self._upstream = ENDED  # 2.3, 2.4
+        if not self._kept and not self._busy:
+            self._finish()
+
+    def request(self, n: int) -> None:
+        if self._accepts(n):
+            self._demand = add_demand(self._demand, n)
+            self._ask()
+            self._drain()
+
+    # the operator writes these
+
+    @abstractmethod
+    def _ask(self) -> None:
+        """Request what the source is to send; called after every request from downstream."""
+
+    def _wait(self, item: T) -> None:
+        """Keep an item that cannot go out now."""
+        self._keep(item)
+
+    def _emitted(self) -> None:
+        """Note that an item has gone out; the stream may have ended with it."""
+
+    # the operator calls these
+
+    def _keep(self, item: T) -> None:
+        self._kept.append((item, share_hold(self._upstream.hold())))
+
+    def _drain(self) -> None:
+        """Emit what is kept, as far as there is demand."""
+        if self._kept and not self._busy and self._next_turn is None:
+            self._take_turn()
+
+    def _finish(self) -> None:
+        """Complete: all has been emitted."""
+        super().on_complete()
+
+    # and how it is done
+
+    def _kept_items(self) -> int:
+        return len(self._kept)
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._busy = True
+        began = 0.0 if self._scheduler is None else self._scheduler.now()
+        steps = 0
+        try:
+            while self._kept and self._demand and not self._shut:
+                if steps and self._turn_is_over(steps, began):
+                    return
+                item, hold = self._kept.popleft()
+                self._demand = take_demand(self._demand, 1)
+                self._emit(item, hold)
+                self._emitted()
+                steps += 1
+        finally:
+            self._busy = False
+        if self._upstream is ENDED and not self._kept:
+            self._finish()
+
+    def _turn_is_over(self, steps: int, began: float) -> bool:
+        """Tell whether it is time to let others run, and see to the next turn then."""
+        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
+        if self._scheduler is None or steps & (steps - 1):
+            return False
+        if steps < SLICE and self._scheduler.now() - began < TURN_S:
+            return False
+        self._next_turn = self._scheduler.call_later(0, self._take_turn)
+        return True
+
+    def _let_go(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        kept, self._kept = self._kept, deque()
+        for _, hold in kept:
+            hold.release()

@@ -1,0 +1,154 @@
+"""Windows that end by time, by another stream, or by count and time: shared by the window operators but window_count.
+
+Theory of operation. A window ends when the operator cuts it. The next one is opened at once if it was requested, and so
+may stay empty; without demand it is opened by the next item or the next request, whichever comes first. So windows that
+wait for demand always have an item, and the bound on items (`splitter`) bounds them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rstreams._core.sight import ASK, Waits, Way
+from rstreams._stages.cuts import Boundary, Span
+from rstreams._stages.part import Part
+from rstreams._stages.splitter import Splitting
+from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
+
+T = TypeVar("T")
+
+
+class Window(Part[T]):
+    """Some of the items of a stream: a publisher for one subscriber."""
+
+    __slots__ = ()
+
+
+class Windowing(Splitting[T, Publisher[T]]):
+    """A stage with one window at a time that gets items."""
+
+    __slots__ = ("_complete_at", "_filled", "_open")
+
+    part_name = "window"
+
+    def __init__(self, downstream: Subscriber[Publisher[T]], prefetch: int, complete_at: int) -> None:
+        super().__init__(downstream, prefetch)
+        self._complete_at = complete_at  # so many items end a window
+        self._filled = 0
+        self._open: Window[T] | None = None
+
+    # the operator writes this
+
+    def _begin(self) -> None:
+        """Note that a window begins."""
+
+    # what ends a window calls these
+
+    def cut(self) -> None:
+        """End the window, and begin the next one if it is wanted."""
+        if self._over:
+            return
+        window, self._open = self._open, None
+        if window is not None:
+            window.close()
+            self._stop_if_idle()
+        self._open_if_wanted()
+
+    def finish(self) -> None:
+        """End the stream, the open window included: there is nothing more that ends one."""
+        self._end()
+
+    # the stage
+
+    def on_next(self, item: T) -> None:
+        if self._over:
+            return
+        window = self._open
+        if window is None:
+            if self._ended:  # nobody gets new windows any more
+                self._share((), item)
+                return
+            window = self._open_one()
+        self._filled += 1
+        full = self._filled == self._complete_at
+        self._share((window,), item)
+        if self._over:
+            return
+        self._send_parts()
+        if full and self._open is window:
+            self.cut()
+
+    def request(self, n: int) -> None:
+        if not self._started:
+            super().request(n)
+        elif self._accepts_more(n):
+            self._send_parts()
+            self._open_if_wanted()
+
+    def _start(self) -> None:
+        self._open_if_wanted()
+
+    def waits_to(self, way: Way) -> Waits:
+        # What ends windows may come at any time.
+        return None if way == ASK else super().waits_to(way)
+
+    def waits_for_items(self) -> Waits:
+        return None
+
+    def _open_if_wanted(self) -> None:
+        if self._open is None and self._demand > len(self._unsent) and not self._ended and not self._over:
+            self._open_one()
+            self._send_parts()
+
+    def _open_one(self) -> Window[T]:
+        window = self._open = Window(self)
+        self._filled = 0
+        self._add(window, window)
+        self._begin()
+        return window
+
+
+class TimedWindowing(Windowing[T]):
+    """A stage whose windows end after a span of time, or with `complete_at` items if that comes first."""
+
+    __slots__ = ("_span",)
+
+    def __init__(
+        self,
+        downstream: Subscriber[Publisher[T]],
+        prefetch: int,
+        complete_at: int,
+        scheduler: Scheduler,
+        span_s: float,
+    ) -> None:
+        super().__init__(downstream, prefetch, complete_at)
+        self._span = Span(scheduler, span_s, self.cut)
+
+    def _begin(self) -> None:
+        self._span.begin()
+
+    def _stop(self) -> None:
+        self._span.stop()
+
+
+class BoundedWindowing(Windowing[T]):
+    """A stage whose windows end with the items of another stream."""
+
+    __slots__ = ("_boundaries", "_boundary")
+
+    def __init__(self, downstream: Subscriber[Publisher[T]], prefetch: int, boundaries: Publisher[object]) -> None:
+        super().__init__(downstream, prefetch, 0)
+        self._boundaries = boundaries
+        self._boundary = Boundary(self.cut, self._fail, self.finish)
+
+    def upstreams(self) -> Sequence[Subscription]:
+        return (*super().upstreams(), *self._boundary.upstreams())
+
+    def _start(self) -> None:
+        super()._start()
+        if not self._over:
+            self._boundaries.subscribe(self._boundary)
+
+    def _stop(self) -> None:
+        self._boundary.stop()

@@ -1,0 +1,313 @@
+"""The links of a connection: attached for those who subscribe and send, from where the connection lives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
+
+import trio
+
+from rstreams._core.subscription import subscribe_failed
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.net._proton import encode_item
+from rstreams.net.dialects import Dialect, Place, dialect_of
+from rstreams.net.links.bodies import open_body
+from rstreams.net.links.effectively_once import ONCE, Stamper
+from rstreams.net.links.failures import DeadLetterQueue
+from rstreams.net.links.home import Home
+from rstreams.net.links.sending_end import PublishingEnd
+from rstreams.net.links.sight import Sight, receiving_state
+from rstreams.net.transport.carrier import Carrier
+from rstreams.protocol.frames import Attach, Lost, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.unsettled import UnsettledLimits
+
+_End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
+
+
+class Sending:
+    """A link that sends, and how it ended.
+
+    Attributes:
+        end: The link's own end.
+        finished: Set when the link has ended.
+        error: Why, if it was not to end so.
+    """
+
+    end: PublishingEnd[Any]
+
+    def __init__(self, on_finished: Callable[[BaseException | None], None] | None) -> None:
+        self.finished = trio.Event()
+        self.error: BaseException | None = None
+        self._on_finished = on_finished
+        self._then: list[Callable[[], None]] = []
+
+    def leave(self) -> None:
+        """Take no more from the publisher, and end when what it has sent is through."""
+        self.end.leave()
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Have `call` called first when the link has ended."""
+        self._then.append(call)
+
+    def finish(self, error: BaseException | None) -> None:
+        """Tell who waits."""
+        self.error = error
+        for call in self._then:
+            call()
+        self.finished.set()
+        if self._on_finished is not None:
+            self._on_finished(error)
+
+
+class Links:
+    """Attaches links to a peer.
+
+    Context: The trio run that made it: `elsewhere` is the error for any other.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        container_id: str,
+        dialect: Dialect | None = None,
+        unsettled: UnsettledLimits = UnsettledLimits(),  # noqa: B008 - it never changes
+    ) -> None:
+        """Attach links over `carrier`, under names that begin with `container_id`.
+
+        Args:
+            carrier: The connection.
+            container_id: This side's name for the peer.
+            dialect: How the peer wants to be spoken to; None: as befits what it says of itself.
+            unsettled: What each link that sends may have unsettled.
+        """
+        self.carrier = carrier
+        self._dialect = dialect
+        self._container_id = container_id
+        self._unsettled = unsettled
+        self._numbers = itertools.count(1)
+        self._attached = itertools.count()
+        self._home = Home()
+        self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
+        self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
+        self._sendings: set[Sending] = set()
+        self._receives = self._sends = True
+        self._producers: set[tuple[str, str]] = set()  # that stamp what they send, by address
+        self._dead_letters: dict[str, DeadLetterQueue] = {}
+
+    @property
+    def peer(self) -> str:
+        """Where they lead, for messages."""
+        return self.carrier.peer
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the peer wants to be spoken to."""
+        return self._dialect or dialect_of(self.carrier.peer_properties, self.peer.rpartition(":")[0])
+
+    def elsewhere(self, call: str) -> ConfigError | None:
+        """Return the error for a call from another thread or trio run than the connection's, if this is one."""
+        return self._home.elsewhere(call, f"the connection to {self.peer}")
+
+    def source_for(self, subscriber: Subscriber[Any], call: str, address: str) -> Place | None:
+        """Return where `address` is at this peer, which may be known only now; if nowhere, the subscriber hears why."""
+        error = self.elsewhere(f"{call}({address!r})")
+        if error is None:
+            try:
+                return self.dialect.source(address)
+            except ConfigError as unknown:
+                error = unknown
+        subscribe_failed(subscriber, error)
+        return None
+
+    def receive(self, end: LinkSubscription[Any], frame: Attach) -> None:
+        """Attach a link for a subscription; while the connection is being drained it fails at once."""
+        if not self._receives:
+            end.on_lost(Lost(self._draining))
+            return
+        self._received.add(end)
+        self.attach(end, frame)
+
+    def attach(self, end: _End, frame: Attach) -> None:
+        """Attach a link for an end, whose errors say from then on where it leads."""
+        way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
+        link = f", link {way} {address!r:.80}" if address else ""
+        end.place = lambda: f"{self.peer}{link}"
+        self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
+        if isinstance(end, LinkSubscription):
+            end.stands = lambda: receiving_state(end, self.peer)
+        if self.carrier.returns:
+            end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
+        self.carrier.attach(end, frame)
+
+    def send(
+        self,
+        call: str,
+        address: str,
+        items: Publisher[Any],
+        *,
+        encode: Callable[[Any], bytes],
+        settlement: Settlement,
+        fail_on_refusal: bool,
+        expose_errors: bool = False,
+        capabilities: tuple[str, ...] = (),
+        pack_items: int = 1,
+        linger_s: float = 0.0,
+        stamper: Stamper | None = None,
+        place: Place | None = None,
+        on_finished: Callable[[BaseException | None], None] | None = None,
+    ) -> Sending:
+        """Attach a link that sends what `items` publishes.
+
+        Args:
+            call: What the user called, for messages.
+            address: The peer's name for the target.
+            items: What to send.
+            encode: Makes an encoded message of an item.
+            settlement: How deliveries are settled.
+            fail_on_refusal: Whether an item that is not accepted ends it.
+            expose_errors: Whether the text of local exceptions goes to the peer.
+            capabilities: What the target must be able to do.
+            pack_items: The most items a delivery may carry, if the peer knows packs.
+            linger_s: How long a pack may wait for more items, in seconds.
+            stamper: Stamps the messages, so that the peer can drop those that it has.
+            place: The target in the peer's own words; None: as its dialect has it.
+            on_finished: Called when the link has ended, with the error or None.
+
+        Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
+            address already: of two that number their messages at the same time, one's would be lost. `ConnectionLost`
+            when the connection has been drained.
+        """
+        error = self.elsewhere(call)
+        if error is not None:
+            raise error
+        if not self._sends:
+            raise self._draining
+        place = place or self.dialect.target(address)
+        sending = Sending(on_finished)
+        if stamper is not None:
+            encode = self._stamping(sending, call, address, encode, stamper)
+        sending.end = PublishingEnd(
+            items,
+            where=self.where(address),
+            encode=encode,
+            encodes_body=encode is encode_item,
+            settlement=settlement,
+            settle_before_detach=True,
+            fail_on_refusal=fail_on_refusal,
+            expose_errors=expose_errors,
+            on_finished=sending.finish,
+            resends=self.carrier.returns,
+            pack_items=pack_items,
+            linger_s=linger_s,
+            open_body=open_body if stamper is None else None,
+            max_unsettled=self._unsettled.items,
+            max_unsettled_bytes=self._unsettled.size,
+        )
+        frame = Attach(
+            self.new_name(),
+            Role.SENDER,
+            "",
+            place.address,
+            settlement,
+            capabilities=capabilities or place.capabilities,
+            properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
+        )
+        self._sendings.add(sending)
+        sending.then(lambda: self._sendings.discard(sending))
+        self.attach(sending.end, frame)
+        return sending
+
+    def _stamping(
+        self, sending: Sending, call: str, address: str, encode: Callable[[Any], bytes], stamper: Stamper
+    ) -> Callable[[Any], bytes]:
+        producer = (address, stamper.producer_id)
+        if producer in self._producers:
+            msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
+            raise ConfigError(msg)
+        self._producers.add(producer)
+        sending.then(lambda: self._producers.discard(producer))
+        stamp = stamper.stamp
+        return lambda item: stamp(encode(item))
+
+    # the orderly end, see `rstreams.net.links.draining`
+
+    def stop_receiving(self) -> None:
+        """End every subscription in order, and take no new ones."""
+        self._receives = False
+        for end in list(self._received):
+            end.leave()
+
+    def stop_sending(self) -> None:
+        """Have every publisher end in order, and take no new ones."""
+        self._sends = False
+        for sending in list(self._sendings):
+            sending.leave()
+
+    def give_up(self) -> None:
+        """End every subscription that is not through, and release what was not handed over."""
+        for end in list(self._received):
+            end.give_up(self._draining)
+
+    @property
+    def unsettled(self) -> int:
+        """How many items have been received and are not settled."""
+        return sum(end.in_hand for end in self._received)
+
+    @property
+    def received(self) -> bool:
+        """Whether every subscription has ended, and all that came is settled."""
+        return all(end.through for end in self._received)
+
+    @property
+    def sent(self) -> bool:
+        """Whether every publisher has ended."""
+        return not self._sendings
+
+    @property
+    def outcome_unknown(self) -> int:
+        """How many items have been sent and not settled."""
+        return sum(sending.end.unsettled for sending in self._sendings)
+
+    @property
+    def _draining(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
+
+    def explain(self) -> Sight:
+        """Return what each link waits for."""
+        ends = sorted(self._ends.items(), key=lambda item: item[1][0])
+        lines = [
+            f"{shown}: {end.state() if isinstance(end, PublishingEnd) else end.waits_for}"
+            for end, (_, shown) in ends
+            if end.wants_link
+        ]
+        return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
+
+    def where(self, address: str) -> Callable[[], str]:
+        """Return what says where `address` is, for messages: at which peer the connection leads to then."""
+        return lambda: f"{address!r:.80} at {self.peer}"
+
+    def new_name(self) -> str:
+        """Return a name for a new link, unique on this connection."""
+        return f"{self._container_id}/{next(self._numbers)}"
+
+    def dead_letters_to(self, address: str) -> DeadLetterQueue:
+        """Return the one queue of dead letters to `address`."""
+        queue = self._dead_letters.get(address)
+        if queue is None:
+            queue = self._dead_letters[address] = DeadLetterQueue(address, self._attach_dead_letters(address))
+        return queue
+
+    def _attach_dead_letters(self, address: str) -> Callable[[DeadLetterQueue], object]:
+        return lambda letters: self.send(
+            f"DeadLetters({address!r})",
+            address,
+            letters,
+            encode=bytes,
+            settlement=Settlement.AT_LEAST_ONCE,
+            fail_on_refusal=False,
+            on_finished=letters.on_finished,
+        )

@@ -1,0 +1,374 @@
+"""Effectively once: what stamps messages where they are sent, and drops what comes again where they are received.
+
+Theory of operation. On the wire everything is at least once, so whatever is in doubt after a loss comes again. Two
+memories make that harmless:
+
+    sender -> node      each message is stamped with a producer's id and a sequence number that stay what they are
+                        however often it is sent. Messages are sent, and sent again, in order, so the node needs to know
+                        but the highest number that it has stored of each producer (`rstreams.node._seen`)
+    node -> consumer    what was handed over and whose outcome the node never heard comes again, too. The consumer
+                        knows the stamps of what it has accepted last, and of what it has in hand
+
+A stamp is two message annotations. Whoever sends a message on stamps it anew, or not at all: numbers of one producer in
+another's order would be taken for repetitions. So `Connection.messages` does not show them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from uuid import UUID
+
+from rstreams._codec.annotations import with_annotations
+from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
+from rstreams._codec.encode import encode_string, encode_symbol
+from rstreams._codec.sections import MESSAGE_ANNOTATIONS, PROPERTIES, START, read_section
+from rstreams._core.gathering import Gathering, Holds
+from rstreams._core.holds import SharedHold
+from rstreams._stages.stage import Stage
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import ConfigError
+from rstreams.message import Message, decode_message
+
+T = TypeVar("T")
+
+EFFECTIVELY_ONCE: Final = "effectively_once"
+"""The name of the settlement."""
+
+PRODUCER: Final = "x-opt-rstreams-producer"
+"""The annotation that says which producer a message is of."""
+
+SEQUENCE: Final = "x-opt-rstreams-sequence"
+"""The annotation that says which of that producer's messages it is; each number is higher than the one before."""
+
+ONCE: Final = "rstreams:once"
+"""The property of a link that says that its messages are stamped in order, so that repetitions are to be dropped."""
+
+MAX_PRODUCER_BYTES: Final = 128
+MAX_SEQUENCE: Final = 2**63 - 1
+
+DEFAULT_REMEMBERED: Final = 4096
+
+_ID_TYPES: Final = (int, UUID, bytes, str)  # 3.2.4; a peer may send anything else, which may have no hash
+
+Stamp: TypeAlias = tuple[str, int]
+
+_pack_sequence: Final = struct.Struct(">BQ").pack
+_read_sequence: Final = struct.Struct(">Q").unpack_from
+
+_ULONG: Final = 0x80
+_FRONT: Final = encode_symbol(PRODUCER)
+_MIDDLE: Final = encode_symbol(SEQUENCE)
+_START: Final = START[MESSAGE_ANNOTATIONS] + b"\xc1"
+_ID_AT: Final = len(_START) + 2 + len(_FRONT) + 2
+_PLAIN: Final = b"\x04" + _FRONT + b"\xa1"
+
+
+class Stamper:
+    """Stamps encoded messages with one producer's id and the next sequence number.
+
+    Attributes:
+        producer_id: The producer's id.
+        sequence: The number of the next message.
+    """
+
+    __slots__ = ("_id", "_prefix", "producer_id", "sequence")
+
+    def __init__(self, producer_id: str, first_sequence: int = 0) -> None:
+        """Stamp messages from `first_sequence` on.
+
+        Errors: `ConfigError` for an id or a number that cannot be.
+        """
+        self.producer_id = check_producer_id(producer_id)
+        self.sequence = check_sequence(first_sequence)
+        self._id = encode_string(producer_id)
+        content = _FRONT + self._id + _MIDDLE
+        self._prefix = _START + bytes((1 + len(content) + 9, 4)) + content
+
+    def stamp(self, encoded: bytes) -> bytes:
+        """Return an encoded message with the next stamp; its own annotations are kept."""
+        sequence = _pack_sequence(_ULONG, self.sequence)
+        self.sequence += 1
+        if encoded[2:3] > b"r":  # it begins behind the place of the annotations: 0x72
+            return self._prefix + sequence + encoded
+        return with_annotations(encoded, {PRODUCER: self._id, SEQUENCE: sequence})
+
+
+def check_producer_id(producer_id: str) -> str:
+    """Return `producer_id` if a stamp can carry it.
+
+    Errors: `ConfigError` if not.
+    """
+    valid = isinstance(producer_id, str) and producer_id.isprintable()
+    if not valid or not 0 < len(producer_id.encode()) <= MAX_PRODUCER_BYTES:
+        msg = f"producer_id={producer_id!r:.80}: it must be a printable text of 1 to {MAX_PRODUCER_BYTES} bytes"
+        raise ConfigError(msg)
+    return producer_id
+
+
+def check_sequence(first_sequence: int) -> int:
+    """Return `first_sequence` if a stamp can carry it and those that follow.
+
+    Errors: `ConfigError` if not.
+    """
+    whole = isinstance(first_sequence, int) and not isinstance(first_sequence, bool)
+    if not whole or not 0 <= first_sequence <= MAX_SEQUENCE:
+        msg = f"first_sequence={first_sequence!r}: it must be a whole number from 0 to 2^63-1"
+        raise ConfigError(msg)
+    return first_sequence
+
+
+def read_stamp(encoded: bytes) -> Stamp | None:
+    """Return the producer's id and the sequence number of an encoded message; None if it has none."""
+    if encoded[2:3] > b"r":
+        return None
+    if encoded[:4] == _START and encoded[5 : _ID_AT - 1] == _PLAIN:
+        try:
+            end = _ID_AT + encoded[_ID_AT - 1]
+            number = end + len(_MIDDLE) + 1
+            if encoded[end:number] == _MIDDLE + b"\x80" and encoded[4] == number + 8 - 5:
+                return encoded[_ID_AT:end].decode(), _read_sequence(encoded, number)[0]
+        except Malformed:
+            return None
+    return _stamp_of(_annotations(encoded))
+
+
+def _annotations(encoded: bytes) -> Mapping[Any, Any]:
+    at = before = 0
+    try:
+        while at < len(encoded):
+            code, at = read_section(encoded, at, before)
+            if code == MESSAGE_ANNOTATIONS:
+                return read_map(encoded, at)[0]
+            if code > MESSAGE_ANNOTATIONS:
+                break
+            before, at = code, skip_value(encoded, at)
+    except Malformed:
+        pass  # it is not for this module to say so
+    return {}
+
+
+def _stamp_of(annotations: Mapping[Any, Any]) -> Stamp | None:
+    producer, sequence = annotations.get(PRODUCER), annotations.get(SEQUENCE)
+    if not isinstance(producer, str) or type(sequence) is not int or not 0 <= sequence < 2**64:
+        return None
+    if not 0 < len(producer) <= MAX_PRODUCER_BYTES:
+        return None
+    return str(producer), sequence
+
+
+def read_message_id(encoded: bytes) -> Hashable | None:
+    """Return the message id in the properties of an encoded message; None if it has none, or a value that is no id."""
+    at = before = 0
+    try:
+        while at < len(encoded):
+            code, at = read_section(encoded, at, before)
+            if code == PROPERTIES:
+                values, _ = read_list(encoded, at)
+                return values[0] if values and isinstance(values[0], _ID_TYPES) else None
+            if code > PROPERTIES:
+                break
+            before, at = code, skip_value(encoded, at)
+    except Malformed:
+        pass
+    return None
+
+
+def decode_unstamped(encoded: bytes) -> Message:
+    """Return an encoded message as `decode_message` does, without its stamp."""
+    message = decode_message(encoded)
+    return without_stamp(message) if PRODUCER in message.annotations else message
+
+
+def without_stamp(message: Message) -> Message:
+    """Return the same message without a stamp, to be sent on."""
+    kept = {key: value for key, value in message.annotations.items() if key not in (PRODUCER, SEQUENCE)}
+    return replace(message, annotations=kept)
+
+
+class Link(Protocol):
+    """What `OnceStage` needs of its link.
+
+    Attributes:
+        losses: How often it was lost and came back.
+    """
+
+    @property
+    def losses(self) -> int:
+        """How often it was lost."""
+        ...
+
+
+_Key: TypeAlias = tuple[Hashable, ...]  # a stamp, or a message id alone
+
+
+class OnceStage(Stage[T, Any], Generic[T]):
+    """Hands over each message once, however often it comes.
+
+    A message with a stamp is known by it, one without by its message id, one without either not at all. Message ids are
+    the senders' business and not to be trusted as much: one counts as known only if it was handed over before a loss.
+
+    What was handed over and accepted is dropped, and accepted again. What is still in hand when it comes again shares
+    its outcome. What failed, or was given back, is handed over as if it were new.
+
+    Demand: Passed up; what is dropped is asked for again.
+    """
+
+    __slots__ = (
+        "_decode",
+        "_hand",
+        "_handing",
+        "_in_hand",
+        "_key",
+        "_known",
+        "_remembered",
+        "duplicates",
+        "link",
+    )
+
+    operator = "effectively once"
+    link: Link
+
+    def __init__(self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int) -> None:
+        """Hand over to `downstream`; `link` is to be set before anything comes.
+
+        Args:
+            downstream: Who gets the items.
+            decode: Makes an item of an encoded message.
+            remembered: How many of the messages accepted last are known.
+        """
+        super().__init__(downstream)
+        self._decode = decode
+        self._remembered = remembered
+        self._key: _Key | None = None  # of the message to be handed over
+        self._handing = False
+        self._hand: _Hand | None = None  # what is held of the message handed over now
+        self._in_hand: dict[_Key, _Hand] = {}
+        self._known: dict[_Key, int] = {}  # accepted, and after how many losses; the latest last
+        self.duplicates = 0
+
+    def decode(self, encoded: bytes) -> T:
+        """Return the item of the message that comes next."""
+        key: _Key | None = read_stamp(encoded)
+        if key is None:
+            message_id = read_message_id(encoded)
+            key = None if message_id is None else (message_id,)
+        self._key = key
+        return self._decode(encoded)
+
+    def on_next(self, item: T) -> None:
+        """Hand the item over, unless it has been."""
+        if self._ended:
+            return
+        key = self._key
+        if key is not None:
+            before = self._in_hand.get(key)
+            if before is not None:
+                if self._comes_again(key, before.losses):
+                    before.add(self._upstream.hold())
+                    self._drop()
+                    return
+                key = None  # another message with the same id: it cannot be told from it later
+            elif key in self._known and self._comes_again(key, self._known[key]):
+                self._know(key, self._known[key])
+                self._drop()
+                return
+        self._key = key
+        self._handing = True
+        try:
+            self._downstream.on_next(item)
+        except BaseException as error:
+            self._handing = False
+            hand, self._hand = self._hand, None
+            self._ended = True  # 2.13: a subscriber that raises counts as having cancelled
+            if hand is not None:
+                hand.fail(error)
+            raise
+        self._handing = False
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            hand.done()
+        elif key is not None:
+            self._know(key, self.link.losses)
+
+    def hold(self) -> Hold:
+        """Take a hold on the message, which stands for each time it comes."""
+        if not self._handing:
+            return self._upstream.hold()
+        hand = self._hand
+        if hand is None:
+            hand = self._hand = _Hand(self, self._key, self._upstream.hold())
+            if self._key is not None:
+                self._in_hand[self._key] = hand
+        return hand.hold()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        """Return claims on the items: a hold on each."""
+        return Holds(self, loose=loose)
+
+    def settled(self, key: _Key, losses: int, *, accepted: bool) -> None:
+        """Note the outcome of a message that was in hand."""
+        del self._in_hand[key]
+        if accepted:
+            self._know(key, losses)
+
+    def _delivered(self, received: int) -> int:
+        return received - self.duplicates
+
+    def _comes_again(self, key: _Key, losses: int) -> bool:
+        return len(key) == 2 or losses != self.link.losses
+
+    def _know(self, key: _Key, losses: int) -> None:
+        known = self._known
+        known.pop(key, None)
+        known[key] = losses
+        if len(known) > self._remembered:
+            del known[next(iter(known))]
+
+    def _drop(self) -> None:
+        self.duplicates += 1
+        self._upstream.request(1)
+
+
+class _Hand(SharedHold):
+    """A message in hand: the last to let go of it says what becomes of it, however often it has come."""
+
+    __slots__ = ("_key", "_stage", "holds", "losses")
+
+    def __init__(self, stage: OnceStage[Any], key: _Key | None, hold: Hold) -> None:
+        self.holds = [hold]
+        super().__init__(self.holds)
+        self.losses = stage.link.losses
+        self._stage = stage
+        self._key = key
+
+    def add(self, hold: Hold) -> None:
+        """Hold the message also as it has come now."""
+        self.holds.append(hold)
+        if not self._firm:
+            self._loosen()
+
+    def _settle(self) -> None:
+        if self._key is not None:
+            accepted = self._error is None and not self._released
+            self._stage.settled(self._key, self.losses, accepted=accepted)
+        for repeated in self.holds[:-1]:
+            repeated.done()  # lost with its link, or stored twice: the last one is the one to come again
+        del self.holds[:-1]
+        super()._settle()
+
+
+def check_remembered(dedup_window: int | None, window: int) -> int:
+    """Return how many messages a consumer is to know again.
+
+    Errors: `ConfigError` for less than the window, all of which may be in doubt after a loss.
+    """
+    if dedup_window is None:
+        return max(DEFAULT_REMEMBERED, 2 * window)
+    whole = isinstance(dedup_window, int) and not isinstance(dedup_window, bool)
+    if not whole or dedup_window < window:
+        msg = f"dedup_window={dedup_window!r}: it must be a whole number of messages, not less than window={window}"
+        raise ConfigError(msg)
+    return dedup_window

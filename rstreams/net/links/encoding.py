@@ -1,0 +1,93 @@
+"""`encode`: what a sender makes of its items before they become messages, the other side of `decode`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rstreams import operators, sources
+from rstreams._stages.stage import is_async
+from rstreams.abc import Publisher
+from rstreams.errors import ConfigError, text_of
+from rstreams.net.options.limits import check_function
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rstreams.net")
+
+
+class Encoding:
+    """One call of something with `encode`; called with each item.
+
+    Attributes:
+        error: What `encode` has raised. As it is, it goes no further than to this side: its text may be a secret.
+        count: How many items it has encoded.
+    """
+
+    def __init__(self, encode: Callable[[Any], object]) -> None:
+        self._encode = encode
+        self.error: BaseException | None = None
+        self.count = 0
+
+    def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and what it becomes
+        """Return what `encode` makes of an item.
+
+        Errors: Raises what it raises.
+        """
+        try:
+            encoded = self._encode(item)
+        except Exception as error:
+            self.error = error
+            raise
+        self.count += 1
+        return encoded
+
+    def at_once(self, item: Any) -> Any:  # noqa: ANN401 - likewise
+        """Return what `encode` makes of an item that no stream has.
+
+        Errors: `ConfigError` with what it raises.
+        """
+        try:
+            return self(item)
+        except Exception as error:
+            raise self.told(error) from error
+
+    def told(self, error: BaseException) -> BaseException:
+        """Return what is told on this side of `error`: a `ConfigError` if `encode` has raised it."""
+        if error is not self.error:
+            return error
+        self.error = None
+        told = ConfigError(f"encode raised {type(error).__name__}: {text_of(error)}")
+        told.__cause__ = error
+        return told
+
+
+def check_encode(call: str, encode: Callable[[Any], object] | None) -> None:
+    """Check the option `encode`.
+
+    Errors: `ConfigError` unless it is None or a plain function.
+    """
+    if encode is not None:
+        check_function(call, "encode", encode)
+        if is_async(encode):
+            msg = f"{call}(encode={encode!r:.80}): it must be a plain function; use map_async before for an async one"
+            raise ConfigError(msg)
+
+
+def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object] | None) -> Publisher[Any]:
+    """Return `items` as they are served at `address`: encoded, for each subscription; its failure is logged."""
+    if encode is None:
+        return items
+
+    def make() -> Publisher[Any]:
+        encoding = Encoding(encode)
+
+        def tell(error: BaseException) -> None:
+            if error is encoding.error:
+                text = "item %d of a subscription to %r, counted from 0: %s"
+                logger.error(text, encoding.count, address, encoding.told(error), exc_info=error)
+
+        return operators.do_on_error(operators.map(items, encoding.__call__), tell)
+
+    return sources.defer(make)

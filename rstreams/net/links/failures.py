@@ -1,0 +1,236 @@
+"""What becomes of an item whose processing failed: the strategies of `Connection.stream(on_failure=...)`."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal, TypeAlias, get_args
+
+from rstreams._core.demand import add_demand
+from rstreams._core.holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
+from rstreams.message import encode_item
+from rstreams.net.links.effectively_once import decode_unstamped
+from rstreams.net.options.names import check_name
+from rstreams.protocol.delivery import (
+    ACCEPTED,
+    RELEASED,
+    FailureStrategy,
+    ForwardedHold,
+    described,
+    failed,
+    outcome_of,
+    reject,
+)
+
+FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
+
+FAILURE_TEXT: Final = "x-opt-rstreams-failure"
+"""The annotation of a dead letter that says why it is one."""
+
+FAILURE_ADDRESS: Final = "x-opt-rstreams-failed-at"
+"""The annotation of a dead letter that says where it came from."""
+
+logger = logging.getLogger("rstreams.net")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The failure strategy that sends the message on to another address, and accepts it when it has arrived there.
+
+    The dead letter is the message with two more annotations: "x-opt-rstreams-failure", the error's type and text, and
+    "x-opt-rstreams-failed-at", the address it came from. If it cannot be sent there, the message is given back as
+    failed. If the peer takes none at all there, because there is no such address or it is not allowed, the stream ends
+    with that, too.
+
+    Attributes:
+        address: The peer's name for where dead letters go.
+
+    Errors: `ConfigError` for an address that cannot be.
+    """
+
+    address: str
+
+    def __post_init__(self) -> None:
+        check_name("DeadLetters.address", self.address, "an address")
+
+
+def _strategies(*, expose: bool) -> Mapping[str, FailureStrategy]:
+    return {
+        "fail": FailureStrategy(partial(failed, expose=expose), ends=True),
+        "modify": FailureStrategy(partial(failed, expose=expose)),
+        "release": FailureStrategy(lambda _error: RELEASED),
+        "reject": FailureStrategy(partial(reject, expose=expose)),
+        "accept": FailureStrategy(lambda _error: ACCEPTED),
+    }
+
+
+_STRATEGIES: Final = {expose: _strategies(expose=expose) for expose in (False, True)}
+
+
+def strategy_for(
+    on_failure: FailureName | DeadLetters,
+    address: str,
+    dead_letters: Callable[[str], DeadLetterQueue],
+    *,
+    expose: bool = True,
+) -> FailureStrategy:
+    """Return the strategy that the option `on_failure` of a stream from `address` stands for.
+
+    Args:
+        on_failure: The option.
+        address: Where the stream comes from.
+        dead_letters: Returns the one queue of dead letters to an address.
+        expose: Whether the peer is told the text of an error, and not only its type.
+
+    Errors: `ConfigError` for what is none, and for dead letters that go where the stream comes from.
+    """
+    if isinstance(on_failure, DeadLetters):
+        place = on_failure.address
+        if place == address:
+            msg = f"on_failure={on_failure!r:.80}: what fails would come back at once; it must be another address"
+            raise ConfigError(msg)
+
+        def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
+            dead_letters(place).put(dead_letter(payload, error, address, expose=expose), hold)
+
+        return FailureStrategy(outcome_of, forward=forward, on_undecodable=_Log(address, on_failure).tell)
+    strategy = _STRATEGIES[expose].get(on_failure) if isinstance(on_failure, str) else None
+    if strategy is None:
+        allowed = ", ".join(repr(name) for name in get_args(FailureName))
+        msg = f"on_failure={on_failure!r:.80}: it must be {allowed} or DeadLetters(address)"
+        raise ConfigError(msg)
+    return strategy if strategy.ends else replace(strategy, on_undecodable=_Log(address, on_failure).tell)
+
+
+class _Log:
+    """Tells what a stream that goes on could not decode: the first one aloud, the others for who wants to know."""
+
+    def __init__(self, address: str, on_failure: FailureName | DeadLetters) -> None:
+        self._address = address
+        self._on_failure = on_failure
+        self._level = logging.WARNING
+
+    def tell(self, error: BaseException) -> None:
+        text = "an item from %r cannot be decoded; on_failure=%r"
+        logger.log(self._level, text, self._address, self._on_failure, exc_info=error)
+        self._level = logging.DEBUG
+
+
+def dead_letter(payload: bytes, error: BaseException, address: str, *, expose: bool = True) -> bytes:
+    """Return the message that tells of its own failure; what is no message goes as it is."""
+    try:
+        message = decode_unstamped(payload)
+    except RemoteProtocolError:
+        return payload
+    text = described(error, expose=expose)
+    return encode_item(
+        replace(message, annotations={**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address})
+    )
+
+
+class DeadLetterQueue:
+    """Dead letters on their way to one address: a publisher whose items are the messages put in.
+
+    It keeps no more than the windows of the streams whose failures it takes: each message is unsettled there until it
+    has arrived here.
+
+    Args:
+        address: Where they go, for messages.
+        attach: Attaches a link for this publisher; it is called when there is a message and no link.
+
+    Context: Any task of the connection's trio run; no call blocks.
+    """
+
+    def __init__(self, address: str, attach: Callable[[DeadLetterQueue], object]) -> None:
+        self._address = address
+        self._attach = attach
+        self._subscriber: Subscriber[bytes] | None = None
+        self._attached = False
+        self._demand = 0
+        self._waiting: deque[tuple[bytes, ForwardedHold]] = deque()
+        self._current: Hold = NO_HOLD
+        self._on_wait: Callable[[], None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many dead letters wait for credit."""
+        return len(self._waiting)
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever a dead letter begins to wait."""
+        self._on_wait = tell
+
+    def put(self, encoded: bytes, hold: ForwardedHold) -> None:
+        """Send a message; `hold` is let go with its outcome."""
+        self._waiting.append((encoded, hold))
+        if self._attached:
+            self._send()
+            if self._waiting and self._on_wait is not None:
+                self._on_wait()
+        else:
+            self._attached = True
+            try:
+                self._attach(self)
+            except RStreamsError as error:  # it has been drained, or the peer has nothing of the kind
+                self.on_finished(error)
+
+    def on_finished(self, error: BaseException | None) -> None:
+        """The link has ended: what waits is given back, and the next message attaches another.
+
+        If the peer has refused the link, whatever waits for it ends its stream: the next one would be refused as well.
+        """
+        self._attached = False
+        self._subscriber = None
+        waiting, self._waiting = self._waiting, deque()
+        reason = error or RStreamsError("the peer ended the link for dead letters")
+        if waiting:
+            count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
+            logger.warning("%s could not be sent, and what failed is given back: %s", count, reason)
+        refusal = self._refusal(reason)
+        for _, hold in waiting:
+            if refusal is None:
+                hold.fail(reason)
+            else:
+                hold.end(refusal)
+
+    def _refusal(self, reason: BaseException) -> BaseException | None:
+        """Return what a stream ends with whose dead letters are refused for `reason`; None if the next one may go."""
+        what = f"on_failure=DeadLetters({self._address!r})"
+        if isinstance(reason, LinkDetached | SessionEnded):
+            text = f"{what}: {reason.description or 'the peer takes none'}"
+            refusal = LinkDetached(reason.condition, text, reason.info)
+            refusal.place = reason.place
+            return refusal
+        return ConfigError(f"{what}: {reason}") if isinstance(reason, ConfigError) else None
+
+    # as the publisher of its link
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Send what waits to `subscriber`, the one link there is at a time."""
+        self._subscriber = subscriber
+        self._demand = 0
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        """Count the link's credit, and send."""
+        self._demand = add_demand(self._demand, n)
+        self._send()
+
+    def cancel(self) -> None:
+        """The link takes no more; `on_finished` follows."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return the hold of the failed item: the link's outcome is its own."""
+        return self._current
+
+    def _send(self) -> None:
+        while self._demand and self._waiting and self._subscriber is not None:
+            self._demand -= 1
+            encoded, self._current = self._waiting.popleft()
+            self._subscriber.on_next(encoded)

@@ -1,0 +1,161 @@
+"""Streams from a peer: the publisher whose every subscription attaches a link."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypedDict, TypeVar
+
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import require_subscriber
+from rstreams.abc import Subscriber
+from rstreams.errors import Condition, LinkDetached
+from rstreams.net._proton import decode_body
+from rstreams.net.dialects import Dialect
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.effectively_once import OnceStage
+from rstreams.net.links.failures import DeadLetters, FailureName
+from rstreams.net.links.manual_settlement import ManualStage
+from rstreams.protocol.delivery import END, FailureStrategy
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rstreams.net")
+
+
+class StreamOptions(TypedDict, total=False):
+    """The options that all streams from a peer have; see `Connection.stream`."""
+
+    window: int
+    window_bytes: int | None
+    on_failure: FailureName | DeadLetters
+    expose_errors: bool
+    browse: bool
+    filters: Mapping[str, Any] | None
+    capabilities: Sequence[str]
+    pack_items: int
+    dedup_window: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivingOptions(Generic[T]):
+    """What `Connection.stream` was asked for, checked.
+
+    Attributes:
+        address: The peer's name for the source.
+        window: The most items granted, buffered and unsettled together, of one subscription.
+        settlement: How deliveries are settled.
+        decode: Makes an item of an encoded message.
+        manual: Whether items come in a `Delivery`, whose outcome the user decides.
+        on_failure: What becomes of an item that cannot be decoded, or whose processing failed.
+        filters: What of the source is wanted, by the filter's name.
+        capabilities: What the source must be able to do.
+        pack_items: The most items a delivery may carry, if the peer knows packs.
+        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
+        browse: Whether to get copies of what the source has, and leave it there.
+        remembered: How many messages accepted last are known if they come again; 0: what comes is handed over.
+    """
+
+    address: str
+    window: int
+    settlement: Settlement
+    decode: Callable[[bytes], T]
+    manual: bool = False
+    on_failure: FailureStrategy = END
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+    pack_items: int = 1
+    window_bytes: int = 0
+    remembered: int = 0
+    browse: bool = False
+
+
+class Browsing(LinkSubscription[T]):
+    """The receiving end of a link that gets copies; it asks for nothing of a peer that does not say that it copies."""
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer, which says what is in force (2.7.3, 3.5.6)."""
+        super().on_attach(frame)
+        if not frame.refuses and frame.distribution != "copy":
+            said = f"distribution-mode {frame.distribution}" if frame.distribution else "no distribution-mode"
+            text = f"browse=True: the peer does not say that it gives out copies ({said}): it may remove what it sends"
+            error = LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
+            error.place = self.place()
+            self.give_up(error)
+
+
+class LinkPublisher(Watched, Generic[T]):
+    """The publisher behind `Connection.stream`: each subscription attaches a link."""
+
+    def __init__(self, links: Links, options: ReceivingOptions[T]) -> None:
+        """Publish what comes from `options.address`."""
+        super().__init__()
+        self._links = links
+        self._options = options
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Attach a link for `subscriber`; see `Connection.stream`."""
+        require_subscriber(subscriber)
+        links, options = self._links, self._options
+        place = links.source_for(subscriber, "stream", options.address)
+        if place is None:
+            return
+        dialect = links.dialect
+
+        receiver: Subscriber[Any] = subscriber
+        manual: ManualStage[Any] | None = None
+        if options.manual:
+            receiver = manual = ManualStage[Any](receiver)
+        decode: Callable[[bytes], Any] = options.decode
+        once: OnceStage[Any] | None = None
+        if options.remembered:
+            receiver = once = OnceStage(receiver, options.decode, remembered=options.remembered)
+            decode = once.decode
+        make = Browsing if options.browse else LinkSubscription
+        end = make(
+            receiver,
+            decode=decode,
+            decodes_body=decode is decode_body,
+            window=options.window,
+            on_raised=self._raised,
+            on_failure=options.on_failure,
+            pack_items=options.pack_items,
+            window_bytes=options.window_bytes,
+            renews_at_zero=dialect.renews_at_zero,
+            answers_drain=dialect.answers_drain,
+            label=label_of(options.address, dialect),
+        )
+        if once is not None:
+            once.link = end
+        if manual is not None:
+            end.oldest = manual.oldest
+        self._begins(end)
+        frame = Attach(
+            links.new_name(),
+            Role.RECEIVER,
+            place.address,
+            "",
+            options.settlement,
+            distribution="copy" if options.browse else "",
+            filters=options.filters,
+            capabilities=options.capabilities or place.capabilities,
+            properties=end.properties(),
+        )
+        links.receive(end, frame)
+
+    def _raised(self, error: BaseException) -> None:
+        log_raised(self._options.address, error)
+
+
+def label_of(address: str, dialect: Dialect) -> str:
+    """Return what messages call a link from `address`; whose peer it is where that is what they are about."""
+    return f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
+
+
+def log_raised(address: str, error: BaseException) -> None:
+    """Log that a subscriber has raised, which the specification forbids."""
+    text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
+    logger.error(text, address, exc_info=error)

@@ -1,0 +1,273 @@
+"""A sender: messages sent one by one from tasks, each with the peer's outcome."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import trio
+
+from rstreams._core.demand import add_demand
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
+from rstreams.net._proton import encode_item
+from rstreams.net.links.bodies import is_streamed
+from rstreams.net.links.encoding import Encoding
+from rstreams.net.links.home import Home
+
+
+class Receipt:
+    """What becomes of one message: known once the peer has settled it; made by `Sender.submit`.
+
+    Context: Any task of the connection's trio run.
+    """
+
+    __slots__ = ("_error", "_settled", "_tell")
+
+    def __init__(self) -> None:
+        self._settled = trio.Event()
+        self._error: BaseException | None = None
+        self._tell: Callable[[Receipt], object] = _nobody
+
+    def __repr__(self) -> str:
+        """Return what is known of the outcome."""
+        outcome = "waits" if not self.settled else "accepted" if self._error is None else f"failed: {self._error}"
+        return f"<rstreams receipt: {outcome}>"
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            msg = "a receipt is waited for by `await receipt.wait()`"
+            raise TypeError(msg)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the outcome is known."""
+        return self._settled.is_set()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the message was not accepted; None if it was, or if that is not known yet."""
+        return self._error
+
+    async def wait(self) -> None:
+        """Wait until the peer has accepted the message.
+
+        Errors: `DeliveryFailed` if it was settled with another outcome; what ended the link if its outcome never came,
+            or if it was never sent.
+        Cancels: The message is not taken back.
+        """
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+
+    def when_settled(self, tell: Callable[[Receipt], object]) -> None:
+        """Have `tell` called once with this receipt when the outcome is known, at once if it is; it must not block."""
+        self._tell = tell
+        if self.settled:
+            tell(self)
+
+
+class MessageHold(Receipt):
+    """The receipt as the hold that the link lets go of."""
+
+    __slots__ = ()
+
+    def done(self) -> None:
+        """Accepted."""
+        if not self.settled:
+            self._settled.set()
+            self._tell(self)
+
+    def fail(self, error: BaseException) -> None:
+        """Not accepted, or unknown."""
+        if not self.settled:
+            self._error = error
+            self._settled.set()
+            self._tell(self)
+
+    def release(self) -> None:
+        """Given back."""
+        self.fail(DeliveryFailed("released"))
+
+
+def _nobody(receipt: Receipt) -> None:
+    """Nobody wants to be told."""
+
+
+class _Waiter:
+    """A task that waits for credit."""
+
+    __slots__ = ("has_credit", "turn")
+
+    def __init__(self) -> None:
+        self.turn = trio.Event()
+        self.has_credit = False
+
+
+class Sender:
+    """Sends messages to one address as tasks come with them; made by `Connection.sender`.
+
+    Nothing is buffered here: `submit` and `send` wait for the peer's credit, and serve the tasks in the order in which
+    they came.
+
+    Attributes:
+        address: The peer's name for the target.
+
+    Context: Any task of the connection's trio run; several may send at the same time.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        settled: bool = False,
+        streams: bool = False,
+        encode: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Wait for a link to subscribe; `settled`: its messages are sent settled, so their receipts are at once."""
+        self.address = address
+        self._home = Home()
+        self._settled = settled
+        self._streams = streams
+        self._encode = None if encode is None else Encoding(encode)
+        self._subscriber: Subscriber[Any] | None = None
+        self._demand = 0
+        self._waiters: deque[_Waiter] = deque()
+        self._current = MessageHold()
+        self._closed: BaseException | None = None
+        self._on_wait: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        """Return where it sends to."""
+        return f"<rstreams sender to {self.address!r}>"
+
+    async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
+        """Send one message and wait until the peer has accepted it.
+
+        Args:
+            item: A `Message`, or a value that becomes a message's body.
+
+        Errors: `ConfigError` if it cannot be encoded, or in another thread; `DeliveryFailed` if the peer rejects,
+            releases or modifies it; what ended the link if it ends before.
+        Cancels: A message that was sent already may arrive.
+        Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
+        """
+        receipt = await self.submit(item)
+        await receipt.wait()
+
+    async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
+        """Send one message as soon as there is credit for it; do not wait for its outcome.
+
+        Args:
+            item: A `Message`, or a value that becomes a message's body.
+
+        Returns: The receipt to wait for; `receipt.wait()` raises what `send` would.
+
+        Errors: `ConfigError` if it cannot be encoded, or in another thread; what ended the link.
+        Cancels: While it waits for credit: nothing is sent.
+        """
+        error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
+        if error is not None:
+            raise error
+        encoded = self._encoded(item)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._check_open()
+        if self._demand and not self._waiters:
+            self._demand -= 1
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._wait_for_credit()
+        self._check_open()
+        receipt = self._current = MessageHold()
+        assert self._subscriber is not None, "there was credit"
+        self._subscriber.on_next(encoded)
+        if self._settled:
+            receipt.done()
+        return receipt
+
+    def _encoded(self, item: object) -> object:
+        try:
+            sent = item if self._encode is None else self._encode.at_once(item)
+            return sent if self._streams and is_streamed(sent) else encode_item(sent)
+        except ConfigError as error:
+            msg = f"a message to {self.address!r}: {error}"
+            raise ConfigError(msg) from error
+
+    async def _wait_for_credit(self) -> None:
+        waiter = _Waiter()
+        self._waiters.append(waiter)
+        if self._on_wait is not None:
+            self._on_wait()
+        try:
+            await waiter.turn.wait()
+        except trio.Cancelled:
+            if waiter.has_credit:
+                self._demand = add_demand(self._demand, 1)
+                self._serve()
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
+            raise
+
+    def _serve(self) -> None:
+        while self._demand and self._waiters:
+            self._demand -= 1
+            waiter = self._waiters.popleft()
+            waiter.has_credit = True
+            waiter.turn.set()
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    def _close(self, error: BaseException) -> None:
+        if self._closed is None:
+            self._closed = error
+            waiters, self._waiters = self._waiters, deque()
+            for waiter in waiters:
+                waiter.turn.set()
+
+
+class SenderPublisher(Sender):
+    """A sender as the publisher of its link."""
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for credit."""
+        return len(self._waiters)
+
+    def when_waiting(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever a message begins to wait."""
+        self._on_wait = tell
+
+    def complete(self) -> None:
+        """Take no more messages; the link is detached when all are settled."""
+        if self._closed is None:
+            self._close(RStreamsError(f"the sender to {self.address!r} is closed"))
+            if self._subscriber is not None:
+                self._subscriber.on_complete()
+
+    def on_finished(self, error: BaseException | None) -> None:
+        """The link has ended: nobody waits any more."""
+        self._close(error or RStreamsError(f"the peer ended the link of the sender to {self.address!r}"))
+
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
+        """Send to `subscriber`, the link."""
+        self._subscriber = subscriber
+        subscriber.on_subscribe(self)
+        if self._closed is not None:
+            subscriber.on_complete()
+
+    def request(self, n: int) -> None:
+        """Let `n` more messages go: the link has credit."""
+        self._demand = add_demand(self._demand, n)
+        self._serve()
+
+    def cancel(self) -> None:
+        """The link takes no more; `on_finished` follows."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return the receipt of the message being sent."""
+        return self._current

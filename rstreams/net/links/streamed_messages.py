@@ -1,0 +1,123 @@
+"""Streams of messages whose bodies are read while they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import trio
+
+from rstreams._core.sight import Watched
+from rstreams._core.subscription import require_subscriber
+from rstreams.abc import Subscriber
+from rstreams.errors import RStreamsError
+from rstreams.message import ByteStream, Message, decode_message
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.remote_stream import label_of, log_raised
+from rstreams.protocol.delivery import END, FailureStrategy
+from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.incoming_body import IncomingBody
+from rstreams.protocol.streamed_receiver import StreamedSubscription
+
+_EMPTY_BODY = b"\x00\x53\x75\xa0\x00"
+
+
+class BodyReader:
+    """Reads a body while it comes: an async iterator of its bytes, for one task at a time.
+
+    Errors: What ended the link, or `RStreamsError` if the sender aborted the message or it has been let go of, or if
+        it is begun again after its end: a body comes once.
+    Cancels: While it waits: nothing is lost.
+    Context: Any task of the connection's trio run.
+    """
+
+    def __init__(self, body: IncomingBody) -> None:
+        """Read `body`."""
+        self._body = body
+        self._news = trio.Event()
+        self._is_read = False
+        body.on_news = self._ring
+
+    def __aiter__(self) -> BodyReader:
+        if self._is_read:
+            msg = "the body of this message has been read to its end: it comes once, and is not kept"
+            raise RStreamsError(msg)
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next bytes, as they came."""
+        await trio.lowlevel.checkpoint()
+        while True:
+            self._news = trio.Event()
+            chunk = self._body.take()
+            if chunk is not None:
+                return chunk
+            if self._body.through:
+                self._is_read = True
+                raise StopAsyncIteration
+            await self._news.wait()
+
+    def _ring(self) -> None:
+        self._news.set()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedOptions:
+    """What `Connection.streamed_messages` was asked for, checked.
+
+    Attributes:
+        address: The peer's name for the source.
+        on_failure: What becomes of a message whose processing failed.
+        filters: What of the source is wanted, by the filter's name.
+        capabilities: What the source must be able to do.
+    """
+
+    address: str
+    on_failure: FailureStrategy = END
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+
+
+class StreamedPublisher(Watched):
+    """The publisher behind `Connection.streamed_messages`: each subscription attaches a link."""
+
+    def __init__(self, links: Links, options: StreamedOptions) -> None:
+        """Publish what comes from `options.address`."""
+        super().__init__()
+        self._links = links
+        self._options = options
+
+    def subscribe(self, subscriber: Subscriber[Message]) -> None:
+        """Attach a link for `subscriber`; see `Connection.streamed_messages`."""
+        require_subscriber(subscriber)
+        links, options = self._links, self._options
+        place = links.source_for(subscriber, "streamed_messages", options.address)
+        if place is None:
+            return
+        dialect = links.dialect
+
+        def decode(head: bytes) -> Message:
+            if end.body is None:
+                return decode_message(head)
+            return replace(decode_message(head + _EMPTY_BODY), body=ByteStream(BodyReader(end.body)))
+
+        end = StreamedSubscription(
+            subscriber,
+            decode=decode,
+            on_raised=lambda raised: log_raised(options.address, raised),
+            on_failure=options.on_failure,
+            renews_at_zero=dialect.renews_at_zero,
+            answers_drain=dialect.answers_drain,
+            label=label_of(options.address, dialect),
+        )
+        self._begins(end)
+        frame = Attach(
+            links.new_name(),
+            Role.RECEIVER,
+            place.address,
+            "",
+            filters=options.filters,
+            capabilities=options.capabilities or place.capabilities,
+        )
+        links.receive(end, frame)

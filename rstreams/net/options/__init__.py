@@ -1,0 +1,1 @@
+"""The checks of the options of connections, links and nodes."""

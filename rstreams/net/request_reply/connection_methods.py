@@ -1,0 +1,173 @@
+"""Request and reply, as methods of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from rstreams._core.times import require_seconds
+from rstreams.net._proton import decode_body
+from rstreams.net.links.connection_links import Links
+from rstreams.net.links.encoding import check_encode
+from rstreams.net.links.failures import DeadLetters, FailureName
+from rstreams.net.options.limits import check_function
+from rstreams.net.options.names import check_name
+from rstreams.net.options.terminus import check_capabilities
+from rstreams.net.request_reply.answers import Answering, Handler
+from rstreams.net.request_reply.requester import (
+    DEFAULT_MAX_IN_FLIGHT,
+    DEFAULT_TIMEOUT_S,
+    Requester,
+    RequestOptions,
+    check_max_in_flight,
+    open_requester,
+)
+from rstreams.net.request_reply.responder import ReplySenders
+
+T = TypeVar("T")
+
+
+class RequesterOptions(TypedDict, total=False):
+    """The options that all requesters have; see `Connection.requester`."""
+
+    encode: Callable[[Any], object] | None
+    timeout_s: float
+    max_in_flight: int
+    reply_address: str | None
+    capabilities: Sequence[str]
+
+
+class RequestReply:
+    """What a `Connection` has of requests and replies."""
+
+    _links: Links
+    consume: Callable[..., Awaitable[None]]
+
+    @overload
+    def requester(
+        self, address: str, *, decode: Callable[[bytes], T], **options: Unpack[RequesterOptions]
+    ) -> AbstractAsyncContextManager[Requester[T]]: ...
+
+    @overload
+    def requester(
+        self, address: str, **options: Unpack[RequesterOptions]
+    ) -> AbstractAsyncContextManager[Requester[Any]]: ...
+
+    def requester(
+        self,
+        address: str,
+        *,
+        decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        reply_address: str | None = None,
+        capabilities: Sequence[str] = (),
+    ) -> AbstractAsyncContextManager[Requester[Any]]:
+        """Open a requester for an `async with` block: requests to `address`, each with its reply.
+
+        There is one link for the requests and one for the replies to all of them, to an address that the peer makes for
+        it. A connection that is lost and returns gets new ones.
+
+        Args:
+            address: The peer's name for where requests go.
+            decode: Makes of an encoded reply what `request` returns; the default gives its body, and
+                `rstreams.message.decode_message` the whole `Message`.
+            encode: Makes of what `request` is given what is sent, as for `publish`.
+            timeout_s: How long a request may take, in seconds, if it does not say so itself.
+            max_in_flight: The most requests that wait for their reply; others wait for their turn.
+            reply_address: A queue that nobody else receives from, for a peer that makes no addresses.
+            capabilities: What the target must be able to do, such as "queue" for some brokers.
+
+        Credit: The peer's for requests; for replies one for each request that waits.
+        Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the peer takes no requests there, or
+            makes no address; `StreamTimeout` if it has not answered within `timeout_s`. Calls of the requester raise
+            what ended its links.
+        Cancels: The links are detached; requests that wait fail.
+        Context: One task of the connection's trio run enters and leaves the block.
+        Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).
+        """
+        check_name("address", address, "an address")
+        check_function("requester", "decode", decode)
+        check_encode("requester", encode)
+        require_seconds("requester", "timeout_s", timeout_s)
+        if reply_address is not None:
+            check_name("reply_address", reply_address, "an address")
+        options = RequestOptions(
+            address,
+            decode,
+            timeout_s,
+            check_max_in_flight(max_in_flight),
+            reply_address,
+            check_capabilities(capabilities),
+            encode,
+        )
+        return open_requester(self._links, options)
+
+    async def respond(
+        self,
+        address: str,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        decode: Callable[[bytes], Any] = decode_body,
+        encode: Callable[[Any], object] | None = None,
+        expose_errors: bool = False,
+        on_failure: FailureName | DeadLetters = "reject",
+        capabilities: Sequence[str] = (),
+    ) -> None:
+        """Answer the requests from `address`, a queue of any peer, until the link ends.
+
+        The reply goes to the address that the request names, with the request's correlation id, or else its id. A
+        request is accepted when its replies are settled, or cannot be sent because the requester has gone. One that
+        names no address is handled, and no more. One that has expired is accepted and not handled.
+
+        Args:
+            address: The peer's name for the source.
+            handler: A function, which must not block, or an async function, that returns the reply: a `Message` or a
+                value; or a stream, another publisher or an async iterable of several.
+            concurrency: The most requests worked on at a time. A stream of replies counts until its end.
+            decode: Makes of an encoded request what the handler gets; the default gives its body, and
+                `rstreams.message.decode_message` the whole `Message`.
+            encode: Makes of each reply what is sent, as for `publish`. What it raises is told as what `handler` raises.
+            expose_errors: Whether the text of what `handler` raises goes to the requester; else only that it failed.
+                What a `RequestFailed` says does in any case.
+            on_failure: What becomes of a request that is no message, or whose handler raised and that names no address
+                for a reply: as for `stream`; with "fail" it ends the call.
+            capabilities: What the source must be able to do, such as "queue" for some brokers.
+
+        Credit: Never more than `concurrency` requests are asked for that have not been answered. A stream of replies is
+            asked for as much as its receiver grants.
+        Errors: As `consume`; `TypeError` for a generator function that is not async. What a handler raises is told to
+            the requester, and logged.
+        Cancels: Requests in `handler` are given back as failed.
+        Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
+        """
+        check_function("respond", "handler", handler)
+        check_function("respond", "decode", decode)
+        check_encode("respond", encode)
+        answering = Answering(address, handler, decode, expose_errors, encode)
+        async with reply_senders(self._links) as senders:
+
+            async def answer(payload: bytes) -> None:
+                await answering.answer(payload, senders)
+
+            await self.consume(
+                address,
+                answer,
+                concurrency=concurrency,
+                decode=bytes,
+                on_failure=on_failure,
+                capabilities=capabilities,
+            )
+
+
+@asynccontextmanager
+async def reply_senders(links: Links) -> AsyncIterator[ReplySenders]:
+    """Keep senders of replies for a block."""
+    senders = ReplySenders(links)
+    try:
+        yield senders
+    finally:
+        senders.close()

@@ -1,0 +1,1 @@
+"""Connections: opened, accepted, secured, pumped, and opened again."""

@@ -1,0 +1,325 @@
+"""The listening side: connections accepted, authenticated, and pumped until they end.
+
+What a client can cost before it has said who it is, is bounded in every direction: sockets and tasks
+(`max_handshakes`), time (`handshake_timeout_s` for TLS, SASL and open together), bytes (`max_handshake_bytes`, then the
+one frame `open`). Nobody waits for it: each client has a task of its own, and one that is too slow pushes out none but
+itself (`handshakes`).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
+from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
+from rstreams.net.options.limits import check_count, check_time, check_tls
+from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
+from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
+from rstreams.net.transport.pump import Pump
+from rstreams.net.transport.security import Admission, authenticate
+from rstreams.net.transport.tls_streams import accept_tls
+from rstreams.protocol.frames import Attach
+from rstreams.protocol.unsettled import Budget, Share
+from rstreams.runtime.scope import open_nursery
+
+logger = logging.getLogger("rstreams.net")
+
+DEFAULT_MAX_CONNECTIONS: Final = 1000
+DEFAULT_MAX_HANDSHAKES: Final = 128
+DEFAULT_HANDSHAKE_TIMEOUT_S: Final = 10.0
+DEFAULT_MAX_HANDSHAKE_BYTES: Final = 64 * 1024
+
+HANG_UP_TIMEOUT_S: Final = 1.0
+"""How long a refused client may take to hang up in its turn, in seconds."""
+
+Attaching = Callable[[LinkDriver, Attach], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """What a listener gives each of its connections.
+
+    Attributes:
+        container_id: The node's name for its peers.
+        admission: Who is let in.
+        idle_timeout_s: Seconds of silence after which a peer counts as dead.
+        max_frame_bytes: The largest frame taken.
+        max_message_bytes: The largest message taken; 0 for any size.
+        max_links: The most links of a connection.
+        max_sessions: The most sessions of a connection.
+        window_bytes: The bound in bytes of the links that peers attach; 0 for none.
+        max_unfinished_bytes: The most bytes of messages that have not come whole, of a connection.
+        unfinished: Those of all connections.
+        budget: What the unsettled deliveries of all connections may cost.
+    """
+
+    container_id: str
+    admission: Admission
+    idle_timeout_s: float
+    max_frame_bytes: int
+    max_message_bytes: int
+    max_links: int
+    max_sessions: int
+    max_unfinished_bytes: int
+    unfinished: UnfinishedTotal
+    budget: Budget
+    window_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListeningOptions:
+    """What holds for a listener as a whole.
+
+    Attributes:
+        tls: The context of a listener that speaks TLS, and nothing else.
+        allow_plain_over_tcp: Whether passwords may come from other machines in clear text.
+        max_connections: The most open connections.
+        max_handshakes: The most clients that have not opened theirs yet.
+        handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
+        max_handshake_bytes: What a client may send for TLS and SASL together, in bytes.
+
+    Errors: `ConfigError` that names an option that cannot be.
+    """
+
+    tls: ssl.SSLContext | None = None
+    allow_plain_over_tcp: bool = False
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    max_handshakes: int = DEFAULT_MAX_HANDSHAKES
+    handshake_timeout_s: float = DEFAULT_HANDSHAKE_TIMEOUT_S
+    max_handshake_bytes: int = DEFAULT_MAX_HANDSHAKE_BYTES
+
+    def __post_init__(self) -> None:
+        """Check each option by itself."""
+        check_tls(self.tls, server=True)
+        if not isinstance(self.allow_plain_over_tcp, bool):
+            msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
+            raise ConfigError(msg)
+        check_count("max_connections", self.max_connections, "connections")
+        check_count("max_handshakes", self.max_handshakes, "handshakes")
+        check_time("handshake_timeout_s", self.handshake_timeout_s)
+        check_count("max_handshake_bytes", self.max_handshake_bytes, "bytes")
+
+    def check(self, place: PeerAddress, bound_to: str, admission: Admission) -> None:
+        """Check that those who are to be let in can come in here, and no password in clear text.
+
+        Errors: `ConfigError`.
+        """
+        plain = self.tls is None
+        if plain and admission.users is not None and not self.allow_plain_over_tcp and not is_loopback(bound_to):
+            why = "passwords would come in clear text; give tls=, or allow it if the network itself can be trusted"
+            msg = f"listen={str(place)!r} with allow_plain_over_tcp=False: {why}"
+            raise ConfigError(msg)
+        if admission.users is None and admission.certificate_users is not None:
+            if plain:
+                msg = f"listen={str(place)!r}: the node lets clients in by certificate alone, and no tls= is given"
+                raise ConfigError(msg)
+            if self.tls is not None and self.tls.verify_mode is ssl.CERT_NONE:
+                why = "asks clients for none; see client_ca of rstreams.tls.server_context"
+                msg = f"listen={str(place)!r}: the node lets clients in by certificate alone, and the context {why}"
+                raise ConfigError(msg)
+
+
+class Listener:
+    """A place where a node listens.
+
+    Attributes:
+        host: The address it listens at.
+        port: The port, also where port 0 let the system choose.
+    """
+
+    def __init__(self, place: PeerAddress, listeners: Sequence[trio.SocketListener], options: ListeningOptions) -> None:
+        """Wrap listening sockets."""
+        self.host = place.host
+        self.port = int(listeners[0].socket.getsockname()[1])
+        self._listeners = listeners
+        self._options = options
+        self._accepting = trio.CancelScope()
+        self._handshakes = Handshakes(options.max_handshakes, options.handshake_timeout_s)
+        self._connections: set[Pump] = set()  # authenticated
+        self._opened: set[Pump] = set()  # and open
+
+    @property
+    def url(self) -> str:
+        """What a client connects to."""
+        return PeerAddress(self.host, self.port, tls=self._options.tls is not None).url
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, or about to be."""
+        return len(self._connections)
+
+    @property
+    def handshakes(self) -> int:
+        """How many clients have not opened their connection yet."""
+        return len(self._handshakes)
+
+    async def run(self, options: ConnectionOptions, on_attach: Attaching) -> None:
+        """Accept and pump connections until closed; one that fails is logged and no other hears of it."""
+
+        async def serve(stream: trio.SocketStream) -> None:
+            await self._serve(_Client(self._options, options, on_attach, stream))
+
+        async with open_nursery() as connections:
+            with self._accepting:
+                await trio.serve_listeners(serve, list(self._listeners), handler_nursery=connections)
+
+    def stop(self) -> None:
+        """Stop listening; those who are connected stay."""
+        self._accepting.cancel()
+
+    async def close(self, condition: str, description: str) -> None:
+        """Stop listening and close every connection in order, telling the peers why."""
+        self.stop()
+        async with trio.open_nursery() as nursery:
+            for pump in list(self._connections):
+                nursery.start_soon(pump.close, condition, description)
+
+    async def _serve(self, client: _Client) -> None:
+        try:
+            await self._serve_client(client)
+        except Exception:  # a fault of ours that one peer has found must not end the others' connections
+            logger.exception("the connection from %s failed", client.peer)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(client.tcp)
+
+    async def _serve_client(self, client: _Client) -> None:
+        """Let a client in, and pump its connection until it ends."""
+        try:
+            async with open_nursery() as nursery:
+                with self._handshakes.enter() as handshake:
+                    await self._admit(client, handshake, nursery)
+                if handshake.scope.cancelled_caught:
+                    await self._refuse(client, self._handshakes.why(handshake))
+                    nursery.cancel_scope.cancel()  # its time is over: nothing waits for it any more
+        finally:
+            if client.pump is not None:
+                self._connections.discard(client.pump)
+                self._opened.discard(client.pump)
+        error = None if client.pump is None else client.pump.error
+        if error is not None:
+            logger.log(logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO, "%s", error)
+
+    async def _admit(self, client: _Client, handshake: Handshake, nursery: trio.Nursery) -> None:
+        """Hear who a client is, and open its connection if there is room for one more."""
+        try:
+            pump = await client.enter(handshake)
+        except (RStreamsError, trio.BrokenResourceError) as error:
+            why = error.description if isinstance(error, RemoteProtocolError) else str(error)
+            await self._refuse(client, why or "it hung up before it had said who it is")
+            return
+        self._connections.add(pump)
+        nursery.start_soon(pump.run)
+        if len(self._opened) < self._options.max_connections:
+            await pump.opened.wait()
+        if len(self._opened) < self._options.max_connections:
+            self._opened.add(pump)
+        else:
+            await self._refuse(client, f"this listener has its max_connections={self._options.max_connections}")
+
+    @staticmethod
+    async def _refuse(client: _Client, why: str) -> None:
+        """Say once why a client is not let in, here and, as far as it can be told, there; wait for it a moment only."""
+        if client.refused:
+            return
+        client.refused = True
+        logger.warning("refused a connection from %s: %s", client.peer, why)
+        with trio.move_on_after(HANG_UP_TIMEOUT_S):
+            if client.pump is None:
+                await _hang_up(client.tcp)
+            else:  # what the engine says before the client has opened, it says when it has
+                await client.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
+
+
+class _Client:
+    """A client that has connected, and what it is given."""
+
+    def __init__(
+        self, listening: ListeningOptions, options: ConnectionOptions, on_attach: Attaching, tcp: trio.SocketStream
+    ) -> None:
+        self.tcp = tcp
+        self.pump: Pump | None = None
+        self.refused = False
+        self.peer = _peer_of(tcp)
+        self._listening = listening
+        self._options = options
+        self._on_attach = on_attach
+
+    async def enter(self, handshake: Handshake) -> Pump:
+        """Do TLS and SASL; return the pump that does the rest."""
+        options, certificate = self._options, None
+        metered = MeteredStream(self.tcp, self._listening.max_handshake_bytes)
+        stream: trio.abc.Stream = self.tcp
+        if self._listening.tls is not None:
+            handshake.phase = "TLS"
+            stream, certificate = await accept_tls(metered, self._listening.tls)
+        handshake.phase = "SASL"
+        said_on = metered if stream is self.tcp else stream
+        user, first = await authenticate(said_on, options.admission, certificate)
+        metered.trust()
+        handshake.phase = "open"
+        self.pump = pump = Pump(
+            stream,
+            peer=self.peer if user is None else f"{user}@{self.peer}",
+            container_id=options.container_id,
+            idle_timeout_s=options.idle_timeout_s,
+            max_frame_bytes=options.max_frame_bytes,
+            max_message_bytes=options.max_message_bytes,
+            max_links=options.max_links,
+            max_sessions=options.max_sessions,
+            window_bytes=options.window_bytes,
+            unfinished=Unfinished(options.max_unfinished_bytes, options.unfinished),
+            share=Share(options.budget),
+            on_attach=self._on_attach,
+        )
+        pump.engine.accept()
+        pump.engine.feed(first)
+        return pump
+
+
+async def open_listener(place: str, options: ListeningOptions, admission: Admission) -> Listener:
+    """Listen at `host:port`; nothing is accepted before `run`.
+
+    Errors: `ConfigError` for a malformed place, or for options that would let nobody in, or passwords in clear text;
+        `TransportError` if it cannot be listened at.
+    """
+    address = parse_place(place)
+    try:
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+    except OSError as error:
+        msg = f"cannot listen on {address}: {error.strerror or error}"
+        raise TransportError(msg) from error
+    try:
+        for listener in listeners:
+            options.check(address, str(listener.socket.getsockname()[0]), admission)
+    except ConfigError:
+        for listener in listeners:
+            listener.socket.close()
+        raise
+    return Listener(address, listeners, options)
+
+
+async def _hang_up(stream: trio.SocketStream) -> None:
+    """Close a connection so that the client gets what it was sent last.
+
+    A socket closed with something unread in it is reset, and a client that sends ahead would never see why.
+    """
+    with suppress(trio.BrokenResourceError):  # the client was quicker
+        await stream.send_eof()
+        while await stream.receive_some(4096):
+            pass
+
+
+def _peer_of(stream: trio.SocketStream) -> str:
+    try:
+        host, port = stream.socket.getpeername()[:2]
+    except OSError:
+        return "a client that has gone"
+    return str(PeerAddress(host, port))

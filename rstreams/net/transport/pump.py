@@ -1,0 +1,523 @@
+"""The pump: the one task that owns a connection.
+
+Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved in turns,
+one after another in one trio run, so nothing in it needs a lock. A turn never waits. It is made of:
+
+    dispatch    the engine's events become frames for the links, which signal, settle and grant; a slice at a time
+    tick        heartbeats and time-outs
+    output      what the engine has for the peer goes out in one piece, as far as the network takes it
+
+The pump takes turns while there is something to do, a slice at a time, and sends what the network did not take at once.
+Then it sleeps, until a link is woken (request, cancel, a hold released), bytes have come, or the clock is due.
+
+A second task receives and feeds the engine. If the pump sleeps, which it mostly does, this one takes the turns for what
+has come itself: to wake a task costs more than a turn. It goes on receiving while the pump waits to send, so two peers
+with full pipes cannot block each other; what it may take in is bounded by the credit granted. A third wakes the pump
+when the clock is due.
+
+Any task of the run may wake a link. Only turns touch the engine otherwise, and only these two tasks the network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Final, cast
+
+import trio
+
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConnectFailed,
+    ConnectionLost,
+    IdleTimeout,
+    PeerClosed,
+    RemoteProtocolError,
+    RStreamsError,
+    SessionEnded,
+)
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
+from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.wire import wire_over
+from rstreams.protocol.frames import Attach, Lost
+from rstreams.protocol.states import State
+from rstreams.protocol.unsettled import Share
+from rstreams.runtime.scope import open_nursery
+
+RUN: Final = 256
+"""The most deliveries handed to one link in a turn, as many as the default window: of a larger one, the credit for one
+part travels while another is worked on."""
+
+SLICE_S: Final = 0.005
+"""How long turns are taken, and links may signal, before other tasks run, in seconds."""
+
+LOST_AT_ONCE: Final = 64
+"""So many links hear at once that their connection is no more; of more, the others hear it a slice at a time."""
+
+MIN_SLICE_S: Final = 0.0005
+"""How short a slice becomes at the least when many connections have much to do, in seconds."""
+
+FEED_BYTES: Final = 64 * 1024
+"""How many bytes the engine is fed between two looks at the time, at the least and at first."""
+
+MAX_FEED_BYTES: Final = 1024 * 1024
+"""How many at the most, where it is quick about them: more at once cost it less."""
+
+CLOSE_TIMEOUT_S: Final = 3.0
+"""How long a close waits for the peer's answer, in seconds."""
+
+GOODBYE_TIMEOUT_S: Final = 1.0
+"""How long the end of the stream itself may take after that, in seconds."""
+
+
+class Pump:
+    """One AMQP connection over one byte stream.
+
+    Context: `run` is the owner task; every other method is called from tasks of the same trio run.
+
+    Attributes:
+        peer: Where the connection leads, for messages: host and port, never a password.
+        peer_properties: What the peer says of itself in its `open`: its product and version, mostly.
+        opened: Set when the peer has opened the connection, or it has ended.
+        ended: Set when it has ended: all its links have, and the stream is closed.
+        error: Why it ended; None while it lives, and when it was closed from this side.
+        engine: The connection in the engine.
+        returns: Whether somebody opens a new connection when this one is lost, so that its links wait for it.
+        waiting: The ends that do, and what they attach with; and those that wait although it lives.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        *,
+        peer: str,
+        container_id: str,
+        hostname: str | None = None,
+        idle_timeout_s: float,
+        max_frame_bytes: int,
+        max_message_bytes: int = 0,
+        max_links: int = 0,
+        max_sessions: int = 0,
+        window_bytes: int = 0,
+        unfinished: Unfinished | None = None,
+        share: Share | None = None,
+        on_attach: Callable[[LinkDriver, Attach], None],
+    ) -> None:
+        """Prepare a connection over `stream`, which the pump owns from now on.
+
+        Args:
+            stream: The network, connected; for a server after SASL.
+            peer: Where it leads, for messages.
+            container_id: This side's name for the peer.
+            hostname: The host asked for (client only).
+            idle_timeout_s: Seconds of silence after which the peer counts as dead.
+            max_frame_bytes: The largest frame this side takes.
+            max_message_bytes: The largest message it takes; 0 for no limit.
+            max_links: The most links before those the peer attaches are refused; 0 for no limit.
+            max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
+            window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
+            unfinished: Counts messages that have not come whole; None: nobody does.
+            share: What the sending links have of the memory of their node; None: there is no such bound.
+            on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
+        """
+        self.peer = peer
+        self.peer_properties: Mapping[str, Any] = {}
+        self.opened = trio.Event()
+        self.error: RStreamsError | None = None
+        self.returns = False
+        self._on_attach = on_attach
+        self._run = _run_of_pumps()
+        self.engine = Engine(
+            self,
+            container_id=container_id,
+            hostname=hostname,
+            idle_timeout_s=idle_timeout_s,
+            max_frame_bytes=max_frame_bytes,
+            max_message_bytes=max_message_bytes,
+            max_links=max_links,
+            max_sessions=max_sessions,
+            window_bytes=window_bytes,
+            unfinished=unfinished,
+            share=share,
+            output=self._run.output,
+            on_wake=self._ring,
+        )
+        self._stream = stream
+        self._wire = wire_over(stream)
+        self._unsent = b""  # what the network did not take at once
+        self._idle_timeout_s = idle_timeout_s
+        self._bell = trio.Event()
+        self._sleeps = False  # the pump waits for the bell
+        self._turning = False  # inside a turn, which sees by itself what there is to do
+        self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
+        self._owner = trio.CancelScope()
+        self._open = False
+        self._closing = False  # this side says close, or has said it
+        self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
+        self._over = False  # nothing more will come
+        self._feed_bytes = FEED_BYTES
+        self._cut_off = False  # nothing more of what comes is listened to
+        self.ended = trio.Event()
+        self._attaching: list[tuple[LinkEnd, Attach]] = []
+        self.waiting: list[tuple[LinkEnd, Attach]] = []
+
+    async def run(self) -> None:
+        """Own the connection until it ends; all its links have ended then, and the stream is closed.
+
+        Errors: None of the connection's: they are in `error`, and reach the links as `Lost`.
+        Cancels: Ends the connection at once: the peer sees it break.
+        """
+        try:
+            with self._owner:
+                async with open_nursery() as nursery:
+                    nursery.start_soon(self._receive)
+                    nursery.start_soon(self._keep_time)
+                    await self._turn_until_over()
+                    nursery.cancel_scope.cancel()
+                if not isinstance(self.error, IdleTimeout):
+                    with trio.move_on_after(GOODBYE_TIMEOUT_S):
+                        await self._wire.aclose()  # TLS has a goodbye of its own
+        finally:
+            end = self._end
+            self._over = True  # before links hear of it: what they attach now comes too late
+            self._fail(end)
+            self._run.busy.discard(self)
+            with trio.CancelScope(shield=True):
+                await self._free()
+            if self.engine.share is not None:
+                self.engine.share.end()
+            if self.engine.unfinished is not None:
+                self.engine.unfinished.clear()
+            self.ended.set()
+            with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
+                await trio.aclose_forcefully(self._stream)
+
+    async def _free(self) -> None:
+        """Tell the links that have not heard of the end, and give the engine's memory back, and keep nobody waiting."""
+        error = self.error or self._end
+        while self.engine.lose(error, most=LOST_AT_ONCE):
+            await trio.lowlevel.checkpoint()
+        if self.engine.is_heavy:
+            await trio.to_thread.run_sync(self.engine.let_go())
+        else:
+            self.engine.free()
+
+    async def close(self, condition: str | None = None, description: str = "") -> None:
+        """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.
+
+        Args:
+            condition: An error condition for the peer; None closes without error.
+            description: Text for people, with the condition.
+
+        Cancels: The connection is cut.
+        """
+        if not self._over and not self._closing:
+            self._closing = True
+            self._goodbye = (condition, description)
+            self._ring()
+        try:
+            with trio.move_on_after(CLOSE_TIMEOUT_S):
+                await self.ended.wait()
+        finally:
+            self._owner.cancel()
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What has become of the connection."""
+        over = self._over or self._closing
+        return ConnectionStatus("closed" if over else "connected", self.peer, self.error)
+
+    def cut(self) -> None:
+        """End the connection at once: the peer sees it break."""
+        self._owner.cancel()
+
+    def attach(self, end: LinkEnd, frame: Attach) -> None:
+        """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
+        if self._over or self._closing:
+            self._tell_lost(self._lost(self.error or self._end), [(end, frame)])
+        else:
+            self._attaching.append((end, frame))
+            self._ring()
+
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:  # noqa: ARG002 - a carrier's
+        """Have `end` hear the error at once: whoever opens connections attaches again, and not this one alone."""
+        end.on_lost(Lost(error))
+
+    # the tasks
+
+    async def _turn_until_over(self) -> None:
+        while True:
+            if self._unsent:
+                await self._send_unsent()
+            elif self._take_turns():
+                await trio.lowlevel.checkpoint()
+            elif self._over:
+                return
+            else:
+                self._bell = trio.Event()
+                self._sleeps = True
+                await self._bell.wait()
+
+    def _take_turns(self) -> bool:
+        """Take turns while there is something to do; tell whether there is more, because the slice was over."""
+        slice_s = self._run.slice_s
+        until = perf_counter() + slice_s
+        self._turning = True
+        try:
+            while self._turn(slice_s):
+                if self._unsent or perf_counter() > until:
+                    self._run.busy.add(self)
+                    return True
+        finally:
+            self._turning = False
+        self._run.busy.discard(self)
+        return bool(self._unsent)
+
+    def _turn(self, slice_s: float) -> bool:
+        """Take one turn; tell whether there is something to do for another one."""
+        engine = self.engine
+        self._attach_new()
+        more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
+        if self._goodbye is not None:  # every link that wanted to say something has
+            engine.close(*self._goodbye)
+            self._goodbye = None
+        due = engine.tick(trio.current_time())
+        # A later one needs no setting, which costs: the clock rings too early then, once, and is set again.
+        if due < self._clock.deadline:  # noqa: PLR1730
+            self._clock.deadline = due
+        output = engine.output()
+        if output:
+            self._send_now(output)
+        # Making output can be what tells the engine that it has failed.
+        return more or engine.has_work() or bool(self._attaching) or len(output) == BUFFER_BYTES
+
+    def _attach_new(self) -> None:
+        attaching, self._attaching = self._attaching, []
+        for end, frame in attaching:
+            driver = self.engine.new_link(
+                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=end.window_bytes
+            )
+            driver.origin = end, frame
+            if end.streams:
+                driver.stream()
+            if end.window_bytes:
+                driver.room_in_end = end.room_bytes
+            link = end.bind(frame.name, driver)
+            driver.bind(link)
+            link.send(frame)
+
+    def _send_now(self, output: memoryview) -> None:
+        try:
+            sent = self._wire.send_now(output)
+            self._unsent = bytes(output[sent:])  # the room is shared
+        except trio.BrokenResourceError as error:
+            self._break(error)
+
+    async def _send_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, b""
+        self.engine.output_waits = True
+        try:
+            await self._wire.send(unsent)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._break(error)
+        finally:
+            self.engine.resume_output()
+
+    def _break(self, error: Exception) -> None:
+        self._over = True
+        self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
+
+    async def _receive(self) -> None:
+        data: bytes | bytearray | memoryview = b"-"
+        # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
+        with trio.CancelScope() as silence:
+            while data:
+                silence.deadline = trio.current_time() + 2 * self._idle_timeout_s
+                try:
+                    data = await self._wire.receive()
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    data = b""
+                fed = self._feed(data)
+                if fed < len(data):
+                    left = memoryview(bytes(data[fed:]))  # where it is, others read meanwhile
+                    while left and not self._cut_off:
+                        await trio.lowlevel.checkpoint()
+                        left = left[self._feed(left) :]
+                if self._cut_off:
+                    break
+            await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
+        self._fail(IdleTimeout(self._silence) if data else self._end)
+        self._owner.cancel()
+
+    def _feed(self, data: bytes | bytearray | memoryview) -> int:
+        """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
+        view, at, slice_s = memoryview(data), 0, self._run.slice_s
+        until = perf_counter() + slice_s
+        while True:
+            began, size = perf_counter(), self._feed_bytes
+            part = view[at : at + size]
+            fed = self.engine.feed_some(part)
+            at, now = at + fed, perf_counter()
+            quick = now - began < slice_s / 2
+            self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
+            if at >= len(data) or fed < len(part) or now > until:
+                break
+        self._over = self._over or not data
+        if self.engine.output_waits and data:
+            self._take_in()
+        elif not self._sleeps or self._take_turns() or self._over:
+            self._ring()
+        return at
+
+    def _take_in(self) -> None:
+        """Hand over what has come while the network takes nothing: else a peer that reads nothing could send any much.
+
+        Nothing is sent meanwhile: the links find no room.
+        """
+        self._turning = True
+        try:
+            self.engine.dispatch(RUN, self._run.slice_s)
+        finally:
+            self._turning = False
+
+    async def _keep_time(self) -> None:
+        """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""
+        while True:
+            with self._clock:
+                await trio.sleep_forever()
+            self._clock = trio.CancelScope()
+            self._ring()
+
+    def _ring(self) -> None:
+        if not self._turning:
+            self._sleeps = False
+            self._bell.set()
+
+    # what the engine tells of the connection
+
+    def on_open(self) -> None:
+        """The peer has opened the connection."""
+        self._open = True
+        self.peer_properties = self.engine.peer_properties
+        self.opened.set()
+
+    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """The peer attaches a link: bind one to its driver, or refuse it."""
+        self._on_attach(driver, frame)
+
+    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
+        """The peer ended a session; if it was for a link that it did not take, the others in it get another one."""
+        links = [(driver.link, driver.origin) for driver in drivers if driver.link is not None]
+        for_another = any(link.state is State.ATTACH_SENT for link, _ in links) and not self._closing
+        for link, origin in links:
+            returns = for_another and origin is not None and link.state is State.ATTACHED
+            link.lose(Lost(error, returns))
+            if returns:
+                end, frame = cast("tuple[LinkEnd, Attach]", origin)
+                if end.wants_link:
+                    self.attach(end, frame)
+
+    def on_close(self, error: PeerClosed | None) -> None:
+        """The peer has closed the connection: answer, and end every link."""
+        self._over = True
+        if not self._closing:
+            self._fail(error or ConnectionLost(f"{self.peer} closed the connection"))
+            self.engine.close()
+
+    def on_failure(self, condition: str, description: str) -> None:
+        """The engine gave up on the connection: say what that means here."""
+        self._over = True
+        if condition == Condition.UNAUTHORIZED_ACCESS:
+            self._fail(AuthenticationFailed(f"{self.peer} refused the credentials ({description})"))
+        elif condition == Condition.RESOURCE_LIMIT_EXCEEDED:
+            self._fail(IdleTimeout(self._silence))
+        elif not self._open:
+            self._fail(ConnectFailed(f"{self.peer} does not speak AMQP 1.0, or hung up ({description})"))
+        else:
+            self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
+
+    def on_misuse(self, condition: str, description: str) -> None:
+        """The peer goes on with what has been refused: close the connection, and wait for no answer."""
+        self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
+
+    def on_broken_frame(self, condition: str, description: str) -> None:
+        """The peer broke the protocol, or the network its bytes, so a new connection may do better."""
+        self._cut(ConnectionLost(f"{self.peer} was cut off: {description} ({condition})"), condition, description)
+
+    def _cut(self, error: RStreamsError, condition: str, description: str) -> None:
+        if not self._over:
+            self._over = self._cut_off = True
+            self._fail(error)
+            self.engine.close(condition, description)
+
+    @property
+    def _end(self) -> RStreamsError:
+        """What ends the connection if nothing was said: this side, or a peer that hung up in the middle of a frame."""
+        if self._closing or not self._over:
+            return ConnectionLost(f"the connection to {self.peer} was closed from this side")
+        if self._open:
+            return ConnectionLost(f"{self.peer} hung up")
+        return ConnectFailed(f"{self.peer} hung up before the connection was open")
+
+    @property
+    def _silence(self) -> str:
+        text = f"{self.peer} was silent for longer than idle_timeout_s={self._idle_timeout_s:g}"
+        return f"{text}; or this program's event loop stood still, as it does while a function in it blocks"
+
+    def _fail(self, error: RStreamsError) -> None:
+        """The connection is no more: its links hear of it; `run` ends when what is to be said has been said."""
+        if self.error is None and not self._closing:
+            self.error = error
+        lost = self._lost(self.error or error)
+        origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
+        self.engine.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
+        self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
+        attaching, self._attaching = self._attaching, []
+        self._tell_lost(lost, attaching)
+        self.opened.set()
+        self._ring()
+
+    def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
+        """Tell ends that have no link yet."""
+        for end, _ in ends:
+            end.on_lost(lost)
+        self._keep_waiting(lost, ends)
+
+    def _keep_waiting(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
+        if lost.returns:
+            self.waiting += [(end, frame) for end, frame in ends if end.wants_link]
+
+    def _lost(self, error: RStreamsError) -> Lost:
+        return Lost(error, returns=self.returns and not self._closing)
+
+
+class _Run:
+    """What the pumps of one trio run share.
+
+    Attributes:
+        output: The room for output: what is in it is sent at once, or kept elsewhere.
+        busy: Those that had more to do when their last slice was over.
+    """
+
+    def __init__(self) -> None:
+        self.output = bytearray(BUFFER_BYTES)
+        self.busy: set[Pump] = set()
+
+    @property
+    def slice_s(self) -> float:
+        """How long a pump takes turns before other tasks run: busy ones share a slice, so that nobody else waits."""
+        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
+
+
+_run: Final[trio.lowlevel.RunVar[_Run]] = trio.lowlevel.RunVar("rstreams.net.pumps")
+
+
+def _run_of_pumps() -> _Run:
+    try:
+        return _run.get()
+    except LookupError:
+        run = _Run()
+        _run.set(run)
+        return run

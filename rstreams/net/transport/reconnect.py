@@ -1,0 +1,389 @@
+"""Reconnecting: one connection in the eyes of its links, opened again whenever it is lost.
+
+Theory of operation. Links are attached here and handed to the pump there is. When that pump's connection is lost its
+ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `_stay_open`, then opens the next
+connection, by the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is
+unsettled is sent again. Only when the policy gives up do they hear of the loss for good.
+
+A peer that is about to close the connection may say so link by link, by a detach or a refusal with
+amqp:connection:forced. Such links wait in the same way, for the next connection, or for the next attempt on this one:
+it may take a while to close, or stay. These attempts have the policy's delays, too, and no limit: the connection lives.
+
+A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
+as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
+gets its turn. So does one that did not last a tenth of a second, or delays that are shorter still would never grow.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import trio
+
+from rstreams._core.argument_names import name_arguments
+from rstreams._stages.stage import is_async
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConfigError,
+    ConnectFailed,
+    ConnectionLost,
+    PeerClosed,
+    RStreamsError,
+    TransportError,
+)
+from rstreams.net._proton import LinkDriver
+from rstreams.net.transport.address import PeerAddress
+from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.opening import OpeningOptions, open_connection
+from rstreams.net.transport.pump import Pump
+from rstreams.protocol.frames import Attach, Lost
+
+logger = logging.getLogger("rstreams.net")
+
+_FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
+"""What a peer says that will say the same the next time."""
+
+_LEAST_S: Final = 0.1
+"""The delay behind an attempt that is made at once, and what a connection has to last, however short the delays are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """When to try again to open a lost connection.
+
+    The delay before attempt n is `first_delay_s * factor ** (n - 1)`, at most `max_delay_s`, less a random part of it,
+    `jitter` at most; so that clients which were cut off together do not come back together. An attempt tries each url
+    once. One whose connection is lost again before the next delay would be over, or within 0.1 s, has failed, too.
+
+    Attributes:
+        first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
+        factor: How much longer each delay is than the one before; at least 1.
+        max_delay_s: The longest delay, in seconds. With 0 it tries without a pause, which is for tests.
+        jitter: Which part of a delay is random, 0 to 1.
+        max_attempts: Failed attempts in a row after which it gives up; None: never.
+        start_jitter_s: Before the very first connection: wait a random time up to this, in seconds.
+        at_start: Whether the first connection is tried again, too; else its failure is raised by `connect` at once.
+        on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. What it raises
+            is logged.
+
+    Errors: `ConfigError` naming the option.
+    """
+
+    first_delay_s: float = 0.1
+    factor: float = 2.0
+    max_delay_s: float = 30.0
+    jitter: float = 0.5
+    max_attempts: int | None = None
+    start_jitter_s: float = 0.0
+    at_start: bool = False
+    on_status: Callable[[ConnectionStatus], object] | None = None
+
+    def __post_init__(self) -> None:
+        """Check each option."""
+        _check("first_delay_s", self.first_delay_s, 0.0, math.inf, "0 or more seconds")
+        _check("factor", self.factor, 1.0, math.inf, "1 or more")
+        least = f"seconds, not less than first_delay_s={self.first_delay_s!r}"
+        _check("max_delay_s", self.max_delay_s, self.first_delay_s, math.inf, least)
+        _check("jitter", self.jitter, 0.0, 1.0, "0 to 1")
+        _check("start_jitter_s", self.start_jitter_s, 0.0, math.inf, "0 or more seconds")
+        attempts = self.max_attempts
+        if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
+            msg = f"Reconnect(max_attempts={attempts!r}): it must be None or a whole number of 1 or more"
+            raise ConfigError(msg)
+        if self.on_status is not None and not callable(self.on_status):
+            msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be None or a function"
+            raise ConfigError(msg)
+        if is_async(self.on_status):
+            msg = (
+                f"Reconnect(on_status={self.on_status!r:.80}): it must be a plain function; nobody awaits an async one"
+            )
+            raise ConfigError(msg)
+
+    def delay_s(self, attempt: int, random: float) -> float:
+        """Return the seconds before an attempt.
+
+        Args:
+            attempt: 1 for the first one after the loss.
+            random: A number from 0 up to 1.
+        """
+        first_s = self.first_delay_s
+        if first_s <= 0:
+            first_s, attempt = min(_LEAST_S, self.max_delay_s), attempt - 1
+        if first_s <= 0 or attempt < 1:
+            return 0.0
+        growth = math.log(self.max_delay_s) - math.log(first_s)
+        if (attempt - 1) * math.log(self.factor) >= growth:  # the power itself may be too large for a float
+            longest = self.max_delay_s
+        else:
+            longest = first_s * self.factor ** (attempt - 1)
+        return longest * (1.0 - self.jitter * random)
+
+    def lasting_s(self, failed: int) -> float:
+        """Return how long a connection has to last to be none that failed, after `failed` attempts that did."""
+        return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
+
+
+name_arguments("Reconnect", Reconnect)
+
+
+class Gate(Protocol):
+    """What links pass before they are attached; those that wait there belong to it."""
+
+    def attach(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
+        """Attach a link to `pump` when it may be."""
+        ...
+
+    def lost(self, pump: Pump) -> None:
+        """Attach at once who waits for `pump`, which is no more: so that they hear of that."""
+        ...
+
+
+class KeptConnection:
+    """A connection by one of several urls, opened again when it is lost if there is a policy for that: a `Carrier`.
+
+    Context: Tasks of the trio run that it is opened in.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[PeerAddress],
+        options: OpeningOptions,
+        policy: Reconnect | None,
+        *,
+        random: Callable[[], float],
+        on_attach: Callable[[LinkDriver, Attach], None],
+        gate: Gate | None = None,
+    ) -> None:
+        """Prepare; `open` opens the first connection.
+
+        Args:
+            addresses: Where it may lead, tried in this order, from the one that it led to last; from the next one if it
+                did not last there.
+            options: How each attempt is made.
+            policy: When to try again; None: not at all.
+            random: Returns a random number from 0 up to 1.
+            on_attach: Called for each link that the peer attaches.
+            gate: What this side's links pass on their way to each connection.
+        """
+        self._status = ConnectionStatus("lost", str(addresses[0]))
+        self._addresses = list(addresses)
+        self._options = options
+        self.returns = policy is not None
+        self._policy = policy or Reconnect(max_attempts=1)
+        self._random = random
+        self._on_attach = on_attach
+        self._gate = gate
+        self._pump: Pump | None = None
+        self.peer_properties: Mapping[str, Any] = {}
+        self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
+        self._refused = 0  # attempts in a row to attach again what the peer has detached
+        self._attached_at = -math.inf  # when the last one was made
+        self._closing = False
+        self._over: RStreamsError | None = None
+
+    @property
+    def peer(self) -> str:
+        """Where it leads, or led last."""
+        return self._status.peer
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """What has happened to it last."""
+        return self._pump.status if self._pump is not None and not self.returns else self._status
+
+    async def open(self, nursery: trio.Nursery) -> None:
+        """Open the first connection, and keep it open from then on; its tasks live in `nursery`.
+
+        Errors: As `open_connection`, of every address, when the policy gives up.
+        """
+        policy = self._policy
+        self._nursery = nursery
+        if policy.start_jitter_s:
+            await trio.sleep(policy.start_jitter_s * self._random())
+        attempt = 0
+        while True:
+            try:
+                pump = await self._try_each(nursery)
+            except RStreamsError as error:
+                attempt += 1
+                if not policy.at_start or not self._may_try_again(error, attempt):
+                    raise
+                await self._pause("there is no connection yet", error, attempt)
+            else:
+                break
+        self._use(pump, attempt)
+        if self.returns:
+            nursery.start_soon(self._stay_open, nursery)
+
+    def attach(self, end: LinkEnd, frame: Attach) -> None:
+        """Attach a link now, or as soon as there is a connection again."""
+        if self._pump is not None:
+            self._attach_to(self._pump, end, frame)
+        elif self._over is not None:
+            end.on_lost(Lost(self._over))
+        else:
+            self._waiting.append((end, frame))
+
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
+        """Attach a link after the policy's delay, or as soon as there is the next connection."""
+        pump = self._pump
+        assert pump is not None, "it lives: the peer has just spoken"
+        if not pump.waiting:
+            self._nursery.start_soon(self._attach_waiting, pump, error)
+        pump.waiting.append((end, frame))
+
+    async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
+        """Attach what the peer has detached, after a delay; if the connection ends before, the next one does it."""
+        lasted_s = trio.current_time() - self._attached_at
+        self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
+        delay_s = self._policy.delay_s(self._refused + 1, self._random())
+        logger.warning("%s ends links, attaching them again in %.3g s: %s", pump.peer, delay_s, error)
+        await trio.sleep(delay_s)
+        if pump.ended.is_set():
+            return
+        self._attached_at = trio.current_time()
+        waiting, pump.waiting = pump.waiting, []
+        self._attach_each(pump, waiting)
+
+    async def close(self) -> None:
+        """Close the connection in order; what waits for one that was lost hears of it."""
+        self._closing = True
+        pump = self._pump
+        if pump is not None:
+            await pump.close()
+            self._waiting += self._left_by(pump)
+        self._end(pump.error if pump is not None else None)
+
+    async def _stay_open(self, nursery: trio.Nursery) -> None:
+        failed = 0  # attempts in a row
+        while True:
+            pump = self._pump
+            assert pump is not None, "there was one"
+            opened_at = trio.current_time()
+            await pump.ended.wait()
+            if self._closing:
+                return
+            self._pump = None
+            self._waiting += self._left_by(pump)
+            error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
+            if trio.current_time() - opened_at < self._policy.lasting_s(failed):
+                failed += 1
+                self._addresses.append(self._addresses.pop(0))
+            else:
+                failed = 0
+            opened = await self._open_again(error, failed, nursery)
+            if opened is None:
+                return
+            failed = opened[1] - 1
+            self._use(*opened)
+
+    async def _open_again(self, error: RStreamsError, failed: int, nursery: trio.Nursery) -> tuple[Pump, int] | None:
+        """Return the next connection, and which attempt it took; None if there is to be none."""
+        attempt = failed + 1
+        what = f"the connection to {self.peer} was lost"
+        while self._may_try_again(error, attempt - 1):
+            await self._pause(what, error, attempt)
+            if self._closing:
+                return None
+            try:
+                pump = await self._try_each(nursery)
+            except RStreamsError as again:
+                error = again
+                attempt += 1
+                what = "there is still no connection"
+            else:
+                if not self._closing:
+                    return pump, attempt
+                await pump.close()  # it came too late: closed meanwhile
+                return None
+        self._end(error)
+        return None
+
+    def _may_try_again(self, error: RStreamsError, failed: int) -> bool:
+        limit = self._policy.max_attempts
+        if self._closing or (limit is not None and failed >= limit):
+            return False
+        if isinstance(error, PeerClosed):
+            return error.condition not in _FINAL
+        return isinstance(error, TransportError) and not isinstance(error, AuthenticationFailed)
+
+    async def _pause(self, what: str, error: RStreamsError, attempt: int) -> None:
+        delay_s = self._policy.delay_s(attempt, self._random())
+        logger.warning("%s, trying again in %.3g s: %s", what, delay_s, error)
+        self._tell(ConnectionStatus("lost", self.peer, error, attempt - 1, delay_s))
+        await trio.sleep(delay_s)
+
+    async def _try_each(self, nursery: trio.Nursery) -> Pump:
+        """Try every address once; what is raised says what is wrong with each.
+
+        Errors: Of the kind of the last one, unless another's says more.
+        """
+        errors: list[RStreamsError] = []
+        for _ in range(len(self._addresses)):
+            try:
+                return await open_connection(self._addresses[0], self._options, nursery, on_attach=self._on_attach)
+            except RStreamsError as error:
+                errors.append(error)
+                self._addresses.append(self._addresses.pop(0))
+        telling = next((error for error in errors if not isinstance(error, ConnectFailed)), errors[-1])
+        if len(errors) > 1 and isinstance(telling, ConnectFailed | AuthenticationFailed):
+            raise type(telling)("; ".join(map(str, errors))) from telling
+        raise telling
+
+    def _use(self, pump: Pump, attempt: int) -> None:
+        self._pump = pump
+        self.peer_properties = pump.peer_properties
+        pump.returns = self.returns
+        self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
+        waiting, self._waiting = self._waiting, []
+        self._attach_each(pump, waiting)
+
+    def _attach_each(self, pump: Pump, waiting: Sequence[tuple[LinkEnd, Attach]]) -> None:
+        for end, frame in waiting:
+            if end.wants_link:
+                self._attach_to(pump, end, frame)
+
+    def _attach_to(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
+        if self._gate is None:
+            pump.attach(end, frame)
+        else:
+            self._gate.attach(pump, end, frame)
+
+    def _left_by(self, pump: Pump) -> list[tuple[LinkEnd, Attach]]:
+        """Return the links that wait for another connection than this one, which is no more."""
+        if self._gate is not None:
+            self._gate.lost(pump)
+        return pump.waiting
+
+    def _end(self, error: RStreamsError | None) -> None:
+        """There will be no connection any more."""
+        if self._over is not None:
+            return
+        self._over = error or ConnectionLost(f"the connection to {self.peer} was closed from this side")
+        self._tell(ConnectionStatus("closed", self.peer, error))
+        waiting, self._waiting = self._waiting, []
+        for end, _ in waiting:
+            if end.wants_link:
+                end.on_lost(Lost(self._over))
+
+    def _tell(self, status: ConnectionStatus) -> None:
+        self._status = status
+        if status.state != "lost":
+            logger.info("the connection to %s is %s", status.peer, status.state)
+        if self._policy.on_status is not None:
+            try:
+                self._policy.on_status(status)
+            except Exception:  # user code, which must not end the connection
+                logger.exception("on_status raised")
+
+
+def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not least <= value < math.inf or value > most:  # type: ignore[operator]
+        msg = f"Reconnect({option}={value!r}): it must be {allowed}"
+        raise ConfigError(msg)

@@ -1,0 +1,198 @@
+"""SASL for the node's side: who may open a connection (AMQP 1.0 part 5).
+
+The engine speaks SASL as a client; as a server, without a further library, it knows no PLAIN. So the listener does the
+few frames before the AMQP header itself and hands the rest of the bytes to the engine.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+
+from rstreams._codec import Described, decode_value, encode_symbols
+from rstreams._codec.encode import encode_fields
+from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
+from rstreams.net.options.names import CertificateUsers
+from rstreams.tls import ClientCertificate
+
+logger = logging.getLogger("rstreams.net")
+
+AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
+
+MAX_SASL_FRAME_BYTES: Final = 512
+"""The largest SASL frame there may be (5.3.1): what a stranger can make this side keep."""
+
+_MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who is let in.
+
+    Attributes:
+        users: Passwords by user, for PLAIN; in no repr.
+        certificate_users: Who the owner of a client certificate is, for EXTERNAL: users by the certificate's subject,
+            or a function of the certificate, which returns None for nobody.
+    """
+
+    users: Mapping[str, str] | None = field(default=None, repr=False)
+    certificate_users: CertificateUsers | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everyone is let in: ANONYMOUS, or without SASL."""
+        return self.users is None and self.certificate_users is None
+
+    def mechanisms(self, certificate: ClientCertificate | None) -> list[str]:
+        """Return what is offered to a client with such a certificate; there is always something (5.3.3.1)."""
+        offered = []
+        if certificate is not None and (self.is_open or self.certificate_users is not None):
+            offered.append("EXTERNAL")
+        if self.users is not None:
+            offered.append("PLAIN")
+        if self.is_open:
+            offered.append("ANONYMOUS")
+        return offered or ["EXTERNAL"]
+
+    def user_of(self, certificate: ClientCertificate) -> str | None:
+        """Return who the owner of a certificate is; None for nobody."""
+        who = self.certificate_users
+        if who is None:
+            return certificate.name
+        if isinstance(who, Mapping):
+            return who.get(certificate.subject)
+        try:
+            user = who(certificate)
+        except Exception:
+            logger.exception("certificate_users raised for %s, who is not let in", certificate.subject)
+            return None
+        return user if isinstance(user, str) else None
+
+
+async def authenticate(
+    stream: trio.abc.Stream, admission: Admission, certificate: ClientCertificate | None = None
+) -> tuple[str | None, bytes]:
+    """Let a client in, or raise.
+
+    Args:
+        stream: The connection, nothing of it read yet.
+        admission: Who is let in.
+        certificate: The client's certificate, if TLS has verified one.
+
+    Returns:
+        The user (None: anonymous) and the bytes that came behind, for the engine.
+
+    Errors: `RemoteProtocolError` if what comes is not AMQP; `AuthenticationFailed` if the credentials are wrong; in
+        both cases the client has been answered as the specification asks. No error carries a password.
+    Cancels: The client has got what was sent so far.
+    """
+    reader = _Reader(stream)
+    header = await reader.take(8)
+    if header == AMQP_HEADER and admission.is_open:
+        return None, header + reader.rest
+    await stream.send_all(SASL_HEADER)
+    if header != SASL_HEADER:
+        raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, _no_sasl(header))
+    offered = admission.mechanisms(certificate)
+    await stream.send_all(_frame(_MECHANISMS, encode_fields([encode_symbols(offered)])))
+    init = await reader.sasl_init()
+    user, refusal = _check(init, offered, admission, certificate)
+    await stream.send_all(_outcome_frame(accepted=refusal is None))
+    if refusal is not None:
+        raise AuthenticationFailed(refusal)
+    if await reader.take(8) != AMQP_HEADER:
+        text = "no AMQP header came after SASL"
+        raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
+    return user, AMQP_HEADER + reader.rest
+
+
+def _no_sasl(header: bytes) -> str:
+    """Say what a client sent instead of a SASL header."""
+    if header == AMQP_HEADER:
+        return "the client skipped SASL"
+    if header[:2] == b"\x16\x03":
+        return "what came is no AMQP header but TLS, which this listener does not speak: listen(tls=...)"
+    return f"what came is no AMQP header: {header!r}"
+
+
+def _check(
+    init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None
+) -> tuple[str | None, str | None]:
+    """Return who a sasl-init says it is, and why it is refused (None: it is not)."""
+    chosen, response = [*init, None, None][:2]
+    if str(chosen) not in offered:
+        return None, f"the client was refused: it chose no mechanism of {', '.join(offered)}"
+    if chosen == "EXTERNAL":
+        return _check_external(response, admission, certificate)
+    if chosen == "ANONYMOUS" or admission.users is None:
+        return None, None
+    # RFC 4616: [authzid] NUL authcid NUL passwd
+    parts = response.split(b"\x00") if isinstance(response, bytes) else []
+    if len(parts) != 3:
+        return None, "the client was refused: it sent no user and password"
+    user = parts[1].decode("utf-8", "replace")
+    password = admission.users.get(user)
+    # Compared even if there is no such user, so that the time taken does not tell.
+    right = hmac.compare_digest(parts[2], ("" if password is None else password).encode())
+    return user, None if right and password is not None else f"user {user!r} was refused"
+
+
+def _check_external(
+    response: object, admission: Admission, certificate: ClientCertificate | None
+) -> tuple[str | None, str | None]:
+    """Check EXTERNAL (RFC 4422 A): the certificate says who it is, the response, if there is one, whom it acts for."""
+    if certificate is None:
+        return None, "the client was refused: it has shown no certificate"
+    user = admission.user_of(certificate)
+    if not user:
+        return None, f"the certificate of {certificate.subject!r} was refused: its owner is no user here"
+    if response and response != user.encode():
+        return None, f"user {user!r} was refused: it may not act for another"
+    return user, None
+
+
+class _Reader:
+    """Takes exact numbers of bytes from a stream."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self.rest = b""
+
+    async def take(self, size: int) -> bytes:
+        while len(self.rest) < size:
+            data = await self._stream.receive_some(4096)
+            if not data:
+                text = "the client hung up before it had said who it is"
+                raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
+            self.rest += data
+        taken, self.rest = self.rest[:size], self.rest[size:]
+        return taken
+
+    async def sasl_init(self) -> list[Any]:
+        size, offset, kind, _ = struct.unpack(">IBBH", await self.take(8))
+        if kind != 1 or offset < 2 or not 4 * offset <= size <= MAX_SASL_FRAME_BYTES:
+            text = f"what came is no SASL frame of at most {MAX_SASL_FRAME_BYTES} bytes"
+            raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
+        body = (await self.take(size - 8))[4 * offset - 8 :]
+        value = decode_value(body)
+        if not isinstance(value, Described) or value.descriptor not in (_INIT, "amqp:sasl-init:list"):
+            text = "the SASL frame is no sasl-init"
+            raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
+        return list(value.value) if isinstance(value.value, list) else []
+
+
+def _outcome_frame(*, accepted: bool) -> bytes:
+    # A list of one ubyte, a width that encode_value does not write.
+    return _frame(_OUTCOME, b"\xc0\x03\x01\x50" + (b"\x00" if accepted else b"\x01"))
+
+
+def _frame(code: int, fields: bytes) -> bytes:
+    body = b"\x00\x53" + bytes([code]) + fields
+    return struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body
