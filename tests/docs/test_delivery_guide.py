@@ -1,4 +1,4 @@
-"""The guide to delivery: its code runs as it stands, and shows what the text says."""
+"""The guides to delivery and to queues: their code runs as it stands, and shows what the text says."""
 
 from __future__ import annotations
 
@@ -8,34 +8,39 @@ from typing import Any
 
 import pytest
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "delivery.md").read_text(encoding="utf-8")
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
-PRINTED = [
-    ["wash", "dry", "PublishResult(accepted=2)"],
-    ["[0, 1, 2, 3, 4]"],
-    ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
-    ["resized one", "resized two"],
-    [
-        "poison - exhausted: 3 attempts to deliver it have failed; the last error: ValueError: poison",
-        "stale - expired",
-        "1 1 1 2",
+PRINTED = {
+    "delivery.md": [
+        ["wash", "dry", "PublishResult(accepted=2)"],
+        ["[0, 1, 2, 3, 4]"],
+        ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
+        ["resized one", "resized two"],
+        ["2"],
+        ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
+        ["0", "1", "ended: True"],
+        ["3 3", "a", "b", "c"],
+        [],  # a service, which does not end by itself
+        ["the stream has ended", "True True"],
     ],
-    ["4"],
-    ["ValueError: poison 3", "True True"],
-    ["['tea', 'milk']", "2 ['tea', 'milk']"],
-    ["2"],
-    ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
-    ["0", "1", "ended: True"],
-    ["3 3", "a", "b", "c"],
-    [],  # a service, which does not end by itself
-    ["the stream has ended", "True True"],
-]
+    "queues.md": [
+        [
+            "poison - exhausted: 3 attempts to deliver it have failed; the last error: ValueError: poison",
+            "stale - expired",
+            "1 1 1 2",
+        ],
+        ["4"],
+        ["ValueError: poison 3", "True True"],
+        ["['tea', 'milk']", "2 ['tea', 'milk']"],
+    ],
+}
 
 
-def test_each_block_of_code_does_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("guide", PRINTED)
+def test_each_block_of_code_does_what_the_text_says(guide: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "guide"}
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    assert len(blocks) == len(PRINTED)
-    for block, printed in zip(blocks, PRINTED, strict=True):
-        exec(compile(block, "delivery.md", "exec"), names)  # noqa: S102 - the guide is ours
+    blocks = re.findall(r"```python\n(.*?)```", (GUIDES / guide).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == len(PRINTED[guide])
+    for block, printed in zip(blocks, PRINTED[guide], strict=True):
+        exec(compile(block, guide, "exec"), names)  # noqa: S102 - the guide is ours
         assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed)
