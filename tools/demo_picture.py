@@ -82,6 +82,7 @@ def picture(screen: str) -> str:
         f'<rect y="{_TOP}" width="{width}" height="{height - _TOP}" rx="8" fill="{MONOKAI.background_color.hex}"/>'
     )
     begin = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    made = "<!-- Made by tools/demo_picture.py from a run of `make demo`. -->"
     told = "<title>The demo: three publishers, a queue, a Spark job, a queue and a subscriber</title>"
     paper = f'<rect width="{width}" height="{height}" rx="8" fill="#ffffff"/>'
     drawn = [part for row, line in enumerate(lines) for part in _line(line, _TOP + _MARGIN + row * _LINE)]
@@ -91,6 +92,7 @@ def picture(screen: str) -> str:
     return "\n".join(
         [
             begin,
+            made,
             told,
             paper,
             *_flow(width),
