@@ -17,7 +17,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = ("rstreams/net/_proton/_loops", "rstreams/net/_proton/_frame_walk", "rstreams/_codec/_data_sections")
+MODULES = (
+    "rstreams/_codec/_data_sections",
+    "rstreams/_codec/_decode",
+    "rstreams/_codec/_encode",
+    "rstreams/net/_proton/_frame_walk",
+    "rstreams/net/_proton/_loops",
+)
 ABI = "cp311-abi3"
 """The C sources use the limited API of 3.11 alone: one wheel for this and every later CPython."""
 

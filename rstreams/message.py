@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from rstreams._codec.compiled import Codec, codec_for
 from rstreams._codec.decode import Malformed, malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import (
     NULL,
@@ -167,17 +168,7 @@ _DATA8: Final = 0x005375A0  # 0x00 described, 0x53 0x75 by the small ulong 0x75 
 _DATA32: Final = 0x005375B0
 
 
-def encode_item(item: object) -> bytes:
-    """Return the sections of the message that carries `item`: a `Message`, or a plain value as its body.
-
-    Args:
-        item: bytes, bytearray or memoryview become one Data section, a `Message` its sections without the empty ones,
-            any other value AMQP knows an AmqpValue section.
-
-    Errors: `ConfigError` naming the type, field or value that AMQP cannot carry, and what is allowed.
-    Context: Any; never blocks. About 200 ns for bytes.
-    Spec: AMQP 1.0 section 3.2.
-    """
+def _encode_item(item: object) -> bytes:
     if type(item) is bytes and (size := len(item)) <= MAX_UINT:
         return (_pack_data8(_DATA8, size) if size < 256 else _pack_data32(_DATA32, size)) + item
     if isinstance(item, Message):
@@ -218,16 +209,7 @@ def _encode_body(body: object, *, streamed: str) -> bytes:
 _unpack_2u32: Final[Callable[[bytes | memoryview, int], tuple[int, int]]] = struct.Struct(">II").unpack_from
 
 
-def decode_body(encoded: bytes | memoryview) -> Any:  # noqa: ANN401 - whatever the peer sent
-    """Return the body of an encoded message, and nothing else of it.
-
-    Several Data sections are joined; an AmqpSequence gives a list; a message without a body gives None. Sections before
-    the body are read over without being looked into.
-
-    Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
-    Context: Any; never blocks. About 200 ns for a message that is one Data section.
-    Spec: AMQP 1.0 sections 3.2.6-3.2.8.
-    """
+def _decode_body(encoded: bytes | memoryview) -> Any:  # noqa: ANN401 - whatever the peer sent
     length = len(encoded)
     if length >= 8:
         start, size = _unpack_2u32(encoded, 0)
@@ -249,13 +231,7 @@ def decode_body(encoded: bytes | memoryview) -> Any:  # noqa: ANN401 - whatever 
     return None
 
 
-def decode_message(encoded: bytes | memoryview) -> Message:
-    """Return an encoded message with all that stands around its body, but delivery annotations and footer.
-
-    Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
-    Context: Any; never blocks.
-    Spec: AMQP 1.0 section 3.2.
-    """
+def _decode_message(encoded: bytes | memoryview) -> Message:
     buffer = bytes(encoded)
     fields: dict[str, Any] = {}
     at, code = 0, 0
@@ -284,6 +260,39 @@ def decode_message(encoded: bytes | memoryview) -> Message:
     if "ttl_s" in fields:
         fields["ttl_s"] /= 1000
     return Message(**fields)
+
+
+_codec: Final = codec_for(Message, Codec(_decode_body, _decode_message, _encode_item))
+
+encode_item: Final[Callable[[object], bytes]] = _codec.encode_item
+"""Return the sections of the message that carries an item: a `Message`, or a plain value as its body.
+
+bytes, bytearray and memoryview become one Data section, a `Message` its sections without the empty ones, any other value
+that AMQP knows an AmqpValue section.
+
+Errors: `ConfigError` naming the type, field or value that AMQP cannot carry, and what is allowed.
+Context: Any; never blocks.
+Spec: AMQP 1.0 section 3.2.
+"""
+
+decode_body: Final[Callable[[bytes | memoryview], Any]] = _codec.decode_body
+"""Return the body of an encoded message, and nothing else of it.
+
+Several Data sections are joined; an AmqpSequence gives a list; a message without a body gives None. Sections before the
+body are passed over.
+
+Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
+Context: Any; never blocks.
+Spec: AMQP 1.0 sections 3.2.6-3.2.8.
+"""
+
+decode_message: Final[Callable[[bytes | memoryview], Message]] = _codec.decode_message
+"""Return an encoded message with all that stands around its body, but delivery annotations and footer.
+
+Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
+Context: Any; never blocks.
+Spec: AMQP 1.0 section 3.2.
+"""
 
 
 def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:

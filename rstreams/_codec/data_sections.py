@@ -7,27 +7,13 @@ Spec: AMQP 1.0 section 3.2.6.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
 from rstreams._codec import data_sections_in_python
+from rstreams._codec.compiled import load
 
-_INTERFACE: Final = 2  # of the compiled module
-
-
-def _load() -> Any:  # noqa: ANN401 - a module without types
-    if os.environ.get("RSTREAMS_PURE") == "1":
-        return None
-    try:
-        compiled = import_module("rstreams._codec._data_sections")
-    except ImportError:
-        return None
-    return compiled if getattr(compiled, "INTERFACE", None) == _INTERFACE else None
-
-
-_compiled: Final = _load()
+_compiled: Final = load("_data_sections", 2)
 
 _chosen: Final = data_sections_in_python if _compiled is None else _compiled
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from enum import IntFlag
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -137,17 +138,50 @@ _OF_PROPERTIES: Final[tuple[_Field, ...]] = (
 )
 
 
+class Form(IntFlag):
+    """What a field may hold and how it is written, as a number for the codec in C, whose enums say the same."""
+
+    TEXT = 1
+    NUMBER = 2
+    BINARY = 4
+    UNIQUE_ID = 8
+    FLAG = 16
+    TIME = 32
+    SECONDS = 64
+    NAME = 128
+    OCTET = 256
+
+
+_FORM_OF: Final[dict[object, Form]] = {
+    str: Form.TEXT,
+    int: Form.NUMBER,
+    bytes: Form.BINARY,
+    UUID: Form.UNIQUE_ID,
+    bool: Form.FLAG,
+    datetime: Form.TIME,
+    _encode_seconds: Form.SECONDS,
+    _encode_name: Form.NAME,
+    _encode_priority: Form.OCTET,
+}
+
+
 class _ListSection:
     """A section that is a list of fields, prepared: plain tuples unpack in a third of the time a NamedTuple takes."""
 
-    __slots__ = ("_absent", "_reads", "_start", "_values_of", "_writes")
+    __slots__ = ("_absent", "_fields", "_reads", "_start", "_values_of", "_writes")
 
     def __init__(self, code: int, fields: tuple[_Field, ...]) -> None:
+        self._fields = fields
         self._start = START[code]
         self._values_of = attrgetter(*(known.name for known in fields))
         self._absent = tuple(known.absent for known in fields)
         self._writes = tuple((known.name, known.encode, known.absent) for known in fields)
         self._reads = tuple((known.name, known.kinds, known.limit) for known in fields)
+
+    def described(self) -> list[tuple[str, int, int, object]]:
+        """Return of each field its name, its `Form`, its largest number, and the value that stands for an absent one."""
+        forms = [sum(_FORM_OF.get(each, Form(0)) for each in (*known.kinds, known.encode)) for known in self._fields]
+        return [(known.name, form, known.limit, known.absent) for known, form in zip(self._fields, forms, strict=True)]
 
     def encode(self, message: object) -> bytes:
         """Return the section, without the trailing fields that are not there; b"" if none is."""
