@@ -262,13 +262,14 @@ def _decode_message(encoded: bytes | memoryview) -> Message:
     return Message(**fields)
 
 
-_codec: Final = codec_for(Message, Codec(_decode_body, _decode_message, _encode_item))
+_IN_PYTHON: Final = Codec(_decode_body, _decode_message, _encode_item)
+_codec: Final = codec_for(Message, _IN_PYTHON)
 
 encode_item: Final[Callable[[object], bytes]] = _codec.encode_item
 """Return the sections of the message that carries an item: a `Message`, or a plain value as its body.
 
-bytes, bytearray and memoryview become one Data section, a `Message` its sections without the empty ones, any other value
-that AMQP knows an AmqpValue section.
+bytes, bytearray and memoryview become one Data section, a `Message` its sections without the empty ones, and any other
+value that AMQP knows an AmqpValue section.
 
 Errors: `ConfigError` naming the type, field or value that AMQP cannot carry, and what is allowed.
 Context: Any; never blocks.

@@ -179,7 +179,7 @@ class _ListSection:
         self._reads = tuple((known.name, known.kinds, known.limit) for known in fields)
 
     def described(self) -> list[tuple[str, int, int, object]]:
-        """Return of each field its name, its `Form`, its largest number, and the value that stands for an absent one."""
+        """Return the name, `Form`, largest number and absent value of each field."""
         forms = [sum(_FORM_OF.get(each, Form(0)) for each in (*known.kinds, known.encode)) for known in self._fields]
         return [(known.name, form, known.limit, known.absent) for known, form in zip(self._fields, forms, strict=True)]
 

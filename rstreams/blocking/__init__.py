@@ -32,8 +32,7 @@ from rstreams.blocking._methods import BlockingMethods
 from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._signatures import like, like_method, shown_like
-from rstreams.message import Message
-from rstreams.net._proton import decode_body
+from rstreams.message import Message, decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
 from rstreams.net.links.draining import Drained
 from rstreams.net.links.effectively_once import decode_unstamped

@@ -14,8 +14,7 @@ from rstreams._core.times import require_seconds
 from rstreams._stages.stage import refuse_generator, require_at_least
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-from rstreams.net._proton import decode_body, encode_item
+from rstreams.message import Message, decode_body, encode_item
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.bodies import encode_once
 from rstreams.net.links.connection_links import Links

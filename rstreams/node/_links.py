@@ -11,7 +11,8 @@ from weakref import WeakSet
 from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams.abc import Hold, Publisher, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
-from rstreams.net._proton import LinkDriver, encode_item
+from rstreams.message import encode_item
+from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE

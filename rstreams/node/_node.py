@@ -14,12 +14,12 @@ from rstreams._core.argument_names import name_arguments
 from rstreams._core.times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
+from rstreams.message import decode_body
 from rstreams.net._proton import (
     DEFAULT_MAX_UNFINISHED_BYTES,
     DEFAULT_TOTAL_UNFINISHED_BYTES,
     LinkDriver,
     UnfinishedTotal,
-    decode_body,
 )
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until

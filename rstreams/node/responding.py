@@ -11,8 +11,7 @@ import trio
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import ConfigError, RStreamsError
-from rstreams.message import Message
-from rstreams.net._proton import encode_item
+from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.request_reply.answers import Answering, Way
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 from cproton_ffi import ffi, lib
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rstreams import message
-from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.net._proton import loops
 from tests.compiled import compiled
 from tests.net.engines import Engines
@@ -86,7 +82,6 @@ spec.loader.exec_module(module)
 for call in (
     lambda: module.read(1, 1, 0), lambda: module.send(1, [], [], False), lambda: module.settle([1], 1),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
-    lambda: module.decode_body(b""), lambda: module.encode_item(b""),
     lambda: module.feed(1, b"x"), lambda: module.output(1, bytearray(1)),
 ):
     try:
@@ -105,61 +100,3 @@ def test_the_environment_can_ask_for_python() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environ, check=True, capture_output=True, text=True, timeout=50)
     assert done.stdout == "Python\n"
-
-
-SIZES = st.sampled_from([0, 1, 2, 3, 4, 5, 8, 250, 251, 255, 256, 257, 5000])
-ITEMS = st.one_of(
-    SIZES.map(bytes), st.binary(max_size=20), st.binary().map(bytearray), st.text(max_size=9), st.integers(), st.none()
-)
-
-
-@given(ITEMS)
-def test_an_item_is_encoded_and_decoded_as_in_python(item: object) -> None:
-    encoded = message.encode_item(item) if not isinstance(item, int) or -(2**63) <= item < 2**63 else b""
-    if encoded:
-        assert loops.encode_item(item) == encoded
-        assert loops.decode_body(encoded) == message.decode_body(encoded)
-
-
-@given(
-    st.sampled_from([b"", b"\0Su\xa0", b"\0Su\xb0", b"\0Su\xb0\0\0\0", b"\0Su\xb0\0\0\1\0"]),
-    SIZES,
-    st.binary(max_size=12),
-)
-def test_any_bytes_are_decoded_or_refused_as_in_python(start: bytes, size: int, rest: bytes) -> None:
-    for encoded in (start + rest, start + bytes([size & 0xFF]) + rest, start + bytes(size)):
-        for kind in (bytes, memoryview):
-            told: list[object] = []
-            for decode in (message.decode_body, loops.decode_body):
-                try:
-                    told.append(decode(kind(encoded)))  # type: ignore[arg-type] # a view is taken, too
-                except RemoteProtocolError as error:
-                    told.append(str(error))
-            assert told[0] == told[1]
-            assert type(told[0]) is type(told[1])
-
-
-def test_what_cannot_be_encoded_is_refused_in_the_same_words() -> None:
-    class Text(bytes):
-        pass
-
-    assert loops.encode_item(Text(b"x" * 300)) == message.encode_item(b"x" * 300)
-    with pytest.raises(ConfigError) as python:
-        message.encode_item(object)
-    with pytest.raises(ConfigError) as compiled:
-        loops.encode_item(object)
-    assert str(python.value) == str(compiled.value)
-
-
-def test_decoding_and_encoding_leave_nothing_behind() -> None:
-    items = [bytes(size) for size in (0, 10, 255, 256, 5000)]
-
-    def rounds(count: int) -> None:
-        for _ in range(count):
-            for item in items:
-                assert loops.decode_body(loops.encode_item(item)) == item
-
-    rounds(10)
-    before = sys.getallocatedblocks()
-    rounds(1000)
-    assert sys.getallocatedblocks() - before < 500  # of 5,000 messages; the process itself wavers by a hundred

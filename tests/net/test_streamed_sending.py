@@ -14,8 +14,8 @@ import rstreams
 from rstreams import ByteStream, Message, Node, Stream
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, PublisherFailed
-from rstreams.message import encode_item
-from rstreams.net._proton import LinkDriver, decode_body
+from rstreams.message import decode_body, encode_item
+from rstreams.net._proton import LinkDriver
 from rstreams.net.links.bodies import open_body
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement

@@ -13,7 +13,7 @@ arrived and was not taken, so it is exact once everything has been read.
 from rstreams.net._proton.engine import Engine
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import LOOPS, decode_body, encode_item
+from rstreams.net._proton.loops import LOOPS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.unfinished import (
     DEFAULT_MAX_UNFINISHED_BYTES,
@@ -32,6 +32,4 @@ __all__ = [
     "LinkDriver",
     "Unfinished",
     "UnfinishedTotal",
-    "decode_body",
-    "encode_item",
 ]

@@ -79,7 +79,6 @@ static uint64_t accepted;
 static int delivery_event, flow_event;
 enum { KINDS = 64 };
 static bool is_told[KINDS]; /* kinds of events that stop `note_events` */
-static PyObject *decode_any, *encode_any; /* rstreams.message's own; NULL until bound */
 
 static int take_address(PyObject *object, void *to)
 {
@@ -93,17 +92,16 @@ static int take_address(PyObject *object, void *to)
     return 1;
 }
 
-PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event, other_events, decode, encode): take the engine's "
-                       "functions, in the order of FUNCTIONS, its numbers for an outcome and for kinds of events, and what "
-                       "decodes and encodes any message; once, before all else.");
+PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event, other_events): take the engine's functions, in the "
+                       "order of FUNCTIONS, and its numbers for an outcome and for kinds of events; once, before all else.");
 
 static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *addresses, *others, *decode, *encode;
+    PyObject *addresses, *others;
     unsigned long long outcome;
     int delivery, flow;
-    if (!PyArg_ParseTuple(args, "O!KiiO!OO:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &PyTuple_Type,
-                          &others, &decode, &encode))
+    if (!PyArg_ParseTuple(args, "O!KiiO!:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &PyTuple_Type,
+                          &others))
         return NULL;
     if (PyTuple_Size(addresses) != COUNT)
         return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)COUNT);
@@ -126,18 +124,14 @@ static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
     accepted = outcome;
     delivery_event = delivery;
     flow_event = flow;
-    Py_XDECREF(decode_any);
-    Py_XDECREF(encode_any);
-    decode_any = Py_NewRef(decode);
-    encode_any = Py_NewRef(encode);
     Py_RETURN_NONE;
 }
 
 static bool is_bound(void)
 {
-    if (decode_any == NULL)
+    if (pn.delivery == NULL)
         PyErr_SetString(PyExc_RuntimeError, "bind comes first");
-    return decode_any != NULL;
+    return pn.delivery != NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------------- receiving */
@@ -447,57 +441,10 @@ static PyObject *output(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromSize_t(total);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- messages */
-
-/* A message that is one Data section: 0x00 described, 0x53 0x75 by the small ulong 0x75, 0xb0 or 0xa0 binary (3.2.6). */
-static const char DATA32[4] = "\0Su\xb0", DATA8[4] = "\0Su\xa0";
-
-PyDoc_STRVAR(decode_body_doc, "decode_body(encoded): as in rstreams.message.");
-
-static PyObject *decode_body(PyObject *Py_UNUSED(module), PyObject *encoded)
-{
-    if (!is_bound())
-        return NULL;
-    if (PyBytes_CheckExact(encoded)) {
-        Py_ssize_t size = PyBytes_Size(encoded);
-        const char *start = PyBytes_AsString(encoded);
-        const unsigned char *at = (const unsigned char *)start + 4;
-        if (size >= 8 && memcmp(start, DATA32, 4) == 0) {
-            uint32_t told = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-            if (told == size - 8)
-                return PyBytes_FromStringAndSize(start + 8, size - 8);
-        } else if (size >= 5 && memcmp(start, DATA8, 4) == 0 && at[0] == size - 5)
-            return PyBytes_FromStringAndSize(start + 5, size - 5);
-    }
-    return PyObject_CallFunctionObjArgs(decode_any, encoded, NULL);
-}
-
-PyDoc_STRVAR(encode_item_doc, "encode_item(item): as in rstreams.message.");
-
-static PyObject *encode_item(PyObject *Py_UNUSED(module), PyObject *item)
-{
-    if (!is_bound())
-        return NULL;
-    Py_ssize_t size = PyBytes_CheckExact(item) ? PyBytes_Size(item) : 0;
-    if (size < 256 || size > UINT32_MAX)
-        return PyObject_CallFunctionObjArgs(encode_any, item, NULL);
-    PyObject *encoded = PyBytes_FromStringAndSize(NULL, size + 8);
-    if (encoded == NULL)
-        return NULL;
-    char *to = PyBytes_AsString(encoded);
-    const char told[4] = {(char)(size >> 24), (char)(size >> 16), (char)(size >> 8), (char)size};
-    memcpy(to, DATA32, 4);
-    memcpy(to + 4, told, 4);
-    memcpy(to + 8, PyBytes_AsString(item), (size_t)size);
-    return encoded;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, bind_doc},
-    {"decode_body", decode_body, METH_O, decode_body_doc},
-    {"encode_item", encode_item, METH_O, encode_item_doc},
     {"feed", feed, METH_VARARGS, feed_doc},
     {"note_events", note_events, METH_VARARGS, note_events_doc},
     {"output", output, METH_VARARGS, output_doc},
@@ -509,7 +456,7 @@ static PyMethodDef methods[] = {
 };
 
 /* What loops.py asks for: another number when what a function takes or returns has changed. */
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 static int add_constants(PyObject *module)
 {

@@ -10,22 +10,20 @@ import logging
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias
 
 from cproton_ffi import ffi, lib
 
-from rstreams.message import decode_body as decode_any
-from rstreams.message import encode_item as encode_any
 from rstreams.net._proton.frame_walk import walk, walk_in_python
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
 Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 3  # of `_loops.c`
+_INTERFACE: Final = 4  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -327,7 +325,7 @@ def _load() -> Any:  # noqa: ANN401 - a module without types
             _log.warning(text, declared, found)
             return None
     addresses = tuple(_address(function) for function, _ in functions)
-    compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW, TOLD_EVENTS, decode_any, encode_any)
+    compiled.bind(addresses, lib.PN_ACCEPTED, lib.PN_DELIVERY, lib.PN_LINK_FLOW, TOLD_EVENTS)
     return compiled
 
 
@@ -338,10 +336,6 @@ def choose_loops() -> Loops:
     """Return the loops for one connection: those in C, if there are."""
     return PythonLoops() if _compiled is None else CompiledLoops()
 
-
-decode_body: Final[Callable[[bytes], Any]] = decode_any if _compiled is None else _compiled.decode_body
-encode_item: Final[Callable[[object], bytes]] = encode_any if _compiled is None else _compiled.encode_item
-"""What `rstreams.message` has under these names; in C for a message that is nothing but bytes."""
 
 LOOPS: Final = choose_loops().language
 """The language the loops of this process are written in."""

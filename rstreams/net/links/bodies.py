@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rstreams.abc import Publisher
-from rstreams.message import ByteStream, Message
-from rstreams.net._proton import encode_item
+from rstreams.message import ByteStream, Message, encode_item
 from rstreams.stream import Stream
 
 

@@ -12,7 +12,7 @@ import trio
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError, ConnectionLost
-from rstreams.net._proton import encode_item
+from rstreams.message import encode_item
 from rstreams.net.dialects import Dialect, Place, dialect_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper

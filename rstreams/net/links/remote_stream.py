@@ -11,7 +11,7 @@ from rstreams._core.sight import Watched
 from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, LinkDetached
-from rstreams.net._proton import decode_body
+from rstreams.message import decode_body
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import OnceStage

@@ -11,7 +11,7 @@ import trio
 from rstreams._core.demand import add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
-from rstreams.net._proton import encode_item
+from rstreams.message import encode_item
 from rstreams.net.links.bodies import is_streamed
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.home import Home

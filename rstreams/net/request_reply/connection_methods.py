@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rstreams._core.times import require_seconds
-from rstreams.net._proton import decode_body
+from rstreams.message import decode_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import check_encode
 from rstreams.net.links.failures import DeadLetters, FailureName
