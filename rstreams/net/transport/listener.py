@@ -24,7 +24,7 @@ from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.security import Admission, authenticate
-from rstreams.net.transport.tls_streams import accept_tls
+from rstreams.net.transport.tls_streams import TlsStream, accept_tls
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import Budget, Share
 from rstreams.runtime.scope import open_nursery
@@ -264,6 +264,8 @@ class _Client:
         said_on = metered if stream is self.tcp else stream
         user, first = await authenticate(said_on, options.admission, certificate)
         metered.trust()
+        if isinstance(stream, TlsStream):
+            stream.transport = self.tcp
         handshake.phase = "open"
         self.pump = pump = Pump(
             stream,

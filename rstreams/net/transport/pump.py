@@ -146,7 +146,6 @@ class Pump:
         )
         self._stream = stream
         self._wire = wire_over(stream)
-        self._unsent = b""  # what the network did not take at once
         self._idle_timeout_s = idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
@@ -249,7 +248,7 @@ class Pump:
 
     async def _turn_until_over(self) -> None:
         while True:
-            if self._unsent:
+            if self._wire.unsent:
                 await self._send_unsent()
             elif self._take_turns():
                 await trio.lowlevel.checkpoint()
@@ -267,13 +266,13 @@ class Pump:
         self._turning = True
         try:
             while self._turn(slice_s):
-                if self._unsent or perf_counter() > until:
+                if self._wire.unsent or perf_counter() > until:
                     self._run.busy.add(self)
                     return True
         finally:
             self._turning = False
         self._run.busy.discard(self)
-        return bool(self._unsent)
+        return self._wire.unsent
 
     def _turn(self, slice_s: float) -> bool:
         """Take one turn; tell whether there is something to do for another one."""
@@ -310,16 +309,14 @@ class Pump:
 
     def _send_now(self, output: memoryview) -> None:
         try:
-            sent = self._wire.send_now(output)
-            self._unsent = bytes(output[sent:])  # the room is shared
+            self._wire.send_now(output)
         except trio.BrokenResourceError as error:
             self._break(error)
 
     async def _send_unsent(self) -> None:
-        unsent, self._unsent = self._unsent, b""
         self.engine.output_waits = True
         try:
-            await self._wire.send(unsent)
+            await self._wire.flush()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._break(error)
         finally:

@@ -1,7 +1,7 @@
-"""TLS on a connection's way: `trio.SSLStream`, and its errors in words that say what to do.
+"""TLS of a connection that begins: its handshake, and its errors in words that say what to do.
 
-The engine knows nothing of it. In TLS 1.3 a client that the server refuses hears so only when it reads for the first
-time, long after its own handshake: so the stream remembers what it was told.
+In TLS 1.3 a client that the server refuses is told only when it reads for the first time, long after its own handshake.
+Therefore the stream remembers what it was told.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rstreams.errors import (
     TransportError,
 )
 from rstreams.net.transport.address import PeerAddress
+from rstreams.net.transport.tls_layer import TlsLayer
 from rstreams.tls import ClientCertificate
 
 # What OpenSSL calls it when certificates are refused (`man verify`).
@@ -42,39 +43,87 @@ _PROTOCOL_VERSION: Final = b"\x15\x03\x03\x00\x02\x02\x46"
 """The alert for who speaks no TLS, for which OpenSSL has none: any AMQP peer can see that this is TLS."""
 
 
-class TlsStream(trio.abc.Stream):
-    """A stream over TLS that remembers how TLS failed."""
+_HANDSHAKE_BYTES: Final = 16 * 1024
+"""The most bytes that are read at once before the connection has a wire."""
 
-    def __init__(self, stream: trio.SSLStream[trio.abc.Stream]) -> None:
-        self._stream = stream
-        self._failure: ssl.SSLError | None = None
+
+class TlsStream(trio.abc.Stream):
+    """A stream over TLS that remembers how TLS failed.
+
+    Args:
+        transport: What carries the bytes.
+        layer: TLS, before its handshake.
+
+    Attributes:
+        transport: What carries the bytes.
+        layer: TLS.
+        failure: What TLS failed with.
+    """
+
+    def __init__(self, transport: trio.abc.Stream, layer: TlsLayer) -> None:
+        self.transport = transport
+        self.layer = layer
+        self.failure: ssl.SSLError | None = None
 
     def refusal(self, address: PeerAddress) -> TransportError | None:
         """Return what the peer's alert means, if TLS failed."""
-        return None if self._failure is None else _client_error(address, self._failure)
+        return None if self.failure is None else _client_error(address, self.failure)
+
+    async def do_handshake(self) -> None:
+        """Do the handshake.
+
+        Errors: `ssl.SSLError`, after the alert for the peer has been sent; `trio.BrokenResourceError` if the peer has
+            reset the connection.
+        """
+        try:
+            while not self.layer.handshake():
+                await self.transport.send_all(self.layer.outgoing())
+                self.layer.put(await self.transport.receive_some(_HANDSHAKE_BYTES))
+            await self.transport.send_all(self.layer.outgoing())
+        except ssl.SSLError as error:
+            no_tls = self.layer.is_server and any(each in _reason(error) for each in _NO_TLS)
+            alert = self.layer.outgoing() or (_PROTOCOL_VERSION if no_tls else b"")
+            with suppress(trio.BrokenResourceError):
+                await self.transport.send_all(alert)
+            raise
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send; see `trio.abc.SendStream`."""
-        await self._stream.send_all(data)
+        try:
+            encrypted = self.layer.encrypt(data)
+        except ssl.SSLError as error:
+            raise trio.BrokenResourceError from error
+        await self.transport.send_all(encrypted)
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait for room; see `trio.abc.SendStream`."""
-        await self._stream.wait_send_all_might_not_block()
+        await self.transport.wait_send_all_might_not_block()
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive; see `trio.abc.ReceiveStream`. An end that TLS was not told of is one: AMQP has its own."""
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive; see `trio.abc.ReceiveStream`. The end of the network without an end of TLS is an end."""
+        room = memoryview(bytearray(max_bytes or _HANDSHAKE_BYTES))
+        while not (count := self.decrypt(room)) and not self.layer.ended:
+            self.layer.put(await self.transport.receive_some(_HANDSHAKE_BYTES))
+        return bytes(room[:count])
+
+    def decrypt(self, room: memoryview) -> int:
+        """Put plain bytes that have come into `room`; see `TlsLayer.decrypt`.
+
+        Errors: `trio.BrokenResourceError` if TLS fails, which `failure` tells.
+        """
         try:
-            return await self._stream.receive_some(max_bytes)
-        except trio.BrokenResourceError as error:
-            if isinstance(error.__cause__, ssl.SSLEOFError):
-                return b""
-            if isinstance(error.__cause__, ssl.SSLError):
-                self._failure = error.__cause__
-            raise
+            return self.layer.decrypt(room)
+        except ssl.SSLError as error:
+            self.failure = error
+            raise trio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        """Tell the peer that nothing more comes (RFC 8446 section 6.1), and close."""
-        await self._stream.aclose()
+        """Tell the peer that nothing more comes, and close."""
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.transport.send_all(self.layer.end())
+        finally:
+            await self.transport.aclose()
 
 
 async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.SSLContext) -> TlsStream:
@@ -84,16 +133,15 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
         it wants another certificate from this side.
     """
     try:
-        tls = trio.SSLStream(stream, context, server_hostname=address.host.rstrip("."))
+        tls = TlsStream(stream, TlsLayer(context, address.host.rstrip(".")))
     except (ssl.SSLError, ValueError) as error:  # a host that no certificate can be for, a context that cannot be used
         msg = f"TLS with {address} cannot be: {error}"
         raise ConfigError(msg) from error
     try:
         await tls.do_handshake()
-    except trio.BrokenResourceError as error:
-        await _send_alert(tls)
-        raise _client_error(address, error.__cause__) from error
-    return TlsStream(tls)
+    except (ssl.SSLError, trio.BrokenResourceError) as error:
+        raise _client_error(address, error) from error
+    return tls
 
 
 async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[TlsStream, ClientCertificate | None]:
@@ -101,27 +149,16 @@ async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[
 
     Errors: `RemoteProtocolError` if the client speaks no TLS; `AuthenticationFailed` if its certificate is refused.
     """
-    tls = trio.SSLStream(stream, context, server_side=True)
+    tls = TlsStream(stream, TlsLayer(context))
     try:
         await tls.do_handshake()
-    except trio.BrokenResourceError as error:
-        refusal = _server_error(error.__cause__)
-        await _send_alert(tls, _PROTOCOL_VERSION if any(each in _reason(error.__cause__) for each in _NO_TLS) else b"")
-        raise refusal from error
-    found = tls.getpeercert()
-    return TlsStream(tls), ClientCertificate.from_peer(found) if found else None
+    except (ssl.SSLError, trio.BrokenResourceError) as error:
+        raise _server_error(error) from error
+    found = tls.layer.peer_certificate()
+    return tls, ClientCertificate.from_peer(found) if found else None
 
 
-async def _send_alert(stream: trio.SSLStream[trio.abc.Stream], otherwise: bytes = b"") -> None:
-    """Send the alert that OpenSSL has written for the peer when the handshake failed: trio (0.35) leaves it lying."""
-    outgoing = getattr(stream, "_outgoing", None)
-    alert = (outgoing.read() if isinstance(outgoing, ssl.MemoryBIO) else b"") or otherwise
-    if alert:
-        with suppress(trio.BrokenResourceError):
-            await stream.transport_stream.send_all(alert)
-
-
-def _client_error(address: PeerAddress, cause: BaseException | None) -> TransportError:
+def _client_error(address: PeerAddress, cause: BaseException) -> TransportError:
     """Return what a failure of TLS means to a client."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -156,7 +193,7 @@ def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
     return told
 
 
-def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteProtocolError:
+def _server_error(cause: BaseException) -> AuthenticationFailed | RemoteProtocolError:
     """Return what a failure of TLS means to a server."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -179,7 +216,7 @@ def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteP
     return RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
 
 
-def _reason(cause: BaseException | None) -> str:
+def _reason(cause: BaseException) -> str:
     """Return OpenSSL's word for what happened; "" if the peer just hung up."""
     if not isinstance(cause, ssl.SSLError) or isinstance(cause, ssl.SSLEOFError):
         return ""

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from contextlib import suppress
 from typing import Final, Protocol
 
 import trio
+
+from rstreams.net.transport.tls_streams import TlsStream
 
 RECEIVE_BYTES: Final = 256 * 1024
 """The most bytes taken at once from a stream, which makes room for them each time."""
@@ -35,12 +38,17 @@ class Wire(Protocol):
         """Return what has come, empty at the end; it is there until the caller next waits for anything."""
         ...
 
-    def send_now(self, data: memoryview, /) -> int:
-        """Send what goes without waiting; return how many bytes."""
+    @property
+    def unsent(self) -> bool:
+        """Whether bytes are kept that the network did not take at once."""
         ...
 
-    async def send(self, data: bytes) -> None:
-        """Send all of it."""
+    def send_now(self, data: bytes | memoryview, /) -> None:
+        """Send what goes without waiting, and keep the rest."""
+        ...
+
+    async def flush(self) -> None:
+        """Send what is kept. Only one task may do so."""
         ...
 
     async def aclose(self) -> None:
@@ -50,29 +58,39 @@ class Wire(Protocol):
 
 def wire_over(stream: trio.abc.Stream) -> Wire:
     """Return the shortest way over `stream`."""
+    if isinstance(stream, TlsStream):
+        return TlsWire(stream)
     if isinstance(stream, trio.SocketStream) and hasattr(os, "readv"):  # where sockets are files
         return SocketWire(stream)
     return StreamWire(stream)
 
 
 class StreamWire:
-    """Any stream: TLS, and those in memory."""
+    """Any stream, such as one in memory."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         """Carry bytes over `stream`."""
         self._stream = stream
+        self._unsent = bytearray()
 
     async def receive(self) -> bytes | bytearray:
         """See `Wire`."""
         return await self._stream.receive_some(RECEIVE_BYTES)
 
-    def send_now(self, _data: memoryview) -> int:
-        """See `Wire`: a stream waits whenever it sends."""
-        return 0
-
-    async def send(self, data: bytes) -> None:
+    @property
+    def unsent(self) -> bool:
         """See `Wire`."""
-        await self._stream.send_all(data)
+        return bool(self._unsent)
+
+    def send_now(self, data: bytes | memoryview) -> None:
+        """See `Wire`: a stream waits whenever it sends."""
+        self._unsent += data
+
+    async def flush(self) -> None:
+        """See `Wire`."""
+        while self._unsent:
+            unsent, self._unsent = self._unsent, bytearray()
+            await self._stream.send_all(unsent)
 
     async def aclose(self) -> None:
         """See `Wire`."""
@@ -106,6 +124,7 @@ class SocketWire:
             # how much is under way, and the pump would wait for the kernel again and again.
             with suppress(OSError):  # no TCP; or, on some systems, the peer has gone already, which shows soon enough
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        self._unsent = bytearray()
         self._room = _shared_room()
         self._view = memoryview(self._room)
 
@@ -122,8 +141,24 @@ class SocketWire:
             except OSError as error:
                 raise trio.BrokenResourceError from error
 
-    def send_now(self, data: memoryview) -> int:
+    @property
+    def unsent(self) -> bool:
         """See `Wire`."""
+        return bool(self._unsent)
+
+    def send_now(self, data: bytes | memoryview) -> None:
+        """See `Wire`."""
+        sent = 0 if self._unsent else self._write(data)
+        if sent < len(data):
+            self._unsent += data[sent:]
+
+    async def flush(self) -> None:
+        """See `Wire`."""
+        while self._unsent:
+            await trio.lowlevel.wait_writable(self._socket)
+            del self._unsent[: self._write(self._unsent)]
+
+    def _write(self, data: bytes | bytearray | memoryview) -> int:
         try:
             return os.write(self._socket.fileno(), data)
         except BlockingIOError:
@@ -131,10 +166,48 @@ class SocketWire:
         except OSError as error:
             raise trio.BrokenResourceError from error
 
-    async def send(self, data: bytes) -> None:
-        """See `Wire`."""
-        await self._stream.send_all(data)
-
     async def aclose(self) -> None:
         """See `Wire`."""
         await self._stream.aclose()
+
+
+class TlsWire:
+    """TLS, over the shortest way there is below it."""
+
+    def __init__(self, stream: TlsStream) -> None:
+        """Go on with the TLS of `stream`, whose handshake is over."""
+        self._stream = stream
+        self._layer = stream.layer
+        self._below = wire_over(stream.transport)
+        self._view = memoryview(_shared_room())  # what comes encrypted is copied before the plain bytes take its place
+
+    async def receive(self) -> memoryview:
+        """See `Wire`."""
+        while not (count := self._stream.decrypt(self._view)) and not self._layer.ended:
+            self._layer.put(await self._below.receive())
+        answer = self._layer.outgoing()  # such as to a peer that wants new keys
+        if answer:
+            self._below.send_now(answer)
+        return self._view[:count]
+
+    @property
+    def unsent(self) -> bool:
+        """See `Wire`."""
+        return self._below.unsent
+
+    def send_now(self, data: bytes | memoryview) -> None:
+        """See `Wire`."""
+        try:
+            self._below.send_now(self._layer.encrypt(data))
+        except ssl.SSLError as error:
+            raise trio.BrokenResourceError from error
+
+    async def flush(self) -> None:
+        """See `Wire`."""
+        await self._below.flush()
+
+    async def aclose(self) -> None:
+        """See `Wire`: the peer is told that nothing more comes."""
+        self._below.send_now(self._layer.end())
+        await self._below.flush()
+        await self._below.aclose()
