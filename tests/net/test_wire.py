@@ -69,6 +69,19 @@ async def test_a_reset_connection_is_broken_for_who_receives() -> None:
             await wire_over(ours).receive()
 
 
+async def test_a_broken_connection_keeps_nothing_to_send() -> None:
+    ours, theirs = sockets()
+    async with ours:
+        wire = wire_over(ours)
+        while not wire.unsent:
+            wire.send_now(b"x" * 1024 * 1024)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await theirs.aclose()
+        with trio.fail_after(10), pytest.raises(trio.BrokenResourceError):
+            await wire.flush()
+        assert not wire.unsent
+
+
 async def test_a_closed_socket_is_never_another_one() -> None:
     ours, theirs = sockets()
     wire = wire_over(ours)

@@ -48,7 +48,7 @@ class Wire(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Send what is kept. Only one task may do so."""
+        """Send what is kept, which is nothing afterwards, also where it fails. Only one task may do so."""
         ...
 
     async def aclose(self) -> None:
@@ -154,9 +154,13 @@ class SocketWire:
 
     async def flush(self) -> None:
         """See `Wire`."""
-        while self._unsent:
-            await trio.lowlevel.wait_writable(self._socket)
-            del self._unsent[: self._write(self._unsent)]
+        try:
+            while self._unsent:
+                await trio.lowlevel.wait_writable(self._socket)
+                del self._unsent[: self._write(self._unsent)]
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._unsent.clear()
+            raise
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:
         try:
