@@ -1,35 +1,60 @@
-"""Items in the hands of tasks, several at a time: shared by map_async and map_blocking."""
+"""Items in the hands of tasks, several at a time: shared by map_async and map_blocking.
+
+Theory of operation. A worker is a task that takes one item after the other. A new item gets an idle worker, or a
+new one; there are never more workers than items in progress at one time. To wake a task costs a fifth of starting one,
+and a worker that is through with an item takes the next one without either. Workers stay until the stream has ended.
+
+A function that never waits would keep other tasks out, so a worker pauses after 1,024 items or 5 ms.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage
-from rstreams.abc import Cancellable, Scheduler, Subscriber
+from rstreams.abc import Cancellable, Event, Scheduler, Subscriber
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+SLICE_ITEMS: Final = 1024
+SLICE_S: Final = 0.005
+"""How long a worker goes on without a pause, in items and in seconds."""
+
+
 @dataclass(eq=False, slots=True)
-class _Job(Generic[R]):
+class _Job(Generic[T, R]):
     """An item kept: the claim on it, and in the end what it was made into."""
 
+    item: T
     kept: SharedHold
     results: list[R] = field(default_factory=list)
-    task: Cancellable | None = None
 
 
 class Jobs(KeepingStage[T, R]):
-    """A stage that starts a task for each item and emits what it makes of it."""
+    """A stage that gives each item to a task and emits what it makes of it."""
 
-    __slots__ = ("_busy", "_concurrency", "_emits", "_function", "_jobs", "_ordered", "_start", "_unasked")
+    __slots__ = (
+        "_busy",
+        "_called",
+        "_concurrency",
+        "_emits",
+        "_function",
+        "_idle",
+        "_jobs",
+        "_ordered",
+        "_scheduler",
+        "_unasked",
+        "_waiting",
+        "_workers",
+    )
 
     def __init__(
         self,
@@ -43,21 +68,27 @@ class Jobs(KeepingStage[T, R]):
         super().__init__(downstream)
         self._function = function
         self._concurrency = concurrency
-        self._start = scheduler.start
+        self._scheduler = scheduler
         self._ordered = ordered
         self._unasked = 0  # requested here, not yet there
         self._busy = 0  # requested there, not yet emitted here
-        self._jobs: dict[_Job[R], None] = {}  # in the order of the items
+        self._jobs: dict[_Job[T, R], None] = {}  # in the order of the items
         self._emits = False
+        self._waiting: deque[_Job[T, R]] = deque()  # those of them that no worker has taken yet
+        self._workers: list[Cancellable] = []
+        self._idle: list[Event] = []  # for each worker that waits for an item
+        self._called = 0  # workers on their way to an item
 
     only_reacts = True  # while no task is at work
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        job = _Job[R](share_hold(self._upstream.hold()))
+        job = _Job[T, R](item, share_hold(self._upstream.hold()))
         self._jobs[job] = None
-        job.task = self._start(partial(self._run, job, item))
+        self._waiting.append(job)
+        if not self._emits:  # else the worker that emits takes it next
+            self._call_workers()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -75,9 +106,42 @@ class Jobs(KeepingStage[T, R]):
             self._busy += n
             self._upstream.request(n)
 
-    async def _run(self, job: _Job[R], item: T) -> None:
+    def _call_workers(self) -> None:
+        """See that there is a worker on its way for each item that waits."""
+        while self._called < len(self._waiting):
+            self._called += 1
+            if self._idle:
+                self._idle.pop().set()
+            else:
+                self._workers.append(self._scheduler.start(self._work))
+
+    async def _work(self) -> None:
+        scheduler, taken, until = self._scheduler, 0, self._scheduler.now() + SLICE_S
+        self._called -= 1
+        while not self._ended:
+            if not self._waiting:
+                await self._called_again()
+            elif taken >= SLICE_ITEMS or scheduler.now() > until:
+                pause = scheduler.event()
+                scheduler.call_later(0, pause.set)
+                await pause.wait()
+            else:
+                taken += 1
+                await self._run(self._waiting.popleft())
+                continue
+            taken, until = 0, scheduler.now() + SLICE_S
+
+    async def _called_again(self) -> None:
+        bell = self._scheduler.event()
+        self._idle.append(bell)
+        await bell.wait()
+        self._called -= 1
+
+    async def _run(self, job: _Job[T, R]) -> None:
+        if self._called < len(self._waiting):
+            self._call_workers()
         try:
-            result = await _awaitable(self._function(item))
+            result = await _awaitable(self._function(job.item))
         except Exception as error:
             if not self._ended:
                 del self._jobs[job]
@@ -91,9 +155,9 @@ class Jobs(KeepingStage[T, R]):
             job.results.append(result)
             self._emit_results(job)
 
-    def _emit_results(self, job: _Job[R]) -> None:
+    def _emit_results(self, job: _Job[T, R]) -> None:
         self._emits = True
-        due: _Job[R] | None = next(iter(self._jobs)) if self._ordered else job
+        due: _Job[T, R] | None = next(iter(self._jobs)) if self._ordered else job
         try:
             while due is not None and due.results:
                 del self._jobs[due]
@@ -109,6 +173,12 @@ class Jobs(KeepingStage[T, R]):
     def _complete_if_through(self) -> None:
         if self._upstream is ENDED and not self._jobs and not self._emits:
             super().on_complete()
+            self._dismiss_workers()
+
+    def _dismiss_workers(self) -> None:
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.cancel()
 
     def _kept_items(self) -> int:
         return len(self._jobs)
@@ -120,8 +190,7 @@ class Jobs(KeepingStage[T, R]):
         jobs, self._jobs = self._jobs, {}
         for job in jobs:
             job.kept.release()
-            if job.task is not None:
-                job.task.cancel()
+        self._dismiss_workers()
 
 
 def _awaitable(made: Awaitable[R]) -> Awaitable[R]:
