@@ -1,4 +1,4 @@
-"""A multicast address: every subscriber gets its own copy of every item that comes in while it is there."""
+"""A multicast address: every subscriber gets its own copy of every item that comes in while it is subscribed."""
 
 from __future__ import annotations
 
@@ -11,43 +11,53 @@ from rstreams._core.sight import Scannable
 from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.node._address import Producer, check_capacity, check_name, hand_over
-from rstreams.node._seen import DropSeen, Seen
+from rstreams.node.address import Address, LinkRequest, Supply, check_capacity, check_name
+from rstreams.node.handover import hand_over
+from rstreams.node.producer import Producer
+from rstreams.node.seen_messages import DropSeen, Seen
+from rstreams.node.state_lines import multicast_line
 from rstreams.node.statistics import MulticastStatistics, SubscriberStatistics
 
 
-class Multicast:
+class MulticastAddress(Address):
     """One stream of items to many subscribers, as fast as the slowest or with the oldest dropped.
 
-    A producer's item is accepted when it has been passed on. A copy needs no acknowledgement: it has left the address
-    when its subscriber has it, and one that is given back is not sent again. Who comes later sees what comes later;
-    what is waiting for a subscriber that leaves is thrown away and counted.
+    - A producer's item is accepted when it has been passed on.
+    - A copy needs no acknowledgement. It has left the address when its subscriber has it. A copy that is given back is
+      not sent again.
+    - A new subscriber gets the items that come in from then on.
+    - Items that wait for a subscriber when it leaves are thrown away and counted.
 
     Args:
         name: The address.
         overflow: "block": producers get credit as the slowest subscriber asks for items, and none while there is no
-            subscriber; nothing is dropped. "drop_oldest": producers always have credit; who is slow loses its oldest
-            waiting items, which are counted.
+            subscriber; nothing is dropped. "drop_oldest": producers always have credit; a slow subscriber loses its
+            oldest waiting items, which are counted.
         capacity: The most items granted to producers and the most that wait for one subscriber.
 
-    Demand: With "block", the limit is the least of (its demand - what waits for it) over all subscribers, or the
-        capacity if that is less. One producer's credit is that limit at any time (what the capacity holds back is
-        topped up when half is used); several share it evenly.
-        So that one that has nothing to send cannot keep the others from ever sending, each has credit for at least
-        one item while every subscriber asks for some: the one reason why an item can wait for a subscriber,
-        besides one that was granted before the subscriber came. What was granted above a share or a limit that
-        sank runs down.
-    Errors: `ConfigError` for a name, overflow or capacity that cannot be.
+    Demand: With "block" the limit of what all producers may have outstanding together is
+
+            min(capacity, min over all subscribers of (demand - items that wait for it))
+
+        - One producer alone has credit for the limit. If the capacity is the limit, it is topped up when half is used.
+        - Several producers share the limit evenly.
+        - Each producer has credit for at least one item while every subscriber asks for some. Otherwise a producer
+          that has nothing to send could keep the others from ever sending. Therefore an item may wait for a subscriber.
+          An item that was granted before a subscriber came may wait for it, too.
+        - Credit above a share, or above a limit that sank, is not taken back. It runs down.
+    Errors: `ConfigError` for a name, overflow or capacity that is not allowed.
     Context: Pure: no task, no clock; items are handed over inside the call that made it possible.
     """
 
+    kind = "multicast"
+
     def __init__(self, name: str, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256) -> None:
-        self.name = check_name("multicast", name)
+        self.name = check_name(self.kind, name)
         if overflow not in {"block", "drop_oldest"}:
             msg = f'multicast {name!r}: overflow={overflow!r}: overflow must be "block" or "drop_oldest"'
             raise ConfigError(msg)
         self.overflow: Literal["block", "drop_oldest"] = overflow
-        self.capacity = check_capacity("multicast", name, capacity)
+        self.capacity = check_capacity(self.kind, name, capacity)
         self.seen = Seen()
         self._subscribers: tuple[_Copies, ...] = ()
         self._producers: dict[Producer, None] = {}
@@ -55,8 +65,8 @@ class Multicast:
         self._passing = False
         self._granting = False
         self._grant_due = False
-        self._credit = 0  # what all producers together have outstanding
-        self._waiting = 0  # how many of them have nothing outstanding
+        self._credit = 0  # items that all producers together have outstanding
+        self._waiting = 0  # producers that have nothing outstanding
         self._enqueued = 0
         self._unrouted = 0
         self._copies = 0
@@ -65,10 +75,10 @@ class Multicast:
         self._abandoned = 0
 
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
-        """Add a subscriber; it gets what comes in from now on, as it requests it, until it cancels.
+        """Add a subscriber; it gets the items that come in from now on, as it requests them, until it cancels.
 
         Errors: `TypeError` if `subscriber` is None; `on_error(DemandError)` for a bad request (3.9). A subscriber that
-            raises in `on_next` is ended with that error; the others do not notice.
+            raises in `on_next` is ended with that error; the others go on.
         Spec: Reactive Streams 1.9, 2.13.
         """
         require_subscriber(subscriber)
@@ -80,12 +90,25 @@ class Multicast:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
 
         Args:
-            once: Whether its items are stamped in order, so that those passed on before are dropped, and counted.
+            once: Whether its items are numbered, so that those passed on before are dropped and counted.
 
-        Credit: Its demand is the link's credit, as the class says.
+        Credit: The subscriber's demand is the link's credit; the class says how much it is.
         """
         producer = Producer(self, self.capacity)
         return DropSeen(self.seen, producer) if once else producer
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
+        """Return copies of what comes in."""
+        return Supply(self, encoded=True, sees_through=True)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no copy waits for demand."""
+        return not any(copies.pending for copies in self._subscribers)
+
+    def explain(self) -> str:
+        """Return how many copies wait, and whether the slowest subscriber holds the producers back."""
+        return multicast_line(self.name, self.statistics())
 
     def statistics(self) -> MulticastStatistics:
         """Return the address's counters."""
@@ -127,8 +150,8 @@ class Multicast:
         self._enqueued += 1
         self._arrived.append(encoded)
         self._pass_on()
-        # An item makes no difference to who waits for a slow subscriber: it takes as much from the limit as from the
-        # credit. It does where the capacity is the limit, and that is topped up in batches.
+        # An item changes nothing for producers that wait for a slow subscriber: it takes as much from the limit as from
+        # the credit. It changes something where the capacity is the limit, and that is topped up in batches.
         if not producer.ended and (self._waiting or 2 * producer.outstanding <= self._share(self.capacity)):
             self._grant()
 
@@ -142,12 +165,12 @@ class Multicast:
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
         self._abandoned += len(copies.pending)
         copies.pending.clear()
-        self._requested()  # one less to wait for
+        self._requested()  # there is one subscriber less to wait for
 
     # what passing on is made of
 
     def _pass_on(self) -> None:
-        """Give each subscriber its copy of what arrived; not re-entered, so all get the items in one order."""
+        """Give each subscriber its copies; not re-entered, therefore all get the items in the same order."""
         if self._passing:
             return
         self._passing = True
@@ -166,7 +189,7 @@ class Multicast:
             self._grant()
 
     def _grant(self) -> None:
-        """Give producers what they lack, in turns; not re-entered, and not while an item is passed on."""
+        """Grant producers the items they lack, in turns; not re-entered, and not while an item is passed on."""
         self._grant_due = True
         if self._granting or self._passing:
             return
@@ -187,18 +210,18 @@ class Multicast:
             if n > 0:
                 self._waiting -= not producer.outstanding
                 self._credit += n
-                if self._credit <= limit:  # not the one item everybody may send
-                    del self._producers[producer]  # whoever was served is the last to be served next time
+                if self._credit <= limit:  # not the one item that each producer may send
+                    del self._producers[producer]  # it is the last to be served next time
                     self._producers[producer] = None
                 enqueued = self._enqueued
                 producer.grant(n)
                 if self._enqueued != enqueued:
-                    self._grant_due = True  # an answer came at once: the limit is another one
+                    self._grant_due = True  # an item came at once: the limit has changed
                 if self._grant_due:
                     return
 
     def _limit(self) -> int:
-        """Return what producers may have outstanding together, as the class says; 0 or less is nothing."""
+        """Return the most items that producers may have outstanding together; 0 or less is none."""
         if self.overflow == "drop_oldest":
             return self.capacity
         limit = self.capacity if self._subscribers else 0
@@ -207,7 +230,7 @@ class Multicast:
         return limit
 
     def _lacks(self, producer: Producer, limit: int) -> int:
-        """Return how much to grant `producer` under a `limit` of 1 or more; 0 or less is nothing."""
+        """Return how many items to grant `producer` under a `limit` of 1 or more; 0 or less is none."""
         n = self._share(limit) - producer.outstanding
         if self.overflow == "block":
             n = min(n, limit - self._credit)
@@ -220,7 +243,7 @@ class Multicast:
 
 
 class _Copies(Scannable):
-    """One subscription of a multicast address, and what waits for it."""
+    """One subscription of a multicast address, and the copies that wait for it."""
 
     __slots__ = (
         "_address",
@@ -236,7 +259,7 @@ class _Copies(Scannable):
 
     operator = "multicast"
 
-    def __init__(self, address: Multicast, subscriber: Subscriber[bytes]) -> None:
+    def __init__(self, address: MulticastAddress, subscriber: Subscriber[bytes]) -> None:
         self._address = address
         self._emitting = False
         self.subscriber = subscriber
@@ -257,13 +280,13 @@ class _Copies(Scannable):
         )
 
     def offer(self, encoded: bytes) -> None:
-        """Take a copy: handed over if there is demand, else kept, in place of the oldest if there is no more room."""
+        """Hand a copy over if there is demand, else keep it; without room the oldest one is dropped."""
         address = self._address
         self.arrived += 1
         self.pending.append(encoded)
         self._emit()
-        # With "block" there is room for all that was granted, so this is for "drop_oldest" alone. Where there is demand
-        # nothing is lost: what came while an item was handed over is handed over next.
+        # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
+        # nothing is lost: an item that came while another one was handed over is handed over next.
         if not self.demand and len(self.pending) > address.capacity:
             self.pending.popleft()
             self.dropped += 1
@@ -290,7 +313,7 @@ class _Copies(Scannable):
         return NO_HOLD
 
     def _emit(self) -> None:
-        """Hand over what waits, as far as there is demand; not re-entered from `on_next`."""
+        """Hand over the copies that wait, as far as there is demand; not re-entered from `on_next`."""
         if self._emitting:
             return
         address = self._address

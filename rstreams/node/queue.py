@@ -1,78 +1,89 @@
-"""A queue: messages stored until a consumer has settled them, each given to one consumer at a time."""
+"""A queue: it stores each message until a consumer has settled it; one consumer has a message at a time."""
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Callable
-from itertools import chain, islice
+from dataclasses import dataclass
+from functools import partial
 
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
-from rstreams.errors import ConfigError
-from rstreams.node._address import Producer, check_capacity, check_name, hand_over
-from rstreams.node._browser import Browser
-from rstreams.node._consumer import Consumer, Delivery
-from rstreams.node._failure import TOLD, Failure
-from rstreams.node._lifetime import Clock, annotated, dead_letter
-from rstreams.node._outlet import Outlet
-from rstreams.node._redelivery import Delayed, RedeliveryDelay
-from rstreams.node._room import Room
-from rstreams.node._seen import DEFAULT_PRODUCERS, DropSeen, Seen
-from rstreams.node._stored import Lasting, Stored, is_gone
+from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, check_capacity, check_name
+from rstreams.node.backlog import Backlog
+from rstreams.node.browser import Browser
+from rstreams.node.consumer import Consumer, HeldMessage
+from rstreams.node.failure import TOLD, Failure
+from rstreams.node.handover import hand_over
+from rstreams.node.lifetime import Clock, annotated, dead_letter
+from rstreams.node.message_deadlines import MessageDeadlines
+from rstreams.node.outlet import Outlet
+from rstreams.node.producer import Producer
+from rstreams.node.redelivery import Delayed, RedeliveryDelay, check_max_deliveries
+from rstreams.node.room import Room
+from rstreams.node.seen_messages import DEFAULT_PRODUCERS, DropSeen, Seen
+from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
+from rstreams.node.stored_message import Lasting, Stored
 from rstreams.protocol.delivery import FAILED, RELEASED, Outcome, outcome_of
 
 
-class Queue:
+class Queue(Address):
     """A bounded queue with competing consumers, in the words of Reactive Streams.
 
     A message is stored, handed to one consumer, and gone when that consumer settles it. Consumers with demand take
-    turns, one message each. What is given back takes its old place again: in front of all that came after it.
+    turns, one message each. A message that is given back takes its old place again, in front of all later ones.
 
-    What a consumer does with its hold decides: none taken, or `done`: accepted. `release`: given back untouched.
-    `fail`: given back with its delivery-count raised, or as the outcome says that a `DeliveryFailed` is of. What is
-    modified carries the outcome's annotations from then on, and does not come to the same consumer again if it is
-    undeliverable there. A consumer that cancels gets no more, and still says by its holds what became of what it has: a
-    hold outlives the cancel.
+    The end of the consumer's hold is the message's outcome:
 
-    What is rejected, has failed `max_deliveries` times or is too old leaves the queue: for the dead letters if there
-    are any, with annotations that say why (see `_lifetime` and `_failure`), and without its time to live. While the
-    dead letters have no room it keeps its place here, so nothing is lost and no queue grows beyond its capacity.
+    - no hold taken, or `done`: accepted.
+    - `release`: given back unchanged.
+    - `fail`: given back with its delivery-count raised, or with the outcome that a `DeliveryFailed` carries. A modified
+      message keeps the outcome's annotations. The same consumer does not get it again if it is undeliverable there.
+
+    A consumer that cancels gets no more messages. Its holds outlive the cancel, and still say what became of the
+    messages that it has.
+
+    A message leaves the queue for the dead letters, if there are any, when it is rejected, has failed `max_deliveries`
+    times or is too old. Annotations then say why (see `lifetime` and `failure`), and its time to live is removed. While
+    the dead letters have no room it keeps its place here: nothing is lost, and no queue grows beyond its capacity.
 
     A message that has failed may have to wait before it is handed over again (`redelivery`). It keeps its place in the
-    capacity, and others pass it. A browser gets copies of what is here, in order, and changes nothing.
+    capacity, and others pass it.
 
     Args:
         name: The address.
         capacity: The most messages stored (ready, at consumers or leaving) and granted to producers, together.
-        dead_letters: The queue that takes what is rejected, exhausted or expired; None: it is dropped, and counted.
+        dead_letters: The address that takes rejected, exhausted and expired messages; None: they are dropped, and
+            counted.
         max_deliveries: How many attempts to deliver a message may fail; None: any number.
-        redelivery: How long a message waits that has failed.
-        expose_errors: Whether the text of an exception that a subscriber in this process raised goes to the dead
-            letters; else only its type does.
+        redelivery: How long a message that has failed waits.
+        expose_errors: Whether the dead letters tell the text of an exception that a subscriber in this process raised;
+            otherwise they tell only its type.
         dedup_producers: How many producers that number their messages are remembered.
-        clock: Where the time is from that messages may wait.
+        clock: The source of time for deadlines and delays.
         on_deadline: Called with the time at which `expire` is to be called, whenever that is earlier than before.
 
-    Demand: Producers are asked only for what there is room for; how the room is shared is told in `_room`.
+    Demand: Producers are asked only for messages that have room; `room` says how the room is shared.
         `stored + outstanding demand <= capacity`, always.
-    Errors: `ConfigError` for a name or a number that cannot be.
-    Context: Pure: no task, and no clock but the one that it is given. Whatever there is to hand over is handed over
-        inside the call that made it possible. So when `request(n)` returns, what it did not deliver is not there:
-        that is what a link in drain mode needs to know. (Only inside a signal of the same queue it waits until that
-        signal returns.)
+    Errors: `ConfigError` for a name or a number that is not allowed.
+    Context: Pure: no task, and no clock but the given one. All messages that can be handed over are handed over inside
+        the call that made it possible. Therefore, when `request(n)` returns, messages that it did not deliver are not
+        there; a link in drain mode relies on that. (Inside a signal of the same queue they wait until it returns.)
     Spec: AMQP 1.0 sections 3.4 (delivery states) and 3.2.1 (delivery-count).
     """
+
+    kind = "queue"
+    takes_dead_letters = True
 
     def __init__(
         self,
         name: str,
         capacity: int = 1024,
         *,
-        dead_letters: Queue | None = None,
+        dead_letters: Address | None = None,
         max_deliveries: int | None = None,
         redelivery: RedeliveryDelay | None = None,
         expose_errors: bool = False,
@@ -82,24 +93,21 @@ class Queue:
     ) -> None:
         self.name = check_name("queue", name)
         self.seen = Seen(dedup_producers)
-        self._max_failures = _check_max_deliveries(name, max_deliveries)
+        self._max_failures = check_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
         self._outlet = None if dead_letters is None else Outlet(dead_letters, self._buried)
         self._clock = clock or Clock()
         self._on_deadline = on_deadline
-        self._deadlines: list[tuple[float, int, Lasting]] = []  # a heap, with some that have gone
-        self._lasting = 0  # those of them that have not
-        self._tombs = 0  # messages among the fresh and the returned ones that have gone
+        self._deadlines = MessageDeadlines()
         self._room = Room(check_capacity("queue", name, capacity))
-        self._fresh: deque[bytes | Lasting] = deque()  # a message of its own only if it can be too old
-        self._returned: list[Stored] = []  # a heap: all of them came before all that are fresh
+        self._backlog = Backlog()
+        self._fresh, self._returned = self._backlog.fresh, self._backlog.returned
         self._delayed = Delayed()
         self._browsers: dict[Browser, None] = {}
         self._consumers: dict[Consumer, None] = {}
-        self._takers: deque[Consumer] = deque()  # with demand, not suspended; whose turn is next in front
+        self._takers: deque[Consumer] = deque()  # with demand, not suspended; the next one in front
         self._dispatching = False
-        self._sequence = 0
         self._enqueued = 0
         self._delivered = 0
         self._accepted = 0
@@ -111,12 +119,17 @@ class Queue:
         self._dead_lettered = 0
         self._leaving = 0
 
+    def begin(self, services: NodeServices) -> None:
+        """Take the time from the node."""
+        self._clock = Clock(now=services.now)
+        self._on_deadline = services.wake_at
+
     def subscribe(self, subscriber: Subscriber[bytes], origin: str = "") -> None:
         """Add a consumer; it gets encoded messages as it requests them, until it cancels.
 
         Args:
             subscriber: The consumer.
-            origin: Who it is, for the dead letters of what it fails at.
+            origin: The consumer's peer and link, for the dead letters of messages that failed there.
 
         Errors: `TypeError` if `subscriber` is None; `on_error(DemandError)` for a bad request (3.9). A subscriber that
             raises in `on_next` is ended with that error, and the message counts as failed.
@@ -128,10 +141,10 @@ class Queue:
         subscriber.on_subscribe(consumer)
 
     def browse(self, subscriber: Subscriber[bytes]) -> None:
-        """Add a browser; it gets copies of what is here and of what comes, in order, as it requests them.
+        """Add a browser; it gets copies of the messages here and of later ones, in order, as it requests them.
 
-        It gets a message before a consumer does, if both wait for it; but not one that is at a consumer when its turn
-        comes.
+        It gets a message before a consumer does, if both wait for it. It does not get a message that is at a consumer
+        when its turn comes.
 
         Errors: As `subscribe`.
         """
@@ -140,22 +153,33 @@ class Queue:
         self._browsers[browser] = None
         subscriber.on_subscribe(browser)
 
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return copies for a link that asks for them; otherwise messages, shared out among the consumers."""
+        if link.attach.distribution == "copy":
+            return Supply(_Subscribing(self.browse), encoded=True)
+        return self.supply_consumer(link)
+
+    def supply_consumer(self, link: LinkRequest) -> Supply:
+        """Return messages, shared out among the consumers."""
+        consumers = _Subscribing(partial(self.subscribe, origin=link.origin))
+        return Supply(consumers, encoded=True, moves=True, shared=True, sees_through=True)
+
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
 
         Args:
-            once: Whether its messages are stamped in order, so that those stored before are dropped, and counted.
+            once: Whether its messages are numbered, so that those stored before are dropped and counted.
 
-        Credit: Its demand is the link's credit: small first, its part of the free room while it sends.
-        Cancels: Only a producer that sends more than it was asked for. When the link ends, what it was granted
-            and did not use goes to the other producers; its messages stay.
+        Credit: The subscriber's demand is the link's credit: small first, its part of the free room while it sends.
+        Cancels: Only a producer that sends more than it was asked for. When the link ends, its unused credit goes to
+            the other producers, and its messages stay.
         """
         producer = Producer(self, self._room.first_window)
         return DropSeen(self.seen, producer) if once else producer
 
     def statistics(self) -> QueueStatistics:
         """Return the queue's counters."""
-        ready = len(self._fresh) + len(self._returned) - self._tombs
+        ready = self._backlog.ready
         demand = 0
         for consumer in self._consumers:
             demand = add_demand(demand, consumer.demand)
@@ -182,42 +206,43 @@ class Queue:
             browsers=len(self._browsers),
         )
 
+    def explain(self) -> str:
+        """Return how many messages are stored, and who waits for room."""
+        return queue_line(self.name, self.statistics())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all messages are settled, or wait without a consumer."""
+        now = self.statistics()
+        return not now.unsettled and not (now.consumers and (now.ready or now.delayed))
+
+    @property
+    def left(self) -> int:
+        """How many messages are stored here."""
+        return self._room.stored
+
     @property
     def next_deadline(self) -> float:
-        """When `expire` is to be called next, by the clock; infinity for never."""
-        too_old = self._deadlines[0][0] if self._deadlines else math.inf
-        return min(too_old, self._delayed.next_due)
+        """The time by the clock at which `expire` is to be called next; infinity for never."""
+        return min(self._deadlines.next, self._delayed.next_due)
 
     def expire(self) -> None:
-        """Let go of what is too old by now, and hand over what has waited long enough.
+        """Let go of messages that are too old, and hand over those that have waited long enough.
 
-        What a consumer has is the consumer's.
+        A message at a consumer stays the consumer's.
         """
         now = self._clock.now()
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][0] <= now:
-            message = heapq.heappop(deadlines)[2]
+        for message in self._deadlines.take_due(now):
             if message.delayed:
                 self._delayed.forget(message)
                 self._expire(message)
             elif not message.gone and message.ready:
-                self._tombs += 1
+                self._backlog.gone += 1
                 self._expire(message)
-        if self._tombs > 64 + (len(self._fresh) + len(self._returned)) // 2:
-            self._clear_tombs()
+        self._backlog.forget_gone(self._browsers)
         for due in self._delayed.take_due(now):
-            self._return(due)
+            self._backlog.put_back(due)
         self._dispatch()
-
-    def _clear_tombs(self) -> None:
-        """Forget the messages that have gone; those behind them move up, and so do the browsers that are there."""
-        for browser in self._browsers:
-            passed = islice(self._fresh, max(browser.position - self._sequence, 0))
-            browser.position -= sum(map(is_gone, passed))
-        self._fresh = deque(each for each in self._fresh if not is_gone(each))
-        self._returned = [each for each in self._returned if not is_gone(each)]
-        heapq.heapify(self._returned)
-        self._tombs = 0
 
     # producers call these
 
@@ -250,7 +275,7 @@ class Queue:
         self._dispatch()
 
     def _suspend(self, consumer: Consumer) -> None:
-        """Hand nothing to a consumer whatever its demand, until `_resume`."""
+        """Hand nothing to a consumer, whatever its demand, until `_resume`."""
         if not consumer.suspended:
             consumer.suspended = True
             if consumer.demand:
@@ -263,28 +288,28 @@ class Queue:
                 self._takers.append(consumer)
                 self._dispatch()
 
-    def _settle(self, delivery: Delivery, error: BaseException | None, *, released: bool) -> None:
+    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
         """Take the outcome of a message that a consumer held."""
-        message = delivery.message
-        delivery.consumer.asked = False
+        message, consumer = held.message, held.consumer
+        consumer.asked = False
         if error is None and not released:
             self._accepted += 1
             if type(message) is not Stored:
-                self._forget(message)
+                self._deadlines.forget(message)
             self._room.free(1)
         else:
             outcome = RELEASED if error is None else outcome_of(error)
             if outcome.kind != "rejected":
-                self._give_back(message, outcome, delivery.consumer, error)
+                self._give_back(message, outcome, consumer, error)
                 self._dispatch()
                 return
             self._rejected += 1
-            self._note_failure(message, delivery.consumer, error)
+            self._note_failure(message, consumer, error)
             self._bury(message, f"rejected: {outcome.condition}: {outcome.description}".removesuffix(": "))
         self._room.serve()
 
     def _cancel(self, consumer: Consumer) -> None:
-        """Hand nothing more to a consumer; what it holds comes back when it says so."""
+        """Hand nothing more to a consumer; a message that it holds comes back when the hold ends."""
         del self._consumers[consumer]
         if consumer.demand and not consumer.suspended:
             self._takers.remove(consumer)
@@ -293,48 +318,33 @@ class Queue:
     # browsers call these
 
     def _after(self, position: int, most: int) -> list[tuple[int, bytes]]:
-        """Return the first messages behind a position that are ready, or wait for their next attempt."""
-        now = self._clock.now()
-        found: list[tuple[int, bytes]] = []
-        if position < self._sequence:
-            old = (each for each in chain(self._returned, self._delayed) if each.sequence > position)
-            alive = (each for each in old if not isinstance(each, Lasting) or _lives(each, now))
-            found = [(each.sequence, each.as_sent()) for each in heapq.nsmallest(most, alive)]
-        start = max(position - self._sequence, 0)
-        for at, entry in enumerate(islice(self._fresh, start, None), self._sequence + start + 1):
-            if len(found) >= most:
-                break
-            if not isinstance(entry, Lasting):
-                found.append((at, entry))
-            elif _lives(entry, now):
-                found.append((at, entry.encoded))
-        return found
+        return self._backlog.after(position, most, self._clock.now(), self._delayed)
 
     def _leave_browser(self, browser: Browser) -> None:
         del self._browsers[browser]
 
-    # what handing over is made of
+    # handing over
 
     def _dispatch(self) -> None:
-        """Hand over what is ready to those with demand, in turns; not re-entered from a consumer."""
+        """Hand ready messages to the consumers with demand, in turns; not re-entered from a consumer."""
         if self._browsers:
             for browser in list(self._browsers):
                 browser.show()
         if self._dispatching:
             return
         self._dispatching = True
-        takers, passed = self._takers, 0
+        backlog, takers, passed = self._backlog, self._takers, 0
         try:
             while passed < len(takers) and (self._returned or self._fresh):
                 consumer = takers.popleft()
                 message: Stored | None
                 if not self._returned and type(fresh := self._fresh[0]) is bytes:  # as most are
                     self._fresh.popleft()
-                    self._sequence += 1
-                    message = Stored(self._sequence, fresh)
+                    backlog.taken += 1
+                    message = Stored(backlog.taken, fresh)
                 else:
-                    message = self._next_for(consumer)
-                if message is None:  # what there is has been given back by this one for others
+                    message = backlog.take_for(consumer, self._lives)
+                if message is None:  # this one has given back the messages that are ready, for others
                     takers.append(consumer)
                     passed += 1
                     continue
@@ -351,10 +361,10 @@ class Queue:
             self._ask_for_room()
 
     def _ask_for_room(self) -> None:
-        """Tell the consumers that want more that there will be none before something is settled.
+        """Tell the consumers with demand that they get no more before a message is settled.
 
-        Who gathers messages for a result keeps them unsettled while it waits for more; those who have told it that
-        they may let go of the oldest do so now.
+        A consumer that gathers messages for a result keeps them unsettled while it waits for more. If it may let go of
+        the oldest ones, it does so now.
         """
         if self._returned or self._fresh:
             return
@@ -365,33 +375,10 @@ class Queue:
                 if starve is not None:
                     starve()
 
-    def _next_for(self, consumer: Consumer) -> Stored | None:
-        """Take out the first message that may be handed to `consumer`."""
-        returned, fresh = self._returned, self._fresh
-        others: list[Stored] = []
-        found: Stored | None = None
-        while found is None and returned:
-            message = heapq.heappop(returned)
-            if consumer in message.undeliverable_to:
-                others.append(message)
-            elif not isinstance(message, Lasting) or self._lives(message):
-                found = message
-        for message in others:
-            heapq.heappush(returned, message)
-        while found is None and fresh:
-            entry = fresh.popleft()
-            self._sequence += 1
-            if not isinstance(entry, Lasting):
-                return Stored(self._sequence, entry)
-            entry.sequence = self._sequence
-            if self._lives(entry):
-                found = entry
-        return found
-
     def _lives(self, message: Lasting) -> bool:
-        """Tell whether a message that has been taken out has not expired, now or before."""
+        """Return whether a message that has been taken out is not too old; if it is, it leaves the queue."""
         if message.gone:
-            self._tombs -= 1
+            self._backlog.gone -= 1
             return False
         message.ready = False
         if message.deadline <= self._clock.now():
@@ -400,21 +387,21 @@ class Queue:
         return True
 
     def _hand_over(self, consumer: Consumer, message: Stored) -> None:
-        """Give `message` to `consumer`; without a hold it is accepted when `on_next` returns."""
+        """Hand `message` to `consumer`; without a hold it is accepted when `on_next` returns."""
         self._delivered += 1
         consumer.message = message
         error = hand_over(consumer.subscriber, message.as_sent(), self.name, consumer.cancel)
         consumer.message = None
-        delivery, consumer.delivery = consumer.delivery, None
-        if delivery is not None:
+        held, consumer.held = consumer.held, None
+        if held is not None:
             if error is None:
-                delivery.done()
+                held.done()
             else:
-                delivery.cut(error)
+                held.cut(error)
         elif error is None:
             self._accepted += 1
             if type(message) is not Stored:
-                self._forget(message)
+                self._deadlines.forget(message)
             self._room.free(1)
         else:
             self._give_back(message, FAILED, consumer, error)
@@ -450,18 +437,12 @@ class Queue:
         if delay_s:
             self._delay(message, delay_s)
         else:
-            self._return(message)
-
-    def _return(self, message: Stored) -> None:
-        heapq.heappush(self._returned, message)
-        if isinstance(message, Lasting):
-            message.ready = True
+            self._backlog.put_back(message)
 
     def _delay(self, message: Stored, delay_s: float) -> None:
-        due = self._clock.now() + delay_s
-        earlier = due < self.next_deadline
+        due, before = self._clock.now() + delay_s, self.next_deadline
         self._delayed.put(message, due)
-        if earlier:
+        if due < before:
             self._on_deadline(due)
 
     def _note_failure(self, message: Stored, consumer: Consumer, error: BaseException | None) -> None:
@@ -469,14 +450,12 @@ class Queue:
             message.failure = message.failure or Failure()
             message.failure.add(error, consumer.origin, self._clock.today(), expose=self._expose_errors)
 
-    # how messages leave without a consumer's word
+    # leaving the queue without being accepted
 
     def _lasting_message(self, encoded: bytes, deadline: float) -> Lasting:
-        message = Lasting(encoded, deadline)
-        earlier = deadline < self.next_deadline
-        heapq.heappush(self._deadlines, (deadline, self._enqueued, message))
-        self._lasting += 1
-        if earlier:
+        before = self.next_deadline
+        message = self._deadlines.add(encoded, deadline)
+        if deadline < before:
             self._on_deadline(deadline)
         return message
 
@@ -487,7 +466,7 @@ class Queue:
     def _bury(self, message: Stored, reason: str) -> None:
         """Let go of a message for good: to the dead letters, if there are any."""
         encoded = message.encoded
-        self._forget(message)
+        self._deadlines.forget(message)
         if self._outlet is None:
             self._room.free(1)
         else:
@@ -501,26 +480,12 @@ class Queue:
         self._room.free(1)
         self._room.serve()
 
-    def _forget(self, message: Stored) -> None:
-        """Count a message as gone, and with it its deadline."""
-        if not isinstance(message, Lasting):
-            return
-        message.gone = True
-        message.encoded = b""
-        self._lasting -= 1
-        if len(self._deadlines) > 64 + 2 * self._lasting:
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
-            heapq.heapify(self._deadlines)
 
+@dataclass(frozen=True, slots=True)
+class _Subscribing:
+    """A publisher made of the function that subscribes."""
 
-def _lives(message: Lasting, now: float) -> bool:
-    return not message.gone and message.deadline > now
+    begin: Callable[[Subscriber[bytes]], None]
 
-
-def _check_max_deliveries(name: str, max_deliveries: int | None) -> float:
-    if max_deliveries is None:
-        return math.inf
-    if not isinstance(max_deliveries, int) or isinstance(max_deliveries, bool) or max_deliveries < 1:
-        msg = f"queue {name!r}: max_deliveries={max_deliveries!r}: it must be None or a whole number of 1 or more"
-        raise ConfigError(msg)
-    return max_deliveries
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        self.begin(subscriber)

@@ -1,11 +1,12 @@
-"""The relay: what comes on a link without an address says itself where it is to go.
+"""The relay: on a link without an address each message names the address that it goes to.
 
-Theory of operation. Each message goes to the address in its `to`, over a *way* that is there while messages wait for
-it. An address gives room to a way as it does to a producer's link. What finds no room waits, unsettled. So that no full
-address stops what is for others, only half of the link's window may wait; what would wait beyond that is refused.
+Theory of operation. A message goes to the address in its `to`, over a *way* that exists while messages wait for that
+address. An address gives room to a way as it does to a producer's link. A message that finds no room waits, unsettled.
+A full address must not stop messages for others: only half of the link's window may wait, and a message beyond that is
+refused.
 
-What cannot go anywhere is rejected with the condition that an attach to the same address would be refused with. A
-sender that has settled it already hears nothing by that, and loses its link.
+A message that no address takes is rejected, with the condition that an attach to the same address would be refused
+with. If its sender has settled it already, a rejection would not reach the sender: its link is ended instead.
 
 Spec: Using the AMQP Anonymous Terminus for Message Routing 1.0.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
 from rstreams._codec.forwarding import address_of
 from rstreams._core.demand import UNBOUNDED, add_demand
@@ -22,29 +24,76 @@ from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
+from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.protocol.receiver import LinkSubscription
 
 
 class Routes(Protocol):
-    """Where a relay asks for an address."""
+    """The node's table of addresses, as a relay uses it."""
 
-    def route(self, name: str) -> Callable[[], Subscriber[bytes]]:
-        """Return what makes a producer's end at the address `name`.
+    def route(self, name: str) -> Subscriber[bytes]:
+        """Return a producer's end at the address `name`.
 
         Errors: `ProtocolError` with the condition that a link to it would be refused with.
         """
         ...
 
 
-class Relayed:
-    """The node's end of one link without an address: a subscriber of what comes on it.
+class Relay(Address):
+    """The address without a name: senders that attach to it send to any other address.
 
     Args:
         routes: Knows the addresses.
-        window: The most messages that can be on hand, of which half may wait for room.
+        window: The most messages of one link that can be on hand; half of them may wait for room.
+    """
+
+    kind = "relay"
+    open_while_draining = True  # it then passes on replies alone
+
+    def __init__(self, routes: Routes, window: int) -> None:
+        self.name = ""
+        self._routes = routes
+        self._window = window
+        self.links: WeakSet[Relayed] = WeakSet()
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - all are refused
+        """Refuse a message without an address: only links come here."""
+        raise ProtocolError(Condition.NOT_FOUND.value, f"no address {self.name!r} here")
+
+    def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:  # noqa: ARG002 - all are alike
+        """Return the subscriber of one link's messages."""
+        relayed = Relayed(self._routes, self._window)
+        self.links.add(relayed)
+        return relayed
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - all are refused
+        """Refuse the link: a receiver must name an address."""
+        raise ProtocolError(Condition.NOT_FOUND.value, f"no address {self.name!r} here")
+
+    def explain(self) -> str:
+        """Return nothing: the other addresses say how they stand."""
+        return ""
+
+    def address_gone(self, name: str) -> None:
+        """Refuse the messages that wait for an address that does not exist any more."""
+        for relayed in list(self.links):
+            relayed.address_gone(name)
+
+    def drain(self, goes_on: Callable[[str], bool], why: str) -> None:
+        """Refuse the messages that wait for addresses that take no more: the node is closing."""
+        for relayed in list(self.links):
+            relayed.drain(goes_on, why)
+
+
+class Relayed:
+    """The node's end of one link without an address: a subscriber of its messages.
+
+    Args:
+        routes: Knows the addresses.
+        window: The most messages that can be on hand; half of them may wait for room.
 
     Demand: All that the link's window allows: each message holds its place there until its address has it.
-    Errors: A message that is no message, names no address, or one that there is not or has no room, is rejected.
+    Errors: A message is rejected if it is malformed, names no address, or its address does not exist or has no room.
     Spec: As the module says.
 
     Attributes:
@@ -55,7 +104,7 @@ class Relayed:
         self._routes = routes
         self._most_waiting = max(1, window // 2)
         self._subscription: Subscription = ENDED
-        self._ways: dict[str, _Way] = {}
+        self._ways: dict[str, _RelayWay] = {}
         self.waiting = 0
         self._ended = False
 
@@ -82,41 +131,41 @@ class Relayed:
             text = f"the address {way.name!r} has no room, and as many messages as may wait for some do already"
             self._refuse(way.take_last(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
 
-    def _way_for(self, item: bytes) -> _Way:
+    def _way_for(self, item: bytes) -> _RelayWay:
         name = address_of(item)
         if name is None:
             text = "a message on a link without an address must say where it is to go, in its field to"
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
         way = self._ways.get(name)
         if way is None:
-            way = self._ways[name] = _Way(self, name, self._routes.route(name))
+            way = self._ways[name] = _RelayWay(self, name, self._routes.route(name))
         return way
 
-    def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - why the sender left changes nothing here
-        """The link is gone: the sender has back what waited, but for what it has settled."""
+    def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
+        """Give back the messages that wait, except those that the sender has settled: the link is gone."""
         self._ended = True
         for way in list(self._ways.values()):
             way.give_back()
 
     def on_complete(self) -> None:
-        """The sender sends no more; what waits has its outcome before the link ends."""
+        """Note that the sender sends no more; the messages that wait get their outcomes before the link ends."""
         self._ended = True
 
     def address_gone(self, name: str) -> None:
-        """Refuse what waits for an address that there is no more."""
+        """Refuse the messages that wait for an address that does not exist any more."""
         way = self._ways.pop(name, None)
         if way is not None:
             for hold in way.drop():
                 self._refuse(hold, Condition.RESOURCE_DELETED.value, f"the address {name!r} is gone")
 
-    def close(self, goes_on: Callable[[str], bool], why: str) -> None:
-        """Refuse what waits for addresses that take no more: the node is closing."""
+    def drain(self, goes_on: Callable[[str], bool], why: str) -> None:
+        """Refuse the messages that wait for addresses that take no more."""
         for name in [name for name in self._ways if not goes_on(name)]:
             for hold in self._ways.pop(name).drop():
                 self._refuse(hold, Condition.CONNECTION_FORCED.value, why)
 
     def over(self, name: str) -> None:
-        """Nothing waits for an address any more."""
+        """Forget the way to an address: no message waits for it any more."""
         self._ways.pop(name, None)
 
     def _refuse(self, hold: Hold, condition: str, text: str) -> None:
@@ -131,14 +180,20 @@ class Relayed:
                 self.on_error(error)
 
 
-class _Way:
-    """The way of one link's messages to one address: the subscription of a producer there, while some wait."""
+class _RelayWay:
+    """The way of one link's messages to one address: a producer's subscription there, while messages wait.
 
-    def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]]) -> None:
+    Args:
+        relayed: The link's end.
+        name: The address.
+        producer: The producer's end at the address.
+    """
+
+    def __init__(self, relayed: Relayed, name: str, producer: Subscriber[bytes]) -> None:
         self._relayed = relayed
         self.name = name
-        self._make = make
-        self._producer: Subscriber[bytes] | None = None
+        self._producer: Subscriber[bytes] | None = producer
+        self._begun = False
         self._waiting: deque[tuple[bytes, Hold]] = deque()
         self._demand = 0
         self._sending = False
@@ -148,20 +203,20 @@ class _Way:
         """Pass a message on, now or when there is room."""
         self._waiting.append((encoded, hold))
         self._relayed.waiting += 1
-        if self._producer is None:
-            self._producer = self._make()
+        if not self._begun and self._producer is not None:
+            self._begun = True
             self._producer.on_subscribe(self)
         self._send()
 
     def take_last(self) -> Hold:
-        """Take out the message that came last, which waits; return its hold."""
+        """Take out the waiting message that came last; return its hold."""
         self._relayed.waiting -= 1
         hold = self._waiting.pop()[1]
         self._end_if_idle()
         return hold
 
     def give_back(self) -> None:
-        """Let go of what waits and is not settled; the rest is nobody else's any more."""
+        """Release the waiting messages that are not settled. The others stay: their sender has forgotten them."""
         held = [hold for _, hold in self._waiting if hold is not NO_HOLD]
         self._waiting = deque(entry for entry in self._waiting if entry[1] is NO_HOLD)
         self._relayed.waiting -= len(held)
@@ -170,7 +225,7 @@ class _Way:
         self._end_if_idle()
 
     def drop(self) -> list[Hold]:
-        """Forget what waits; return the holds."""
+        """Forget the waiting messages; return their holds."""
         holds = [hold for _, hold in self._waiting]
         self._relayed.waiting -= len(holds)
         self._waiting.clear()
@@ -180,17 +235,17 @@ class _Way:
     # as the subscription of a producer
 
     def request(self, n: int) -> None:
-        """There is room for `n` more."""
+        """Note that there is room for `n` more."""
         self._demand = add_demand(self._demand, n)
         self._send()
 
     def cancel(self) -> None:
-        """The address takes no more of anybody."""
+        """Note that the address takes no more messages of this producer."""
         self._demand = 0
         self._relayed.address_gone(self.name)
 
     def hold(self) -> Hold:
-        """Return a hold on the message in hand."""
+        """Return a hold on the message that is being handed over."""
         return self._current.hold()
 
     def _send(self) -> None:
@@ -215,7 +270,7 @@ class _Way:
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
-        """Give back the room that was promised, unless something waits for it."""
+        """Give back the room that was promised, unless a message waits for it."""
         if not self._waiting and self._producer is not None and not self._sending:
             producer, self._producer = self._producer, None
             self._demand = 0

@@ -1,40 +1,45 @@
-"""A served stream: a publisher of this process under an address, each link its own subscription of it."""
+"""A served stream: a publisher of this process under an address; each link has its own subscription of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.subscription import hint_for, require_subscriber
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.node._address import check_name
+from rstreams.net.links.encoding import encoded_for
+from rstreams.node.address import Address, LinkRequest, Supply, check_name
+from rstreams.node.state_lines import served_line
 from rstreams.node.statistics import ServedStatistics
 
 T = TypeVar("T")
 
 
-class Served(Generic[T]):
-    """A publisher under an address: whoever subscribes here subscribes to it, and is counted.
+class Served(Address, Generic[T]):
+    """A publisher under an address: each subscription here is one of the publisher, and is counted.
 
     Args:
         name: The address.
-        publisher: Whose items are served; each subscriber's demand reaches it.
+        publisher: The publisher of the items; each subscriber's demand reaches it.
+        encode: Makes of each item the value that is sent; None: the item itself is sent.
 
     Demand: Passed up unchanged.
-    Errors: `ConfigError` for a name or a publisher that cannot be; errors of the publisher pass through, and count.
+    Errors: `ConfigError` for a name or a publisher that is not allowed. Errors of the publisher are passed on.
     Cancels: The publisher's subscription, when the subscriber cancels.
     """
 
-    def __init__(self, name: str, publisher: Publisher[T]) -> None:
-        self.name = check_name("served stream", name)
+    kind = "served stream"
+
+    def __init__(self, name: str, publisher: Publisher[T], encode: Callable[[T], object] | None = None) -> None:
+        self.name = check_name(self.kind, name)
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
             what = f"not {publisher!r:.80}{hint_for(publisher)}"
             msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
             raise ConfigError(msg)
-        self.publisher = publisher
+        self._publisher: Publisher[Any] = encoded_for(name, publisher, encode)
         self._subscriptions = 0
         self._delivered = 0
         self._completed = 0
@@ -48,7 +53,15 @@ class Served(Generic[T]):
         """
         require_subscriber(subscriber)
         self._subscriptions += 1
-        self.publisher.subscribe(_Counted(self, subscriber))
+        self._publisher.subscribe(_Counted(self, subscriber))
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
+        """Return the publisher; each link subscribes to it."""
+        return Supply(self)
+
+    def explain(self) -> str:
+        """Return how many subscribers there are, and how many items they had."""
+        return served_line(self.name, self.statistics())
 
     def statistics(self) -> ServedStatistics:
         """Return the address's counters."""
@@ -78,7 +91,7 @@ class _Counted(Stage[T, T]):
             self._downstream.on_next(item)
 
     def draws(self) -> Callable[[int], list[T]] | None:
-        """Let the items be drawn, and count them; see `rstreams._stages.emission.Drawable`."""
+        """Return a function that draws items and counts them; see `rstreams._core.fast_paths.draws_of`."""
         draw = draws_of(self._upstream)
         if draw is None:
             return None

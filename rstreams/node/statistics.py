@@ -1,16 +1,17 @@
-"""What a node counts, as frozen snapshots that turn into plain dicts for JSON.
+"""The counters of a node, as frozen snapshots that turn into plain dicts for JSON.
 
-Counters of messages only ever grow; `ready`, `unsettled`, `pending`, `credit`, `demand`, and the numbers of consumers,
-producers and subscribers are of the moment. Each class says which sums always hold.
+Counters of messages only grow. `ready`, `unsettled`, `pending`, `credit`, `demand` and the numbers of consumers,
+producers and subscribers are those of the moment. Each class says which sums always hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 __all__ = [
+    "AddressStatistics",
     "MulticastStatistics",
     "NodeStatistics",
     "QueueStatistics",
@@ -20,7 +21,22 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStatistics:
+class AddressStatistics:
+    """Base of what each kind of address counts: a frozen dataclass of plain values.
+
+    Attributes:
+        group: The attribute of `NodeStatistics` that the address stands in.
+    """
+
+    group: ClassVar[str] = "others"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain dicts, lists, strings and integers."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics(AddressStatistics):
     """A queue at one moment.
 
     `enqueued = ready + delayed + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled +
@@ -30,24 +46,26 @@ class QueueStatistics:
         capacity: The most messages it stores and grants together.
         enqueued: Messages accepted from producers.
         duplicates: Messages accepted from producers and not stored, because they were stored before.
-        delivered: Messages handed to consumers, each time counted.
-        accepted: Messages consumers accepted.
-        rejected: Messages consumers rejected; they have left the queue.
-        released: Messages given back untouched.
+        delivered: Messages handed to consumers; a message counts each time it is handed over.
+        accepted: Messages that consumers accepted.
+        rejected: Messages that consumers rejected; they have left the queue.
+        released: Messages given back unchanged.
         modified: Messages given back with a mark, such as failed.
-        exhausted: Messages given back as failed as often as is allowed; they have left the queue.
+        exhausted: Messages that failed as often as `max_deliveries` allows; they have left the queue.
         expired: Messages that were too old before a consumer took them; they have left the queue.
-        dead_lettered: Those of the rejected, exhausted and expired ones that have arrived at the dead letters.
-        leaving: Those of them that wait for room there.
+        dead_lettered: Rejected, exhausted and expired messages that have arrived at the dead letters.
+        leaving: Rejected, exhausted and expired messages that wait for room at the dead letters.
         ready: Messages waiting for a consumer.
-        delayed: Messages that have failed, and wait for their next attempt.
+        delayed: Messages that have failed and wait for their next attempt.
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
         producers: Producers attached.
-        credit: Messages the producers may send from here on.
-        demand: Messages the consumers have asked for and not received.
+        credit: Messages that the producers may send now.
+        demand: Messages that the consumers have asked for and not received.
     """
+
+    group: ClassVar[str] = "queues"
 
     capacity: int
     enqueued: int
@@ -79,8 +97,8 @@ class SubscriberStatistics:
         arrived: Items that came in since it subscribed.
         delivered: Items handed to it.
         pending: Items waiting for its demand.
-        dropped: Items it lost because its ring was full.
-        demand: Items it has asked for and not received.
+        dropped: Items that it lost because `capacity` items were waiting already.
+        demand: Items that it has asked for and not received.
     """
 
     arrived: int
@@ -91,7 +109,7 @@ class SubscriberStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class MulticastStatistics:
+class MulticastStatistics(AddressStatistics):
     """A multicast address at one moment.
 
     `copies = delivered + pending + dropped + abandoned`.
@@ -101,16 +119,18 @@ class MulticastStatistics:
         capacity: The most items it grants, and the most that wait for one subscriber.
         enqueued: Items accepted from producers.
         duplicates: Items accepted from producers and not passed on, because they were passed on before.
-        unrouted: Those of them that found no subscriber.
-        copies: Copies made, one for each subscriber there was.
+        unrouted: Accepted items that found no subscriber.
+        copies: Copies made, one for each subscriber at that time.
         delivered: Copies handed over.
-        dropped: Copies lost to full rings.
-        abandoned: Copies that were waiting for a subscriber that went away.
+        dropped: Copies that slow subscribers lost.
+        abandoned: Copies that were waiting for a subscriber when it left.
         pending: Copies waiting for demand.
         producers: Producers attached.
-        credit: Items the producers may send from here on.
-        subscribers: Each one's own numbers, in the order they came.
+        credit: Items that the producers may send now.
+        subscribers: The numbers of each subscriber, in the order in which they subscribed.
     """
+
+    group: ClassVar[str] = "multicasts"
 
     overflow: Literal["block", "drop_oldest"]
     capacity: int
@@ -128,17 +148,19 @@ class MulticastStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedStatistics:
+class ServedStatistics(AddressStatistics):
     """A served stream at one moment.
 
     Attributes:
         subscriptions: Subscriptions made so far.
-        subscribers: Those of them that have not ended.
-        delivered: Items handed to them, all together.
-        completed: Subscriptions the stream completed.
+        subscribers: Subscriptions that have not ended.
+        delivered: Items handed to all of them together.
+        completed: Subscriptions that the stream completed.
         failed: Subscriptions that ended with an error.
-        cancelled: Subscriptions their subscribers ended.
+        cancelled: Subscriptions that their subscribers ended.
     """
+
+    group: ClassVar[str] = "served"
 
     subscriptions: int
     subscribers: int
@@ -150,18 +172,19 @@ class ServedStatistics:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """A whole node at one moment: its connections, what its consumers and producers have of it, and its addresses.
+    """A whole node at one moment: its connections, its links, and its addresses.
 
     Attributes:
         container_id: The node's name for its peers.
         connections: Connections that are open.
         unsettled: Items sent to consumers and subscribers, and not settled.
-        unsettled_bytes: What their deliveries cost, of `total_unsettled_bytes`.
+        unsettled_bytes: The part of `total_unsettled_bytes` that their deliveries use.
         waiting: Consumers and subscribers that get no more until they have settled some, whatever credit they grant.
-        unfinished_bytes: What there is of messages that have not come whole.
-        queues: By name.
-        multicasts: By name.
-        served: By name.
+        unfinished_bytes: Bytes received of messages that have not come whole.
+        queues: Queues, by name.
+        multicasts: Multicasts, by name.
+        served: Served streams, by name.
+        others: Addresses of kinds that a program has added, by name.
     """
 
     container_id: str
@@ -173,6 +196,7 @@ class NodeStatistics:
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
+    others: Mapping[str, AddressStatistics] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts, lists, strings and integers, ready for JSON and for an AMQP map."""
@@ -183,11 +207,12 @@ class NodeStatistics:
             "unsettled_bytes": self.unsettled_bytes,
             "waiting": self.waiting,
             "unfinished_bytes": self.unfinished_bytes,
-            "queues": {name: asdict(queue) for name, queue in self.queues.items()},
-            "multicasts": {name: _with_lists(asdict(multicast)) for name, multicast in self.multicasts.items()},
-            "served": {name: asdict(served) for name, served in self.served.items()},
+            "queues": _plain(self.queues),
+            "multicasts": _plain(self.multicasts),
+            "served": _plain(self.served),
+            "others": _plain(self.others),
         }
 
 
-def _with_lists(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in numbers.items()}
+def _plain(addresses: Mapping[str, AddressStatistics]) -> dict[str, dict[str, Any]]:
+    return {name: numbers.as_dict() for name, numbers in addresses.items()}

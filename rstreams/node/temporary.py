@@ -1,9 +1,9 @@
-"""Addresses that a node makes for a link, private to it: they are there until that link is gone."""
+"""Addresses that a node makes for the link of one receiver; they exist until that link has ended."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any, TypeAlias
+from typing import Any
 
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
@@ -11,26 +11,42 @@ from rstreams._core.subscription import ENDED, require_subscriber, require_subsc
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.net.request_reply.properties import REPLY_STREAM
+from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.queue import Queue
 from rstreams.protocol.receiver import LinkSubscription
 
 CAPACITY = 1024
-"""The most replies that are stored for one requester, and granted to those who send them."""
+"""The most replies that are stored for one requester, and granted to their senders."""
 
 
-class ReplyStream:
-    """The replies to one request: what one sender sends to the one receiver, whose demand is the sender's credit.
+class ReplyQueue(Queue):
+    """The queue of one requester's replies."""
 
-    Nothing is stored here. The first sender to come is the one; others get no credit. When it has ended, so has the
-    receiver: completed, or with its error.
+    kind = "queue of replies"
+    open_while_draining = True
 
-    Attributes:
-        name: The address.
+    def __init__(self, name: str) -> None:
+        super().__init__(name, CAPACITY)
+
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return the replies, for the one receiver: it cannot leave copies to others."""
+        return self.supply_consumer(link)
+
+
+class ReplyStream(Address):
+    """The replies to one request: messages from one sender to one receiver, whose demand is the sender's credit.
+
+    Nothing is stored here. Only the first sender gets credit. When it ends, the receiver's stream ends: it completes,
+    or fails with the sender's error.
 
     Demand: Passed up unchanged.
     Errors: Passed on.
     Cancels: Every sender.
     """
+
+    kind = "stream of replies"
+    open_while_draining = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,7 +56,7 @@ class ReplyStream:
         self._ended = False
 
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
-        """Hand over to `subscriber`, the one there is."""
+        """Hand the replies over to `subscriber`; a second one is refused."""
         require_subscriber(subscriber)
         if self._subscriber is not None:
             text = f"{self.name!r} has its receiver"
@@ -49,9 +65,13 @@ class ReplyStream:
         self._subscriber = subscriber
         subscriber.on_subscribe(self)
 
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - what comes twice is sent twice
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - replies are not numbered
         """Return the subscriber for one sender's link."""
         return _Sender(self)
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - there is one link
+        """Return the replies."""
+        return Supply(self, encoded=True, moves=True, sees_through=True, properties={REPLY_STREAM: True})
 
     # as the receiver's subscription
 
@@ -73,7 +93,7 @@ class ReplyStream:
             sender.subscription.cancel()
 
     def hold(self) -> Hold:
-        """Take a hold on the reply in hand, which is the sender's."""
+        """Take a hold on the reply that is being handed over; it is the sender's."""
         return self._source.hold() if self._senders else NO_HOLD
 
     def suspend(self) -> None:
@@ -81,13 +101,13 @@ class ReplyStream:
         suspend(self._source)
 
     def resume(self) -> None:
-        """Grant it again."""
+        """Grant credit to the sender again."""
         resume(self._source)
 
     # senders call these
 
     def join(self, sender: _Sender) -> None:
-        """Let a sender send, if it is the first."""
+        """Note a sender; the first one gets the demand."""
         if self._ended:
             sender.subscription.cancel()
             return
@@ -102,7 +122,7 @@ class ReplyStream:
             self._subscriber.on_next(encoded)
 
     def leave(self, sender: _Sender, error: BaseException | None) -> None:
-        """End with the sender, if it was the one."""
+        """Note that a sender has ended; the first one ends the stream."""
         if sender in self._senders:
             first = self._senders[0] is sender
             self._senders.remove(sender)
@@ -110,7 +130,7 @@ class ReplyStream:
                 self.end(error)
 
     def end(self, error: BaseException | None) -> None:
-        """End the receiver, and the senders there are."""
+        """End the receiver's stream and all senders."""
         if self._ended:
             return
         self.cancel()
@@ -152,36 +172,33 @@ class _Sender:
         self._address.leave(self, None)
 
 
-Temporary: TypeAlias = Queue | ReplyStream
-
-
 class Temporaries:
     """The temporary addresses of a node."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[Temporary, list[LinkSubscription[Any]]]] = {}
+        self._made: dict[str, tuple[Address, list[LinkSubscription[Any]]]] = {}
 
-    def make(self, *, streamed: bool) -> Temporary:
-        """Make an address: a queue, or one for the replies to a single request."""
+    def make(self, *, streamed: bool) -> Address:
+        """Make an address: a queue, or a stream of the replies to a single request."""
         name = f"temporary/{uuid.uuid4()}"
-        address: Temporary = ReplyStream(name) if streamed else Queue(name, CAPACITY)
+        address = ReplyStream(name) if streamed else ReplyQueue(name)
         self._made[name] = (address, [])
         return address
 
-    def get(self, name: str) -> Temporary | None:
-        """Return an address, if it is there."""
+    def get(self, name: str) -> Address | None:
+        """Return the address of that name, or None."""
         made = self._made.get(name)
         return None if made is None else made[0]
 
     def sends(self, name: str, end: LinkSubscription[Any]) -> None:
-        """Remember a link that sends to an address, if that is one of these."""
+        """Remember a link that sends to an address, if the address is one of these."""
         if name in self._made:
             ends = self._made[name][1]
             ends[:] = [each for each in ends if not each.ended]
             ends.append(end)
 
     def delete(self, name: str) -> bool:
-        """Delete an address, and end the links that send there; tell whether there was one."""
+        """Delete an address, and end the links that send there; return whether there was one."""
         made = self._made.pop(name, None)
         if made is not None:
             text = f"the address {name!r} was there for a link, which has ended"

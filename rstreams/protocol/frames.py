@@ -19,6 +19,10 @@ COORDINATOR: Final = "$coordinator"
 """What stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
 
 
+Expiry: TypeAlias = Literal["link-detach", "session-end", "connection-close", "never"]
+"""After which event a terminus may be forgotten (AMQP 1.0 section 3.5.6, terminus-expiry-policy)."""
+
+
 class Role(Enum):
     """Which end of a link this side is (AMQP 1.0 section 2.8.1)."""
 
@@ -53,7 +57,9 @@ class Attach:
         distribution: What the source does with what it sends: "move", "copy" (it keeps it), or "" if nothing is said.
         dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3). In a reply:
             whether the address at this end has been made for the link.
-        durable: Whether what the peer's end keeps is to outlive the link, and the connection (3.5.5).
+        durable: Whether the state of the peer's end is to be kept durably (3.5.5).
+        expiry: The event after which the peer's end may forget the link (3.5.6).
+        expiry_timeout_s: How long after that event it keeps it, in seconds.
         filters: What of the source is wanted, by the filter's name (3.5.8).
         capabilities: What the peer's end must be able to do, such as "queue" (3.5.3, 3.5.4).
         properties: The link's own properties.
@@ -70,6 +76,8 @@ class Attach:
     distribution: Literal["", "move", "copy"] = ""
     dynamic: bool = False
     durable: bool = False
+    expiry: Expiry = "session-end"
+    expiry_timeout_s: int = 0
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)

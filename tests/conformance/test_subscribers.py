@@ -10,8 +10,8 @@ import pytest
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.message import encode_item
-from rstreams.node._address import Producer
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
+from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -88,10 +88,10 @@ def test_a_sink_that_has_cancelled_takes_what_still_comes(make: Callable[[Callab
     assert source.outcomes == ["done"]
 
 
-ADDRESSES: dict[str, Callable[[], Queue | Multicast]] = {
+ADDRESSES: dict[str, Callable[[], Queue | MulticastAddress]] = {
     "the producer of a queue": lambda: Queue("q", 8),
-    "the producer of a multicast (block)": lambda: Multicast("m", "block", 8),
-    "the producer of a multicast (drop_oldest)": lambda: Multicast("m", "drop_oldest", 8),
+    "the producer of a multicast (block)": lambda: MulticastAddress("m", "block", 8),
+    "the producer of a multicast (drop_oldest)": lambda: MulticastAddress("m", "drop_oldest", 8),
 }
 
 

@@ -47,7 +47,7 @@ class ServiceBus(TokenNode):
         """Make the node, without queues."""
         super().__init__(cbs=False)
         self.tokens = AzureTokens()
-        self._addresses["$cbs"] = self.tokens  # type: ignore[assignment]
+        self._addresses["$cbs"] = self.tokens
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         """See `Node`: `amqps://host:port/orders` is `orders`."""

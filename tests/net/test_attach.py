@@ -52,6 +52,8 @@ VALUES = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(
         st.sampled_from(["target", "b"]),
         st.sampled_from(Settlement),
         durable=st.booleans(),
+        expiry=st.sampled_from(["link-detach", "session-end", "connection-close", "never"]),
+        expiry_timeout_s=st.sampled_from([0, 1, 2**32 - 1]),
         filters=st.dictionaries(NAMES, st.builds(Described, st.builds(Symbol, NAMES), VALUES), max_size=3),
         capabilities=st.lists(NAMES, max_size=3).map(tuple),
         properties=st.dictionaries(NAMES, VALUES, max_size=3),

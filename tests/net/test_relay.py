@@ -181,7 +181,7 @@ async def test_what_waits_for_an_address_that_goes_is_refused() -> None:
         await client.attach("relay", "sender", handle=2)
         await client.credit(handle=2)
         await client.send(transfer_frame(sent, b"", payload=to(place), handle=2))
-        await until(lambda: any(each.waiting for each in node._links._relayed))
+        await until(lambda: any(each.waiting for each in node._links._relay.links))
         await client.send(detach_frame())
         while (came := await client.frame()).name != "disposition":
             pass
@@ -196,7 +196,7 @@ async def test_what_waits_for_room_does_not_hold_up_a_node_that_is_drained() -> 
             await client.credit()
             await client.send(*[transfer_frame(number, b"", payload=to("full", number)) for number in range(2)])
             assert outcome_of((await client.due("disposition"))["state"]) == "accepted"
-            await until(lambda: any(each.waiting for each in node._links._relayed))
+            await until(lambda: any(each.waiting for each in node._links._relay.links))
             nursery.start_soon(node.drain_and_close)
             refused = await client.due("disposition")
             assert (refused["first"], condition_of(refused["state"].value[0])[0]) == (1, "amqp:connection:forced")

@@ -23,7 +23,7 @@ from rstreams.errors import (
 )
 from rstreams.message import decode_body, decode_message
 from rstreams.net.request_reply.requester import Requester
-from rstreams.node._address import Producer
+from rstreams.node.producer import Producer
 from rstreams.runtime.scope import open_nursery
 from tests.net.asking import WAYS, Gate, Way, answered, queued
 from tests.net.over_tcp import connected, until

@@ -20,8 +20,10 @@ from rstreams.errors import Condition, DeliveryFailed
 from rstreams.message import decode_message
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs import Token, TokenSource, tokens
+from rstreams.node import Address, LinkRequest, Supply
 from rstreams.protocol.frames import Attach, Detach, Role
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
 from tests.net.over_tcp import pump_of
 
@@ -74,7 +76,7 @@ class Put:
 
 
 @dataclass
-class Tokens:
+class Tokens(Address):
     """The node's `$cbs`.
 
     Attributes:
@@ -91,6 +93,9 @@ class Tokens:
     connection: int = 0
     name: str = "$cbs"
     _replies: dict[int, Replies] = field(default_factory=dict)
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
+        return Supply(self)
 
     def subscribe(self, subscriber: Subscriber[Message]) -> None:
         self._replies[self.connection] = Replies(subscriber)
@@ -202,7 +207,7 @@ class TokenNode(Node):
         self._ends: list[tuple[int, str, LinkSubscriber[bytes] | LinkSubscription[bytes]]] = []
         self._connections: list[object] = []  # kept: an address in memory may come again
         if cbs:
-            self._addresses["$cbs"] = self.tokens  # type: ignore[assignment]
+            self._addresses["$cbs"] = self.tokens
 
     def _number(self, connection: object) -> int:
         """Return which connection it is, counted in the order in which they came."""
@@ -218,7 +223,7 @@ class TokenNode(Node):
         open_to_all = frame.dynamic or address == "$cbs"
         if not open_to_all and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)
-            self._links._refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS, f"no token for {address}")
+            driver.bind(refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS.value, f"no token for {address}"))
             return
         super()._on_attach(driver, frame)
         link = driver.link

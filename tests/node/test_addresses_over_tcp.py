@@ -14,7 +14,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConnectionLost, LinkDetached
 from rstreams.node import STATISTICS
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
 from rstreams.node.queue import Queue
 from tests.net.over_tcp import pump_of, until
 
@@ -111,7 +111,7 @@ async def test_idle_publishers_do_not_keep_a_busy_one_from_publishing() -> None:
 
 async def test_each_subscriber_of_a_multicast_gets_its_copy_at_the_pace_of_the_slowest() -> None:
     async with listening() as (node, url), rstreams.connect(url) as connection, trio.open_nursery() as nursery:
-        multicast: Multicast = node.multicast("news")
+        multicast: MulticastAddress = node.multicast("news")
         async with (
             connection.stream("news", window=4).open(window=4) as slow,
             connection.stream("news").open() as fast,

@@ -9,8 +9,8 @@ import rstreams
 from rstreams import Message, Node, Stream
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body, encode_item
-from rstreams.node._redelivery import RedeliveryDelay
 from rstreams.node.queue import Queue
+from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ProbeSubscriber
 from tests.net.foreign import foreign
 from tests.net.over_tcp import connected, until

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rstreams import Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, DeliveryFailed
 from rstreams.message import decode_message, encode_item, with_delivery_count
-from rstreams.node._lifetime import Clock, dead_letter
+from rstreams.node.lifetime import Clock, dead_letter
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until

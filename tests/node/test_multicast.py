@@ -8,18 +8,18 @@ import pytest
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, DemandError
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 
-def produced(address: Multicast) -> ManualPublisher[bytes]:
+def produced(address: MulticastAddress) -> ManualPublisher[bytes]:
     """Return a producer link of `address`, played by hand."""
     link = ManualPublisher[bytes]()
     link.subscribe(address.producer())
     return link
 
 
-def subscribed(address: Multicast, request: int = 0) -> ProbeSubscriber[bytes]:
+def subscribed(address: MulticastAddress, request: int = 0) -> ProbeSubscriber[bytes]:
     probe = ProbeSubscriber[bytes](request)
     address.subscribe(probe)
     return probe
@@ -29,7 +29,7 @@ def subscribed(address: Multicast, request: int = 0) -> ProbeSubscriber[bytes]:
 
 
 def test_each_subscriber_has_its_own_copy() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     one, two = subscribed(address, 3), subscribed(address, 3)
     link.next(b"a", b"b", b"c")
@@ -40,7 +40,7 @@ def test_each_subscriber_has_its_own_copy() -> None:
 
 
 def test_without_a_subscriber_there_is_no_credit() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     assert link.requested == 0
     probe = subscribed(address)
@@ -50,7 +50,7 @@ def test_without_a_subscriber_there_is_no_credit() -> None:
 
 
 def test_the_credit_is_the_slowest_subscribers() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     fast = subscribed(address, 10)
     assert link.outstanding == 10
@@ -67,7 +67,7 @@ def test_the_credit_is_the_slowest_subscribers() -> None:
 
 
 def test_what_subscribers_ask_for_while_an_item_is_passed_on_is_granted_when_all_have_it() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     first = ProbeSubscriber[bytes](1, on_item=lambda _: first.request(1))
     second = ProbeSubscriber[bytes](1)
@@ -79,7 +79,7 @@ def test_what_subscribers_ask_for_while_an_item_is_passed_on_is_granted_when_all
     second.request(1)
     link.next(b"b")
     assert link.outstanding == 1
-    small = Multicast("m", capacity=10)
+    small = MulticastAddress("m", capacity=10)
     link = produced(small)
     first = ProbeSubscriber[bytes](8, on_item=lambda _: first.request(1))
     small.subscribe(first)
@@ -88,7 +88,7 @@ def test_what_subscribers_ask_for_while_an_item_is_passed_on_is_granted_when_all
 
 
 def test_unbounded_demand_is_bounded_by_the_capacity() -> None:
-    address = Multicast("m", capacity=5)
+    address = MulticastAddress("m", capacity=5)
     link = produced(address)
     probe = subscribed(address, UNBOUNDED)
     assert link.outstanding == 5
@@ -99,7 +99,7 @@ def test_unbounded_demand_is_bounded_by_the_capacity() -> None:
 
 
 def test_a_late_joiner_sees_new_items_only_and_what_was_granted_waits_for_it() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     early = subscribed(address, 4)
     link.next(b"a")
@@ -116,7 +116,7 @@ def test_a_late_joiner_sees_new_items_only_and_what_was_granted_waits_for_it() -
 
 
 def test_who_leaves_is_no_longer_waited_for() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     slow, fast = subscribed(address), subscribed(address, 10)
     slow.request(1)
@@ -128,7 +128,7 @@ def test_who_leaves_is_no_longer_waited_for() -> None:
 
 
 def test_what_arrives_after_the_last_subscriber_left_is_counted_as_unrouted() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     probe = subscribed(address, 2)
     probe.cancel()
@@ -140,7 +140,7 @@ def test_what_arrives_after_the_last_subscriber_left_is_counted_as_unrouted() ->
 
 
 def test_what_waits_for_one_that_leaves_is_counted() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = produced(address)
     subscribed(address, 2)
     leaving = subscribed(address)
@@ -152,14 +152,14 @@ def test_what_waits_for_one_that_leaves_is_counted() -> None:
 
 
 def test_several_producers_share_the_credit_evenly() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     links = [produced(address) for _ in range(4)]
     subscribed(address, 40)
     assert [link.outstanding for link in links] == [10, 10, 10, 10]
 
 
 def test_an_idle_producer_does_not_keep_others_from_sending() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     idle, busy = produced(address), produced(address)
     probe = subscribed(address)
     for number in range(10):
@@ -170,7 +170,7 @@ def test_an_idle_producer_does_not_keep_others_from_sending() -> None:
 
 
 def test_the_item_each_producer_may_send_waits_for_the_subscriber() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     links = [produced(address) for _ in range(3)]
     probe = subscribed(address, 1)
     for link in links:
@@ -182,7 +182,7 @@ def test_the_item_each_producer_may_send_waits_for_the_subscriber() -> None:
 
 
 def test_pending_items_never_exceed_the_capacity_however_many_producers() -> None:
-    address = Multicast("m", capacity=3)
+    address = MulticastAddress("m", capacity=3)
     links = [produced(address) for _ in range(5)]
     subscribed(address, 1)
     assert sum(link.outstanding for link in links) == 3
@@ -194,7 +194,7 @@ def test_pending_items_never_exceed_the_capacity_however_many_producers() -> Non
 
 
 def test_the_credit_of_a_producer_that_leaves_goes_to_the_others() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     one, two = produced(address), produced(address)
     subscribed(address, 10)
     assert (one.outstanding, two.outstanding) == (5, 5)
@@ -204,7 +204,7 @@ def test_the_credit_of_a_producer_that_leaves_goes_to_the_others() -> None:
 
 
 def test_producers_take_turns_at_what_is_left_beside_one_that_holds_too_much() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     hog = produced(address)
     probe = subscribed(address, 90)
     one, two = produced(address), produced(address)
@@ -222,7 +222,7 @@ def test_producers_take_turns_at_what_is_left_beside_one_that_holds_too_much() -
 
 
 def test_with_drop_oldest_there_is_always_credit() -> None:
-    address = Multicast("m", "drop_oldest", capacity=8)
+    address = MulticastAddress("m", "drop_oldest", capacity=8)
     link = produced(address)
     assert link.outstanding == 8
     for _ in range(100):
@@ -233,7 +233,7 @@ def test_with_drop_oldest_there_is_always_credit() -> None:
 
 
 def test_the_oldest_are_dropped_and_counted_for_each_subscriber_and_in_all() -> None:
-    address = Multicast("m", "drop_oldest", capacity=3)
+    address = MulticastAddress("m", "drop_oldest", capacity=3)
     link = produced(address)
     slow, slower, fast = subscribed(address, 1), subscribed(address), subscribed(address, 10)
     for item in b"abcdef":
@@ -253,7 +253,7 @@ def test_the_oldest_are_dropped_and_counted_for_each_subscriber_and_in_all() -> 
 
 
 def test_with_drop_oldest_a_late_joiner_sees_new_items_only() -> None:
-    address = Multicast("m", "drop_oldest")
+    address = MulticastAddress("m", "drop_oldest")
     link = produced(address)
     link.next(b"a")
     late = subscribed(address, 5)
@@ -262,7 +262,7 @@ def test_with_drop_oldest_a_late_joiner_sees_new_items_only() -> None:
 
 
 def test_with_drop_oldest_each_of_many_producers_has_credit() -> None:
-    address = Multicast("m", "drop_oldest", capacity=2)
+    address = MulticastAddress("m", "drop_oldest", capacity=2)
     links = [produced(address) for _ in range(5)]
     assert all(link.outstanding for link in links)
     for link in links:
@@ -280,7 +280,7 @@ both = pytest.mark.parametrize("overflow", MODES)
 def test_all_see_the_items_in_one_order_though_one_makes_a_producer_send(
     overflow: Literal["block", "drop_oldest"],
 ) -> None:
-    address = Multicast("m", overflow)
+    address = MulticastAddress("m", overflow)
     link = produced(address)
     first = ProbeSubscriber[bytes](10, on_item=lambda item: link.next(b"b") if item == b"a" else None)
     address.subscribe(first)
@@ -291,7 +291,7 @@ def test_all_see_the_items_in_one_order_though_one_makes_a_producer_send(
 
 @both
 def test_request_inside_on_next_does_not_recurse(overflow: Literal["block", "drop_oldest"]) -> None:
-    address = Multicast("m", overflow, capacity=2000)
+    address = MulticastAddress("m", overflow, capacity=2000)
     link = produced(address)
     subscribed(address, 2000)
     late = subscribed(address)
@@ -312,7 +312,7 @@ def test_request_inside_on_next_does_not_recurse(overflow: Literal["block", "dro
 
 @both
 def test_cancel_inside_on_next(overflow: Literal["block", "drop_oldest"]) -> None:
-    address = Multicast("m", overflow)
+    address = MulticastAddress("m", overflow)
     link = produced(address)
     later = ProbeSubscriber[bytes](10)
 
@@ -331,7 +331,7 @@ def test_cancel_inside_on_next(overflow: Literal["block", "drop_oldest"]) -> Non
 
 @both
 def test_required_3_09_a_bad_request_ends_the_subscriber(overflow: Literal["block", "drop_oldest"]) -> None:
-    address = Multicast("m", overflow)
+    address = MulticastAddress("m", overflow)
     probe = subscribed(address)
     probe.request(-1)
     assert isinstance(probe.error, DemandError)
@@ -343,7 +343,7 @@ def test_required_3_09_a_bad_request_ends_the_subscriber(overflow: Literal["bloc
 @both
 def test_required_1_09_none_is_no_subscriber(overflow: Literal["block", "drop_oldest"]) -> None:
     with pytest.raises(TypeError, match=r"1\.9"):
-        Multicast("m", overflow).subscribe(None)  # type: ignore[arg-type]
+        MulticastAddress("m", overflow).subscribe(None)  # type: ignore[arg-type]
 
 
 @both
@@ -353,7 +353,7 @@ def test_required_2_13_a_subscriber_that_raises_is_ended_and_no_other_notices(
     def fail(_: bytes) -> None:
         raise LookupError
 
-    address = Multicast("m", overflow)
+    address = MulticastAddress("m", overflow)
     link = produced(address)
     broken = ProbeSubscriber[bytes](10, on_item=fail)
     address.subscribe(broken)
@@ -368,7 +368,7 @@ def test_required_2_13_a_subscriber_that_raises_is_ended_and_no_other_notices(
 
 @both
 def test_a_copy_that_is_given_back_is_not_sent_again(overflow: Literal["block", "drop_oldest"]) -> None:
-    address = Multicast("m", overflow)
+    address = MulticastAddress("m", overflow)
     link = produced(address)
     probe = ProbeSubscriber[bytes](10, hold=True)
     address.subscribe(probe)
@@ -378,7 +378,7 @@ def test_a_copy_that_is_given_back_is_not_sent_again(overflow: Literal["block", 
 
 
 def test_a_publisher_that_answers_at_once_is_held_to_the_limit() -> None:
-    address = Multicast("m")
+    address = MulticastAddress("m")
     link = ManualPublisher[bytes]()
     link.on_request = lambda n: link.next(*[b"x"] * n)
     link.subscribe(address.producer())
@@ -391,7 +391,7 @@ def test_a_publisher_that_answers_at_once_is_held_to_the_limit() -> None:
 
 
 def test_what_comes_while_an_item_is_handed_over_is_not_dropped() -> None:
-    address = Multicast("m", capacity=2)
+    address = MulticastAddress("m", capacity=2)
     calm = produced(address)
     subscribed(address, 100)
     slow = ProbeSubscriber[bytes]()
@@ -409,14 +409,14 @@ def test_what_comes_while_an_item_is_handed_over_is_not_dropped() -> None:
 
 def test_an_overflow_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="multicast 'm': overflow='drop'"):
-        Multicast("m", "drop")  # type: ignore[arg-type]
+        MulticastAddress("m", "drop")  # type: ignore[arg-type]
 
 
 def test_a_capacity_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="multicast 'm': capacity=0"):
-        Multicast("m", capacity=0)
+        MulticastAddress("m", capacity=0)
 
 
 def test_a_name_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="multicast name=''"):
-        Multicast("")
+        MulticastAddress("")

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
 from rstreams.testing import ManualPublisher
 
 
@@ -67,7 +67,7 @@ class MulticastLaws(RuleBasedStateMachine):
     def start(self, overflow: Literal["block", "drop_oldest"], capacity: int) -> None:
         self.capacity = capacity
         self.blocks = overflow == "block"
-        self.address = Multicast("m", overflow, capacity)
+        self.address = MulticastAddress("m", overflow, capacity)
 
     @property
     def limit(self) -> int:

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import ConnectionLost, DeliveryFailed
 from rstreams.message import decode_message, encode_item
-from rstreams.node._lifetime import Clock
-from rstreams.node._redelivery import RedeliveryDelay
+from rstreams.node.lifetime import Clock
 from rstreams.node.queue import Queue
+from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 OUTCOMES = ("done", "release", "fail", "reject")

@@ -13,9 +13,9 @@ import rstreams
 from rstreams import Connection, Message, Node, Stream
 from rstreams.errors import ConfigError, ConnectionClosed, DeliveryFailed
 from rstreams.message import decode_message
-from rstreams.node._failure import MAX_TIMES
-from rstreams.node._redelivery import RedeliveryDelay
+from rstreams.node.failure import MAX_TIMES
 from rstreams.node.queue import Queue
+from rstreams.node.redelivery import RedeliveryDelay
 from tests.net.foreign import foreign
 from tests.net.over_tcp import connected, until
 from tests.net.wire import described, disposition_frame

@@ -15,8 +15,8 @@ from rstreams.abc import NO_HOLD, Hold
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_message, encode_item, with_delivery_count
 from rstreams.net.links.effectively_once import PRODUCER, SEQUENCE, Stamper, read_message_id, read_stamp
-from rstreams.node._seen import Seen
 from rstreams.node.queue import Queue
+from rstreams.node.seen_messages import Seen
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 # how many are sent before a loss, and how many of those sent were stored and heard of

@@ -3,7 +3,7 @@
 import json
 
 from rstreams.message import decode_body, encode_item
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
 from rstreams.node.queue import Queue
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
@@ -11,7 +11,7 @@ from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 
 def test_a_snapshot_is_plain_data_for_json_and_for_an_amqp_map() -> None:
-    queue, multicast = Queue("work"), Multicast("news", "drop_oldest", capacity=2)
+    queue, multicast = Queue("work"), MulticastAddress("news", "drop_oldest", capacity=2)
     served = Served("prices", ManualPublisher[str]())
     multicast.subscribe(ProbeSubscriber(1))
     statistics = NodeStatistics(

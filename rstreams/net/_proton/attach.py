@@ -9,7 +9,7 @@ from cproton_ffi import lib
 
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
-from rstreams.protocol.frames import COORDINATOR, Attach, Role, Settlement
+from rstreams.protocol.frames import COORDINATOR, Attach, Expiry, Role, Settlement
 
 Pointer: TypeAlias = Any  # a cffi pointer into the engine
 
@@ -20,7 +20,13 @@ _DISTRIBUTIONS: Final[dict[Literal["move", "copy"], int]] = {
 _DISTRIBUTION_NAMES: Final[dict[int, Literal["", "move", "copy"]]] = {
     code: name for name, code in _DISTRIBUTIONS.items()
 }
-_EXPIRES_NEVER: Final = lib.PN_EXPIRE_NEVER
+_EXPIRIES: Final[dict[Expiry, int]] = {
+    "link-detach": lib.PN_EXPIRE_WITH_LINK,
+    "session-end": lib.PN_EXPIRE_WITH_SESSION,
+    "connection-close": lib.PN_EXPIRE_WITH_CONNECTION,
+    "never": lib.PN_EXPIRE_NEVER,
+}
+_EXPIRY_NAMES: Final[dict[int, Expiry]] = {code: name for name, code in _EXPIRIES.items()}
 _KEPT_DURABLY: Final = lib.PN_DELIVERIES
 
 
@@ -36,7 +42,9 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
         lib.pn_terminus_set_dynamic(ours if made else theirs, 1)
     if frame.durable:
         lib.pn_terminus_set_durability(theirs, _KEPT_DURABLY)
-        lib.pn_terminus_set_expiry_policy(theirs, _EXPIRES_NEVER)
+    if frame.expiry != "session-end":  # the default, which is not sent
+        lib.pn_terminus_set_expiry_policy(theirs, _EXPIRIES[frame.expiry])
+    lib.pn_terminus_set_timeout(theirs, frame.expiry_timeout_s)
     if frame.filters:
         write_map(lib.pn_terminus_filter(source), frame.filters)
     if frame.capabilities:
@@ -78,6 +86,8 @@ def read_attach(pointer: Pointer) -> Attach:
         distribution=_DISTRIBUTION_NAMES.get(lib.pn_terminus_get_distribution_mode(source), ""),
         dynamic=bool(lib.pn_terminus_is_dynamic(source) or lib.pn_terminus_is_dynamic(target)),
         durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
+        expiry=_EXPIRY_NAMES.get(lib.pn_terminus_get_expiry_policy(ours), "session-end"),
+        expiry_timeout_s=int(lib.pn_terminus_get_timeout(ours)),
         filters=read_map(lib.pn_terminus_filter(source)),
         capabilities=read_symbols(lib.pn_terminus_capabilities(ours)),
         properties=read_map(lib.pn_link_remote_properties(pointer)),

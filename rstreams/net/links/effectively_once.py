@@ -5,7 +5,7 @@ memories make that harmless:
 
     sender -> node      each message is stamped with a producer's id and a sequence number that stay what they are
                         however often it is sent. Messages are sent, and sent again, in order, so the node needs to know
-                        but the highest number that it has stored of each producer (`rstreams.node._seen`)
+                        but the highest number that it has stored of each producer (`rstreams.node.seen_messages`)
     node -> consumer    what was handed over and whose outcome the node never heard comes again, too. The consumer
                         knows the stamps of what it has accepted last, and of what it has in hand
 

@@ -1,4 +1,4 @@
-"""How long a message waits for its next attempt when one has failed, and the messages that do."""
+"""The delay before the next attempt to deliver a message that has failed, and the messages that wait for it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rstreams.errors import ConfigError
-from rstreams.node._stored import Lasting, Stored, is_gone
+from rstreams.node.stored_message import Lasting, Stored, is_gone
 
 _MOST_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryDelay:
-    """How long, after how many failed attempts.
+    """How long a message waits before its next attempt.
 
     Attributes:
-        first_s: After the first one, in seconds; 0: no message ever waits.
-        factor: How many times as long after each further one.
-        max_s: The longest, in seconds.
+        first_s: The delay after the first failed attempt, in seconds; 0: no message ever waits.
+        factor: The factor by which the delay grows with each further failed attempt.
+        max_s: The longest delay, in seconds.
     """
 
     first_s: float = 0.0
@@ -28,9 +28,9 @@ class RedeliveryDelay:
     max_s: float = 60.0
 
     def check(self, name: str) -> RedeliveryDelay:
-        """Return this, if it can be the delay of the queue `name`.
+        """Return this, if the numbers are allowed.
 
-        Errors: `ConfigError` that names the option.
+        Errors: `ConfigError` that names the queue `name` and the option.
         """
         for option, value, least, most in (
             ("redelivery_delay_s", self.first_s, 0, _MOST_S),
@@ -48,12 +48,12 @@ class RedeliveryDelay:
         if not self.first_s or not self.max_s:
             return 0.0
         if (failures - 1) * math.log(self.factor) >= math.log(self.max_s / self.first_s):
-            return self.max_s  # before the power is too large for a number
+            return self.max_s  # the power below could be too large for a float
         return min(self.max_s, self.first_s * self.factor ** (failures - 1))
 
 
 class Delayed:
-    """Messages that wait for their next attempt; those that leave the queue meanwhile are forgotten.
+    """The messages that wait for their next attempt; a message that leaves the queue meanwhile is forgotten.
 
     Attributes:
         count: How many there are.
@@ -68,18 +68,18 @@ class Delayed:
 
     @property
     def next_due(self) -> float:
-        """When the first one is due; infinity if there is none."""
+        """The time at which the first message is due; infinity if there is none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def put(self, message: Stored, due: float) -> None:
-        """Have a message wait."""
+        """Have a message wait until `due`."""
         self.count += 1
         heapq.heappush(self._heap, (due, message.sequence, message))
         if isinstance(message, Lasting):
             message.delayed = True
 
     def forget(self, message: Lasting) -> None:
-        """Note that a message leaves the queue; it is `gone` at once."""
+        """Note that a message leaves the queue; the caller sets `gone`."""
         message.delayed = False
         self.count -= 1
         if len(self._heap) > 64 + 2 * self.count:
@@ -97,3 +97,16 @@ class Delayed:
                 if isinstance(message, Lasting):
                     message.delayed = False
         return due
+
+
+def check_max_deliveries(name: str, max_deliveries: int | None) -> float:
+    """Return how many attempts to deliver a message of the queue `name` may fail; infinity for any number.
+
+    Errors: `ConfigError` unless it is None or a whole number of 1 or more.
+    """
+    if max_deliveries is None:
+        return math.inf
+    if not isinstance(max_deliveries, int) or isinstance(max_deliveries, bool) or max_deliveries < 1:
+        msg = f"queue {name!r}: max_deliveries={max_deliveries!r}: it must be None or a whole number of 1 or more"
+        raise ConfigError(msg)
+    return max_deliveries

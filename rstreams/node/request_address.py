@@ -1,50 +1,42 @@
-"""An address where requests are answered in the node's own process, without a queue in between."""
+"""An address whose requests are answered in the node's own process, without a queue in between."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import trio
 
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import ConfigError, RStreamsError
+from rstreams.errors import Condition, ConfigError, ProtocolError, RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
-from rstreams.net.request_reply.answers import Answering, Way
+from rstreams.net.request_reply.answers import Answering
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
-from rstreams.node._address import check_name
-from rstreams.runtime.scope import Scope
+from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, check_name
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
 
 
-class Takes(Protocol):
-    """An address that messages can be sent to."""
-
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
-        """Return the subscriber for what one sender sends."""
-        ...
-
-
-class Responding:
+class RequestAddress(Address):
     """An address whose requests go to a handler.
 
     Args:
         answering: The handler, and how it is called.
         concurrency: The most requests in the handler at a time, and granted to one requester.
-        way: How the replies get to where they are to go.
-        scope: Where the handler's tasks live.
 
     Demand: Each requester's link is asked for `concurrency` requests that have not been answered.
-    Errors: `ConfigError` for a name, a handler or a concurrency that cannot be.
+    Errors: `ConfigError` for a name, a handler or a concurrency that is not allowed.
     """
 
-    def __init__(self, answering: Answering, concurrency: int, way: Way, scope: Scope) -> None:
-        self.name = check_name("responding address", answering.address)
+    kind = "responding address"
+    _replies: LocalReplies
+    _services: NodeServices
+
+    def __init__(self, answering: Answering, concurrency: int) -> None:
+        self.name = check_name(self.kind, answering.address)
         if not callable(answering.handler):
             msg = f"respond({self.name!r}, handler={answering.handler!r:.80}): it must be a function"
             raise ConfigError(msg)
@@ -53,22 +45,33 @@ class Responding:
             raise ConfigError(msg)
         self.concurrency = concurrency
         self._answering = answering
-        self._way = way
-        self._scope = scope
         self._free = trio.Semaphore(concurrency)
 
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - what comes twice is asked twice
+    def begin(self, services: NodeServices) -> None:
+        """Send replies to the node's other addresses, and answer requests in tasks of the node's scope."""
+        self._services = services
+        self._replies = LocalReplies(services.find)
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - a repeated request is asked twice
         """Return the subscriber for one requester's link."""
         return _Requests(self)
 
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - all are refused
+        """Refuse the link."""
+        raise ProtocolError(Condition.NOT_ALLOWED.value, f"{self.name!r} takes requests: there is nothing to receive")
+
+    def explain(self) -> str:
+        """Return nothing: requests are not stored."""
+        return ""
+
     def take(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None]) -> None:
-        """Answer a request, when it is its turn."""
-        self._scope.nursery.start_soon(self._answer, encoded, hold, on_answered)
+        """Answer a request as soon as fewer than `concurrency` are in the handler."""
+        self._services.start_soon(self._answer, encoded, hold, on_answered)
 
     async def _answer(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None]) -> None:
         try:
             async with self._free:
-                await self._answering.answer(encoded, self._way)
+                await self._answering.answer(encoded, self._replies)
         except Exception as error:
             logger.warning("a request to %r could not be answered", self.name, exc_info=error)
             hold.fail(error)
@@ -81,11 +84,11 @@ class Responding:
 
 
 class _Requests:
-    """One requester's link."""
+    """The node's end of one requester's link."""
 
     __slots__ = ("_address", "_subscription")
 
-    def __init__(self, address: Responding) -> None:
+    def __init__(self, address: RequestAddress) -> None:
         self._address = address
         self._subscription: Subscription = ENDED
 
@@ -100,30 +103,29 @@ class _Requests:
         self._address.take(item, self._subscription.hold(), self._on_answered)
 
     def on_error(self, error: BaseException) -> None:
-        """The requester has gone; what it asked is answered all the same."""
+        """Do nothing: the requester has gone, and its requests are answered nevertheless."""
 
     def on_complete(self) -> None:
-        """Likewise."""
+        """Do nothing, as `on_error`."""
 
     def _on_answered(self) -> None:
         self._subscription.request(1)
 
 
 class LocalReplies:
-    """Replies to addresses of the node itself: its `Way`."""
+    """The way of replies to addresses of the node itself; see `rstreams.net.request_reply.answers.Way`."""
 
-    def __init__(self, find: Callable[[str], Takes | None]) -> None:
-        """Send to what `find` finds by its name."""
+    def __init__(self, find: Callable[[str], Address | None]) -> None:
+        """Send to the addresses that `find` returns by name."""
         self._find = find
 
     async def send(self, address: str, reply: Message) -> None:
-        """Send one reply; see `Way`."""
-        target = self._find(address)
-        if target is None:
-            logger.debug("a reply could not be sent: no address %r here", address)
+        """Send one reply."""
+        producer = self._producer(address)
+        if producer is None:
             return
         sender = SenderPublisher(address, settled=True)
-        sender.subscribe(target.producer())
+        sender.subscribe(producer)
         try:
             with trio.fail_after(REPLY_TIMEOUT_S):
                 await sender.send(reply)
@@ -133,12 +135,11 @@ class LocalReplies:
             sender.complete()
 
     async def send_all(self, address: str, replies: Stream[Message]) -> None:
-        """Send replies as they are asked for; see `Way`."""
-        target = self._find(address)
-        if target is None:
-            logger.debug("replies could not be sent: no address %r here", address)
+        """Send replies as they are asked for."""
+        producer = self._producer(address)
+        if producer is None:
             return
-        sent = _Sent(target.producer())
+        sent = _SentReplies(producer)
         replies.map(encode_item).subscribe(sent)
         try:
             await sent.ended.wait()
@@ -146,9 +147,21 @@ class LocalReplies:
             sent.cancel()
             raise
 
+    def _producer(self, address: str) -> Subscriber[bytes] | None:
+        """Return the subscriber of replies to `address`; None if it takes none, and then the log says why."""
+        target = self._find(address)
+        why = f"no address {address!r} here"
+        if target is not None:
+            try:
+                return target.producer()
+            except ProtocolError as error:
+                why = error.description
+        logger.debug("a reply could not be sent: %s", why)
+        return None
 
-class _Sent:
-    """Between replies and where they go: knows when they have ended."""
+
+class _SentReplies:
+    """A stage between replies and the address they go to; it knows when they have ended."""
 
     def __init__(self, downstream: Subscriber[bytes]) -> None:
         self.ended = trio.Event()
@@ -179,8 +192,3 @@ class _Sent:
 
     def hold(self) -> Hold:
         return self._upstream.hold()
-
-
-def as_takes(address: Any) -> Takes | None:  # noqa: ANN401 - an address of any kind, or None
-    """Return an address that messages can be sent to, or None if it is none."""
-    return address if callable(getattr(address, "producer", None)) else None

@@ -1,4 +1,4 @@
-"""Browsing a queue: copies of what is in it, in order, which change nothing there."""
+"""A queue's browsers: each gets copies of the messages in their order, and the messages stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
-from rstreams.node._address import hand_over
+from rstreams.node.handover import hand_over
 
 _MANY = 64
 
@@ -24,22 +24,22 @@ class Shows(Protocol):
     name: str
 
     def _after(self, position: int, most: int) -> Sequence[tuple[int, bytes]]:
-        """Return the first messages behind a position, each with its own."""
+        """Return the first messages behind a position, each with its own position."""
         ...
 
     def _leave_browser(self, browser: Browser) -> None: ...
 
 
 class Browser(Scannable):
-    """One browser's subscription: a position in the queue, and nothing else that is kept.
+    """One browser's subscription. It keeps a position in the queue and nothing else.
 
-    It gets each message once that is there when its turn comes: what is ready, and what waits for its next attempt.
-    What is at a consumer then, and comes back behind the browser's back, it does not get.
+    It gets each message that is ready, or waits for its next attempt, when its position gets there. It does not get a
+    message that is at a consumer then and comes back later.
 
     Demand: Its own; nothing else waits for it.
 
     Attributes:
-        position: The place of the last message that it got.
+        position: The sequence number of the last message that it got.
     """
 
     __slots__ = ("_demand", "_emitting", "_ended", "_queue", "_subscriber", "_suspended", "position")
@@ -56,6 +56,7 @@ class Browser(Scannable):
         self._emitting = False
 
     def request(self, n: int) -> None:
+        """Ask for `n` more copies."""
         if self._ended:
             return
         error = demand_error(n)
@@ -67,23 +68,26 @@ class Browser(Scannable):
             self._subscriber.on_error(error)
 
     def cancel(self) -> None:
+        """Leave the queue."""
         if not self._ended:
             self._ended = True
             self._queue._leave_browser(self)  # noqa: SLF001 - a part of the queue
 
     def hold(self) -> Hold:
-        """Return a hold that does nothing: what becomes of a copy is nobody's concern."""
+        """Return a hold that does nothing: a copy needs no outcome."""
         return NO_HOLD
 
     def suspend(self) -> None:
+        """Get no copies until `resume`."""
         self._suspended = True
 
     def resume(self) -> None:
+        """Get copies again."""
         self._suspended = False
         self.show()
 
     def show(self) -> None:
-        """Hand over what is behind the position, as far as there is demand; not re-entered from `on_next`."""
+        """Hand over the messages behind the position, as far as there is demand; not re-entered from `on_next`."""
         if self._emitting:
             return
         queue = self._queue

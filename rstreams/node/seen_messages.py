@@ -1,12 +1,13 @@
-"""What an address has stored of each producer, so that what is sent again after a loss is not stored again.
+"""The messages stored of each numbered producer: those that are sent again after a loss are not stored again.
 
-Theory of operation. A producer numbers its messages, each higher than the one before, and sends what is in doubt again
-in the same order before anything new (`net.links.effectively_once`). So the highest number
-stored of a producer says all: a message with a number that is not higher has been stored,
-over this link or one that was lost. Only links that say that they do so are looked at.
+Theory of operation. A producer numbers its messages, each higher than the one before. After a loss it sends those
+without an outcome again, in the same order and before any new one (`net.links.effectively_once`). Therefore the highest number
+stored of a producer is enough: a message whose number is not higher has been stored, over this link or a lost one. Only
+links whose attach says that they do so are looked at.
 
-Two links that send as one producer are the same one, whose older link is lost and does not know it yet; or they are
-two by mistake, and what one of them sends is taken for what the other has sent. So the older one is ended, and says so.
+If two links send as the same producer, either the older one is lost and does not know it yet, or two producers have the
+same id by mistake. In the second case messages of one would be taken for those of the other. Therefore the older link
+is ended with an error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from weakref import WeakValueDictionary
 from rstreams._stages.stage import Stage
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
-from rstreams.node._address import Producer
+from rstreams.node.producer import Producer
 from rstreams.protocol.receiver import LinkSubscription
 
 DEFAULT_PRODUCERS = 4096
@@ -29,10 +30,10 @@ class Seen:
     """The highest sequence number stored of each producer; pure state.
 
     Args:
-        producers: How many producers are remembered: for one more the one not heard of for longest is forgotten.
+        producers: How many producers are remembered. For one more, the one that has been silent longest is forgotten.
 
     Attributes:
-        duplicates: Messages that came again, and were not stored again.
+        duplicates: Messages that came again and were not stored again.
 
     Errors: `ConfigError` unless `producers` is a whole number, 1 or more.
     """
@@ -44,15 +45,15 @@ class Seen:
             msg = f"dedup_producers={producers!r}: it must be a whole number of producers, 1 or more"
             raise ConfigError(msg)
         self._most = producers
-        self._highest: dict[str, int] = {}  # heard of last behind
-        self._links: WeakValueDictionary[str, DropSeen] = WeakValueDictionary()  # who sends as each
+        self._highest: dict[str, int] = {}  # the one that sent last is behind
+        self._links: WeakValueDictionary[str, DropSeen] = WeakValueDictionary()  # the link of each producer
         self.duplicates = 0
 
     def __len__(self) -> int:
         return len(self._highest)
 
     def has(self, stamp: Stamp) -> bool:
-        """Tell whether a message has been stored before."""
+        """Return whether a message has been stored before."""
         producer, sequence = stamp
         return sequence <= self._highest.get(producer, -1)
 
@@ -66,7 +67,7 @@ class Seen:
         highest[producer] = sequence if before is None else max(before, sequence)
 
     def sends_as(self, producer: str, link: DropSeen, before: str) -> None:
-        """Note that a link sends as a producer, and no more as the one `before`; another link that did gives way."""
+        """Note that a link sends as `producer`, and no more as `before`; another link of that producer gives way."""
         if self._links.get(before) is link:
             del self._links[before]
         other = self._links.get(producer)
@@ -76,9 +77,9 @@ class Seen:
 
 
 class DropSeen(Stage[bytes, bytes]):
-    """Passes a producer's messages on to its address, but for those that are stored there already: these are accepted.
+    """Passes a producer's messages on to its address; those that are stored there already are accepted and dropped.
 
-    Demand: Passed up; what is dropped is asked for again, so the producer's credit stays what its address granted.
+    Demand: Passed up. For a dropped message one more is requested: the producer's credit stays as its address granted.
     Errors: `amqp:link:stolen` for a link when another one begins to send as the same producer.
     """
 
@@ -93,6 +94,7 @@ class DropSeen(Stage[bytes, bytes]):
         self._producer_id = ""
 
     def on_next(self, item: bytes) -> None:
+        """Pass a message on, or accept it without storing it again."""
         if self._ended:
             return
         stamp = read_stamp(item)
@@ -109,7 +111,7 @@ class DropSeen(Stage[bytes, bytes]):
         self._downstream.on_next(item)
 
     def give_way(self, producer: str) -> None:
-        """End the link: another one sends as its producer now."""
+        """End the link: another one sends as the same producer now."""
         if self._ended:
             return
         error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")

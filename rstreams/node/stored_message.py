@@ -1,4 +1,4 @@
-"""A message that a queue knows one by one: it has been handed over, has a deadline, or waits for its next attempt."""
+"""A message of a queue with more than its bytes: it was handed over, has a deadline, or waits for its next attempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from rstreams._codec.forwarding import once_acquired
 from rstreams.errors import RemoteProtocolError
 from rstreams.message import with_delivery_count
-from rstreams.node._failure import Failure
+from rstreams.node.failure import Failure
 
 _NOBODY: Final[frozenset[Hashable]] = frozenset()
 
@@ -17,11 +17,11 @@ class Stored:
     """A message, with its place in the queue: its sequence number.
 
     Attributes:
-        sequence: Who came before it has a lower one.
+        sequence: Its number in the order of the queue.
         encoded: The message.
         failures: How many attempts to deliver it have failed.
-        failure: How the last one failed, and when each was; None if there was none.
-        undeliverable_to: The consumers that it must not come to again.
+        failure: How the last attempt failed, and when each one did; None if there was none.
+        undeliverable_to: The consumers that must not get it again.
     """
 
     __slots__ = ("encoded", "failure", "failures", "sequence", "undeliverable_to")
@@ -37,26 +37,26 @@ class Stored:
         return self.sequence < other.sequence
 
     def as_sent(self) -> bytes:
-        """Return the message as it goes out, with the failed attempts in its header."""
+        """Return the message as it is sent, with the failed attempts in its header."""
         if not self.failures:
             return self.encoded
         try:
             return with_delivery_count(self.encoded, self.failures)
         except RemoteProtocolError:
-            return self.encoded  # no AMQP message: the queue stores what it is sent, and its consumers look into it
+            return self.encoded  # not an AMQP message: the queue does not look into it, and its consumers do
 
     def come_back(self) -> None:
-        """Note that somebody has had it: nobody else is the first to acquire it."""
+        """Note that a consumer has had it: no other one is the first to acquire it."""
         self.encoded = once_acquired(self.encoded)
 
 
 class Lasting(Stored):
-    """A message that can be too old; so it is known where it is.
+    """A message that can be too old; therefore it knows where it is.
 
     Attributes:
-        deadline: When it is too old.
+        deadline: The time at which it is too old.
         ready: Whether it waits for a consumer.
-        delayed: Whether it waits for its next attempt. If neither, it is at a consumer, or has gone.
+        delayed: Whether it waits for its next attempt. If neither, it is at a consumer or has left the queue.
         gone: Whether it has left the queue.
     """
 
@@ -69,7 +69,11 @@ class Lasting(Stored):
         self.delayed = False
         self.gone = False
 
+    def lives(self, now: float) -> bool:
+        """Return whether it is in the queue and not too old."""
+        return not self.gone and self.deadline > now
+
 
 def is_gone(message: object) -> bool:
-    """Tell whether a message has left the queue; one that cannot be too old is never found after that."""
+    """Return whether a message has left the queue; only one that can be too old is still found after that."""
     return isinstance(message, Lasting) and message.gone

@@ -1,4 +1,4 @@
-"""Why a message was not accepted: what is kept of its failed attempts, and told by its dead letter."""
+"""The failed attempts to deliver a message, as its dead letter tells them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rstreams.errors import DeliveryFailed
 from rstreams.protocol.delivery import ERROR_CONDITION, ERROR_DESCRIPTION, MAX_TEXT, described
 
 ERROR_FROM: Final = "x-opt-rstreams-error-from"
-"""The annotation of a dead letter that says which consumer's error it was: its container and its link."""
+"""The annotation of a dead letter with the consumer that failed: its container and its link."""
 
 ATTEMPT_TIMES: Final = "x-opt-rstreams-attempt-times"
-"""The annotation of a dead letter that says when its attempts failed: a list of times, in their order."""
+"""The annotation of a dead letter with the times at which its attempts failed, in their order."""
 
 TOLD: Final = (ERROR_CONDITION, ERROR_DESCRIPTION, ERROR_FROM, ATTEMPT_TIMES)
-"""What a dead letter says of its errors; what stood there before is of another queue."""
+"""The annotations that tell the errors; a queue removes those of an earlier queue."""
 
 MAX_TIMES: Final = 10
-"""The most times that are kept: the first one, and the last ones."""
+"""The most times that are kept: the first one and the last ones."""
 
 _MAX_FROM: Final = 256
 
@@ -27,10 +27,10 @@ class Failure:
     """How attempts to deliver a message failed.
 
     Attributes:
-        condition: That of the last error; "" if it has none.
+        condition: The condition of the last error; "" if it has none.
         description: The text of the last error.
-        origin: Whose error it was; "" if that is not known.
-        times: When the attempts failed; of more than `MAX_TIMES` the first one and the last ones.
+        origin: The consumer that failed; "" if it is not known.
+        times: The times of the failed attempts; of more than `MAX_TIMES` the first one and the last ones.
     """
 
     __slots__ = ("condition", "description", "origin", "times")
@@ -43,10 +43,10 @@ class Failure:
         """Note one more failed attempt.
 
         Args:
-            error: What the consumer's hold was let go of with.
-            origin: Whose error it is.
+            error: The error with which the consumer's hold ended.
+            origin: The consumer.
             now: The time.
-            expose: Whether the text of an exception of this process may be told; else only its type is.
+            expose: Whether the text of an exception of this process may be told; otherwise only its type is.
         """
         self.condition, self.description = _told(error, expose=expose)
         self.origin = origin[:_MAX_FROM]
@@ -56,7 +56,7 @@ class Failure:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """What a dead letter says of it."""
+        """The annotations of the dead letter."""
         told = {ERROR_CONDITION: self.condition, ERROR_DESCRIPTION: self.description, ERROR_FROM: self.origin}
         return {**{name: text for name, text in told.items() if text}, ATTEMPT_TIMES: list(self.times)}
 
@@ -69,5 +69,5 @@ def _told(error: BaseException, *, expose: bool) -> tuple[str, str]:
         return error.condition or "", str(error.description)[:MAX_TEXT]
     condition, description = (error.annotations.get(name) for name in (ERROR_CONDITION, ERROR_DESCRIPTION))
     if not isinstance(description, str) or not description:
-        description = "modified, delivery-failed"  # all that was said
+        description = "modified, delivery-failed"  # nothing else was said
     return str(condition)[:MAX_TEXT] if isinstance(condition, str) else "", description[:MAX_TEXT]

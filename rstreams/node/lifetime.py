@@ -1,4 +1,4 @@
-"""How long a message may wait: its time to live and its expiry time, read from the encoded message and taken from it.
+"""How long a message may wait: its time to live and its expiry time, read from the encoded message and removed from it.
 
 Spec: AMQP 1.0 sections 3.2.1 (ttl) and 3.2.4 (absolute-expiry-time).
 """
@@ -19,11 +19,11 @@ from rstreams._codec.forwarding import split_list
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 from rstreams.errors import ConfigError
 from rstreams.net.links.failures import FAILURE_ADDRESS, FAILURE_TEXT
-from rstreams.node._failure import TOLD
+from rstreams.node.failure import TOLD
 from rstreams.protocol.delivery import MAX_TEXT
 
 DELIVERY_COUNT: Final = "x-opt-rstreams-delivery-count"
-"""The annotation of a dead letter that says how many attempts to deliver it have failed."""
+"""The annotation of a dead letter with the number of attempts to deliver it that failed."""
 
 _TTL: Final = 2
 _FIRST_ACQUIRER: Final = 3
@@ -32,24 +32,24 @@ _EXPIRY: Final = 8
 
 
 class Clock(NamedTuple):
-    """Where a queue has the time from.
+    """The source of time of a queue.
 
     Attributes:
-        now: Seconds that only go on, and as fast as time does.
-        today: The date and time, which somebody may set.
+        now: Returns seconds that only go on.
+        today: Returns the date and time, which may be set.
     """
 
     now: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def deadline(self, encoded: bytes) -> float:
-        """Return when a message that has just come is too old, by `now`; infinity for never."""
-        if encoded[2:3] > b"s":  # it begins behind the properties: 0x73
+        """Return the time by `now` at which a message that has just come is too old; infinity for never."""
+        if encoded[2:3] > b"s":  # its first section comes after the properties (0x73)
             return math.inf
         try:
             ttl_s, expiry = _lifetime(encoded)
         except Malformed:
-            return math.inf  # no AMQP message: the queue stores what it is sent
+            return math.inf  # not an AMQP message: the queue stores it nevertheless
         if expiry is not None:
             ttl_s = min(ttl_s, (expiry - self.today()).total_seconds())
         return math.inf if ttl_s == math.inf else self.now() + ttl_s
@@ -77,14 +77,14 @@ def _lifetime(encoded: bytes) -> tuple[float, datetime | None]:
 def dead_letter(
     encoded: bytes, reason: str, address: str, failures: int, told: Mapping[str, Any] = MappingProxyType({})
 ) -> bytes:
-    """Return the message that tells of its own failure, and lives on; what is no message goes as it is.
+    """Return a message annotated with its failure, and without its time to live; a malformed one is not changed.
 
     Args:
         encoded: The message.
         reason: Why it is a dead letter.
-        address: The queue it comes from.
+        address: The queue that it comes from.
         failures: How many attempts to deliver it have failed.
-        told: What is to be told of these, by the annotation's name.
+        told: Annotations that tell of these attempts.
     """
     annotations = {FAILURE_TEXT: reason[:MAX_TEXT], FAILURE_ADDRESS: address, DELIVERY_COUNT: failures, **told}
     try:
@@ -95,7 +95,7 @@ def dead_letter(
 
 
 def annotated(encoded: bytes, annotations: Mapping[str, Any]) -> bytes:
-    """Return the message with more annotations; what is no message, or cannot be annotated, stays as it is."""
+    """Return the message with more annotations; a malformed one, or one that cannot be annotated, is not changed."""
     try:
         return with_annotations(encoded, {str(name): encode_value(value) for name, value in annotations.items()})
     except (*Malformed, ConfigError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ssl
 import uuid
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -23,7 +25,7 @@ from rstreams.net._proton import (
 )
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.encoding import check_encode, encoded_for
+from rstreams.net.links.encoding import check_encode
 from rstreams.net.links.home import Home
 from rstreams.net.links.sight import Sight
 from rstreams.net.options.limits import (
@@ -51,17 +53,17 @@ from rstreams.net.transport.listener import (
     open_listener,
 )
 from rstreams.net.transport.security import Admission
-from rstreams.node._expiry import Expiry
-from rstreams.node._lifetime import Clock
-from rstreams.node._links import CLOSING, Address, Links
-from rstreams.node._redelivery import RedeliveryDelay
-from rstreams.node._seen import DEFAULT_PRODUCERS
-from rstreams.node._sight import Statistics, state_of
-from rstreams.node.multicast import Multicast
+from rstreams.node.address import Address, NodeServices, check_name
+from rstreams.node.deadlines import Deadlines
+from rstreams.node.multicast import MulticastAddress
+from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.queue import Queue
-from rstreams.node.responding import LocalReplies, Responding, as_takes
+from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.request_address import RequestAddress
+from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
@@ -73,9 +75,9 @@ from rstreams.protocol.unsettled import (
 )
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
-from rstreams.sources import generate
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Address)
 
 
 class Node:
@@ -160,21 +162,29 @@ class Node:
             budget=Budget(budget),
         )
         self._expose_errors = expose_errors
-        self._addresses: dict[str, Address] = {}
-        self._links = Links(
+        statistics = StatisticsAddress(self.statistics)
+        self._addresses: dict[str, Address] = {statistics.name: statistics}
+        self._links = NodeLinks(
             self._addresses,
-            generate(None, lambda _: (self.statistics().as_dict(), None)),
             expose_errors=expose_errors,
             pack_items=check_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=self._options.window_bytes,
             unsettled=unsettled,
         )
         self._listeners: list[Listener] = []
-        self._expiry = Expiry()
+        self._deadlines = Deadlines(self._addresses)
+        self._services = NodeServices(
+            now=trio.current_time,
+            wake_at=self._deadlines.wake_at,
+            start_soon=self._start_soon,
+            find=self._links.find,
+        )
+        self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = Scope()
         self._entered = False
         self._home: Home | None = None
         self._open = False
+        self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Open the scope in which served streams run.
@@ -185,22 +195,22 @@ class Node:
             msg = "this Node has been entered before; make a new one"
             raise RuntimeError(msg)
         self._entered = self._open = True
-        await self._scope.__aenter__()
+        await self._exits.enter_async_context(self._scope)
+        self._exits.push_async_callback(self._close)
+        self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
         self._home = Home()
-        self._scope.nursery.start_soon(self._expiry.run)
-        self._forget = ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True)
-        self._scope.nursery.start_soon(self._links.leftovers.run)
+        self._start_soon(self._deadlines.run)
+        self._start_soon(self._links.leftovers.run)
+        for function, arguments in self._first_tasks:
+            self._start_soon(function, *arguments)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        """Close every connection, then end the scope."""
+    ) -> bool | None:
+        """Close every connection and every address, then end the scope."""
         self._open = False
-        self._forget()
-        with trio.CancelScope(shield=True):
-            await self._close_connections()
-        return await self._scope.__aexit__(kind, error, traceback)
+        return await self._exits.__aexit__(kind, error, traceback)
 
     def serve(self, address: str, publisher: Publisher[T], *, encode: Callable[[T], object] | None = None) -> None:
         """Serve a stream: whoever attaches to `address` gets a subscription of its own.
@@ -215,9 +225,7 @@ class Node:
         Errors: `ConfigError` for a name that is taken or cannot be, or a `publisher` that is none.
         """
         check_encode("serve", encode)
-        served = Served(address, publisher)
-        served.publisher = encoded_for(address, publisher, encode)
-        self._add(served)
+        self.add(Served(address, publisher, encode))
 
     def queue(
         self,
@@ -261,16 +269,12 @@ class Node:
             redelivery=RedeliveryDelay(redelivery_delay_s, redelivery_delay_factor, max_redelivery_delay_s),
             expose_errors=self._expose_errors,
             dedup_producers=dedup_producers,
-            clock=Clock(now=trio.current_time),
-            on_deadline=self._expiry.note,
         )
-        self._add(queue)
-        self._expiry.queues.append(queue)
-        return queue
+        return self.add(queue)
 
     def multicast(
         self, name: str, *, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256
-    ) -> Multicast:
+    ) -> MulticastAddress:
         """Add a multicast: each subscriber gets its own copy of what is sent while it is there.
 
         Args:
@@ -281,9 +285,7 @@ class Node:
 
         Errors: `ConfigError` for a name that is taken or cannot be, an overflow that is neither, a capacity below 1.
         """
-        multicast = Multicast(name, overflow, capacity)
-        self._add(multicast)
-        return multicast
+        return self.add(MulticastAddress(name, overflow, capacity))
 
     def respond(
         self,
@@ -311,9 +313,30 @@ class Node:
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
         check_encode("respond", encode)
-        answering = Answering(address, handler, decode, expose, encode)
-        replies = LocalReplies(lambda name: as_takes(self._links.find(name)))
-        self._add(Responding(answering, concurrency, replies, self._scope))
+        self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
+
+    def add(self, address: A) -> A:
+        """Add an address of any kind: the other methods that add one call this, and so may a program with its own kind.
+
+        `docs/extend/address-kind.md` says how a kind is written.
+
+        Args:
+            address: The address; peers attach to its `name`.
+
+        Returns: The same address.
+
+        Errors: `ConfigError` for a name that is taken or not allowed, or a value that is not an `Address`.
+        """
+        if not isinstance(address, Address):
+            msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
+            raise ConfigError(msg)
+        name = check_name(address.kind, getattr(address, "name", ""))
+        if name in self._addresses:
+            msg = f"address {name!r}: the node has one of this name already"
+            raise ConfigError(msg)
+        self._addresses[name] = address
+        address.begin(self._services)
+        return address
 
     async def listen(
         self,
@@ -386,26 +409,25 @@ class Node:
             raise error
         for listener in self._listeners:
             listener.stop()
-        self._links.close()
+        self._links.drain()
         await wait_until(self._is_through, trio.current_time() + timeout_s)
-        now = self.statistics()
         drained = Drained(
             given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
             outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
-            left=sum(queue.ready + queue.delayed + queue.unsettled + queue.leaving for queue in now.queues.values()),
+            left=sum(address.left for address in self._addresses.values()),
         )
         await self._close_connections()
         return drained
 
     def _is_through(self) -> bool:
-        now = self.statistics()
-        return (
-            self._links.at_rest
-            and not any(
-                queue.unsettled or (queue.consumers and (queue.ready or queue.delayed)) for queue in now.queues.values()
-            )
-            and not any(multicast.pending for multicast in now.multicasts.values())
-        )
+        return self._links.at_rest and all(address.at_rest for address in self._addresses.values())
+
+    async def _close(self) -> None:
+        with trio.CancelScope(shield=True):
+            async with AsyncExitStack() as ends:
+                for address in self._addresses.values():
+                    ends.push_async_callback(address.close)
+                await self._close_connections()
 
     async def _close_connections(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -417,7 +439,11 @@ class Node:
 
         A client reads the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
         """
-        addresses = self._addresses.items()
+        counted: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for name, address in self._addresses.items():
+            numbers = address.statistics()
+            if numbers is not None:
+                counted[numbers.group][name] = numbers
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
             container_id=self._options.container_id,
@@ -426,37 +452,35 @@ class Node:
             unsettled_bytes=self._options.budget.used,
             waiting=sum(bool(end.waits_for) for end in ends),
             unfinished_bytes=self._options.unfinished.size,
-            queues={name: each.statistics() for name, each in addresses if isinstance(each, Queue)},
-            multicasts={name: each.statistics() for name, each in addresses if isinstance(each, Multicast)},
-            served={name: each.statistics() for name, each in addresses if isinstance(each, Served)},
+            **counted,
         )
 
     def explain(self) -> Sight:
-        """Return what each address stores, and which one is full: `print(node.explain())`.
+        """Return a line for each address, such as which queue is full: `print(node.explain())`.
 
-        Producers of a full queue, and of a multicast whose slowest subscriber asks for nothing, have no credit. Who
-        publishes in the same process sees it by this; who does so elsewhere, by what `$statistics` serves.
+        Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
+        nothing. A program on another machine reads the numbers from `$statistics`.
         """
-        now = self.statistics()
-        addresses: dict[str, Statistics] = {**now.queues, **now.multicasts, **now.served}
-        heading = f"node {now.container_id!r:.80}: {now.connections} connection{'' if now.connections == 1 else 's'}"
-        return Sight(heading, tuple(state_of(name, numbers) for name, numbers in addresses.items()))
+        connections = sum(listener.connections for listener in self._listeners)
+        heading = f"node {self._options.container_id!r:.80}: {connections} connection{'' if connections == 1 else 's'}"
+        lines = (address.explain() for address in self._addresses.values())
+        return Sight(heading, tuple(line for line in lines if line))
 
-    def _dead_letters(self, name: str, dead_letters: str | None) -> Queue | None:
+    def _dead_letters(self, name: str, dead_letters: str | None) -> Address | None:
         if dead_letters is None:
             return None
-        queue = self._addresses.get(dead_letters) if isinstance(dead_letters, str) else None
-        if isinstance(queue, Queue) and dead_letters != name:
-            return queue
+        address = self._addresses.get(dead_letters) if isinstance(dead_letters, str) else None
+        if address is not None and address.takes_dead_letters and dead_letters != name:
+            return address
         why = "it cannot be the queue itself" if dead_letters == name else "it must be a queue made before this one"
         msg = f"queue {name!r:.80}: dead_letters={dead_letters!r:.80}: {why}"
         raise ConfigError(msg)
 
-    def _add(self, address: Address) -> None:
-        if address.name in self._addresses:
-            msg = f"address {address.name!r}: the node has one of this name already"
-            raise ConfigError(msg)
-        self._addresses[address.name] = address
+    def _start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
+        if self._entered:
+            self._scope.nursery.start_soon(function, *arguments)
+        else:
+            self._first_tasks.append((function, arguments))
 
     def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
         self._links.attach(driver, frame)

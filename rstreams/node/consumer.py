@@ -1,4 +1,4 @@
-"""The subscriptions of a queue's consumers, and the messages that they hold."""
+"""A queue's consumers: their subscriptions, and the messages that they hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 
 if TYPE_CHECKING:
-    from rstreams.node._stored import Stored
+    from rstreams.node.stored_message import Stored
 
 
 class HandsOut(Protocol):
@@ -24,11 +24,11 @@ class HandsOut(Protocol):
 
     def _cancel(self, consumer: Consumer) -> None: ...
 
-    def _settle(self, delivery: Delivery, error: BaseException | None, *, released: bool) -> None: ...
+    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None: ...
 
 
-class Delivery(SharedHold):
-    """A message in the hands of a consumer that took a hold on it; the last to let go settles it."""
+class HeldMessage(SharedHold):
+    """A message that a consumer has taken a hold on; the end of the last hold settles it."""
 
     __slots__ = ("consumer", "message")
 
@@ -38,7 +38,7 @@ class Delivery(SharedHold):
         self.message = message
 
     def cut(self, error: BaseException) -> None:
-        """Fail it at once: a consumer that raised may never say what became of it."""
+        """Fail it at once: a consumer that raised may never let go of its holds."""
         self._keepers = 1
         self.fail(error)
 
@@ -50,11 +50,13 @@ class Consumer(Scannable):
     """One subscription of a queue.
 
     Attributes:
-        origin: Who it is, for the dead letters of what it fails at.
-        asked: Whether it has been asked to settle something, and has settled nothing since.
+        origin: The consumer's peer and link, for the dead letters of messages that failed there.
+        asked: Whether it has been asked to settle a message, and has settled none since.
+        message: The message that is being handed over to it.
+        held: The same message, if the consumer has taken a hold on it.
     """
 
-    __slots__ = ("asked", "delivery", "demand", "ended", "message", "origin", "queue", "subscriber", "suspended")
+    __slots__ = ("asked", "demand", "ended", "held", "message", "origin", "queue", "subscriber", "suspended")
 
     operator = "queue"
 
@@ -66,10 +68,11 @@ class Consumer(Scannable):
         self.ended = False
         self.suspended = False
         self.asked = False
-        self.message: Stored | None = None  # in `on_next` now
-        self.delivery: Delivery | None = None  # and held there
+        self.message: Stored | None = None
+        self.held: HeldMessage | None = None
 
     def request(self, n: int) -> None:
+        """Ask for `n` more messages."""
         if self.ended:
             return
         error = demand_error(n)
@@ -80,21 +83,25 @@ class Consumer(Scannable):
             self.subscriber.on_error(error)
 
     def cancel(self) -> None:
+        """Get no more messages; the holds outlive this."""
         if not self.ended:
             self.ended = True
             self.queue._cancel(self)  # noqa: SLF001
 
     def suspend(self) -> None:
+        """Get no messages until `resume`."""
         if not self.ended:
             self.queue._suspend(self)  # noqa: SLF001
 
     def resume(self) -> None:
+        """Get messages again."""
         if not self.ended:
             self.queue._resume(self)  # noqa: SLF001
 
     def hold(self) -> Hold:
-        if self.delivery is None:
+        """Take a hold on the message that is being handed over."""
+        if self.held is None:
             if self.message is None:
                 return NO_HOLD
-            self.delivery = Delivery(self, self.message)
-        return self.delivery.hold()
+            self.held = HeldMessage(self, self.message)
+        return self.held.hold()

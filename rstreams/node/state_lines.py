@@ -1,27 +1,12 @@
-"""What the addresses of a node wait for, said in sentences that are made of their statistics."""
+"""How an address stands, in one line made of its statistics."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from rstreams.node.statistics import MulticastStatistics, QueueStatistics, ServedStatistics
 
-Statistics: TypeAlias = QueueStatistics | MulticastStatistics | ServedStatistics
 
-
-def state_of(name: str, numbers: Statistics) -> str:
-    """Return what is stored at an address, and who waits for what."""
-    if isinstance(numbers, QueueStatistics):
-        return _queue(name, numbers)
-    if isinstance(numbers, MulticastStatistics):
-        return _multicast(name, numbers)
-    return (
-        f"served stream {name!r:.80}: {_number(numbers.subscribers, 'subscriber')}, "
-        f"{_number(numbers.delivered, 'item')} delivered"
-    )
-
-
-def _queue(name: str, numbers: QueueStatistics) -> str:
+def queue_line(name: str, numbers: QueueStatistics) -> str:
+    """Return how many messages a queue stores, and who waits for room."""
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
     full = " is full" if stored >= numbers.capacity else ""
     text = (
@@ -35,12 +20,21 @@ def _queue(name: str, numbers: QueueStatistics) -> str:
     return text + (_waiting(numbers.producers) if full else "")
 
 
-def _multicast(name: str, numbers: MulticastStatistics) -> str:
+def multicast_line(name: str, numbers: MulticastStatistics) -> str:
+    """Return how many copies of a multicast wait, and whether the slowest subscriber holds the producers back."""
     text = f"multicast {name!r:.80}: {_number(len(numbers.subscribers), 'subscriber')}, {numbers.pending} items pending"
     if numbers.overflow == "drop_oldest" or numbers.credit or not numbers.subscribers:
         return text
     asked = min(each.demand for each in numbers.subscribers)
     return f"{text}; the slowest asks for {_number(asked, 'item')}{_waiting(numbers.producers)}"
+
+
+def served_line(name: str, numbers: ServedStatistics) -> str:
+    """Return how many subscribers a served stream has, and how many items they had."""
+    return (
+        f"served stream {name!r:.80}: {_number(numbers.subscribers, 'subscriber')}, "
+        f"{_number(numbers.delivered, 'item')} delivered"
+    )
 
 
 def _waiting(producers: int) -> str:

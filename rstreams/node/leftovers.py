@@ -1,4 +1,4 @@
-"""What consumers that have gone had not settled: given back a slice at a time, so that nobody else waits for it."""
+"""Unsettled messages of consumers that have gone: they are given back in slices, and other tasks run in between."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 import trio
 
 SLICE_S: Final = 0.002
-"""How long items are given back before other tasks run, in seconds."""
+"""How long messages are given back before other tasks run, in seconds."""
 
 AT_ONCE: Final = 32
-"""How many of one consumer are given back at once: most consumers have no more."""
+"""How many messages of one consumer are given back at once; most consumers have no more."""
 
 
 class Leftovers:
-    """The items that are still to be given back to their addresses, in the order in which the consumers have gone.
+    """The messages still to be given back to their addresses, in the order in which their consumers have gone.
 
     Context: The trio run of the node, which runs `run` as a task.
     """
@@ -28,11 +28,11 @@ class Leftovers:
         self._bell = trio.Event()
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether there is a message to give back."""
         return bool(self._waiting)
 
     def add(self, ends: Iterator[None]) -> None:
-        """Give back what a consumer had; each step of `ends` gives back one item."""
+        """Give back the messages of one consumer; each step of `ends` gives back one."""
         if not self._waiting:
             for _ in range(AT_ONCE):
                 if next(ends, self) is self:
@@ -41,7 +41,7 @@ class Leftovers:
         self._bell.set()
 
     async def run(self) -> None:
-        """Give back what there is, until cancelled."""
+        """Give messages back until cancelled."""
         while True:
             if not self._waiting:
                 self._bell = trio.Event()

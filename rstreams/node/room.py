@@ -1,8 +1,7 @@
-"""Room: how the free places of a queue become the credit of its producers.
+"""The room of a queue: its free places, and how they become the credit of its producers.
 
-Theory of operation. A place is taken by a message that is stored, or promised to a producer that was asked for one
-(its outstanding demand, which is the credit of its link). Promises cannot be taken back, so they are made
-with care:
+Theory of operation. A place is taken by a stored message, or promised to a producer: the producer's outstanding demand,
+which is the credit of its link. Promises cannot be taken back. Therefore they follow these rules:
 
     stored + outstanding <= capacity          always
     a producer with nothing outstanding       is given something at once while a place is free;
@@ -12,25 +11,25 @@ with care:
 
 What a producer may have outstanding is the lesser of two:
 
-    its window     small at first (capacity // 128, at least 1) and growing as it is topped up: who never sends
-                   holds little
-    a quarter      of the places that are free or its own (less if more than four wait), at least 1: whoever
-                   comes next finds room too, and of N busy producers each gets capacity / (N + 3)
+    its window     small at first (capacity // 128, at least 1), and growing as it is topped up: a producer that
+                   never sends holds little
+    a quarter      of the places that are free or its own (less if more than four wait), at least 1: the next
+                   producer finds room, too, and of N busy producers each gets capacity / (N + 3)
 
-What it has above that, because others came or the queue filled up, simply runs down as it sends.
+Credit above that, because others came or the queue filled up, is not taken back. It runs down as the producer sends.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from rstreams.node._address import Producer
+from rstreams.node.producer import Producer
 
 _FIRST_PART = 128
 
 
 class Room:
-    """The places of one queue; see the module's text.
+    """The places of one queue; the module's docstring has the rules.
 
     Attributes:
         capacity: All places.
@@ -51,17 +50,17 @@ class Room:
 
     @property
     def first_window(self) -> int:
-        """What a new producer may have outstanding."""
+        """The most that a new producer may have outstanding."""
         return max(1, self.capacity // _FIRST_PART)
 
     def join(self, producer: Producer) -> None:
-        """Count a new producer, and give it what there is for it."""
+        """Count a new producer, and grant it credit if there is room."""
         self.producers += 1
         self._waiting.append(producer)
         self.serve()
 
     def leave(self, producer: Producer) -> None:
-        """Take back what was promised to a producer that is gone."""
+        """Take back the promises to a producer that has gone."""
         self.producers -= 1
         self.outstanding -= producer.outstanding
         if not producer.outstanding and producer in self._waiting:
@@ -76,7 +75,7 @@ class Room:
         self.stored += 1
 
     def top_up(self, producer: Producer) -> None:
-        """Grant `producer` more if it has used half of what it may have; have it wait if it has nothing left."""
+        """Grant `producer` more if it has used half of its limit; have it wait if nothing is left."""
         outstanding = producer.outstanding
         if producer.ended or 2 * outstanding > producer.window:
             return
@@ -93,7 +92,7 @@ class Room:
         self.stored -= messages
 
     def serve(self) -> None:
-        """Give the free places to those who wait, the longest waiting first; not re-entered from a producer."""
+        """Give the free places to the waiting producers, the longest waiting first; not re-entered from a producer."""
         if self._serving:
             return
         self._serving = True
@@ -110,7 +109,7 @@ class Room:
         return bool(self._waiting) and self.stored + self.outstanding >= self.capacity
 
     def _most(self, producer: Producer) -> int:
-        """Return what `producer`, who has a place or finds a free one, may have outstanding now."""
+        """Return the most that `producer`, which has a place or finds a free one, may have outstanding now."""
         own_or_free = self.capacity - self.stored - self.outstanding + producer.outstanding
         part = own_or_free // max(4, len(self._waiting))
         return min(producer.window, max(1, part))

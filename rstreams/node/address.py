@@ -1,0 +1,224 @@
+"""An address of a node: what happens to the links that peers attach to its name.
+
+Theory of operation. A node has a table of addresses by name and asks the same few questions of each. It knows no kind
+of address by its class, so a program can write a kind of its own and add it with `Node.add`:
+
+    producer_for    who takes the messages of a link that a peer sends on
+    supply          what a link that a peer receives on is served with
+    statistics      what it has counted
+    explain         how it stands, in one line
+    at_rest, left   whether a node that is drained waits for it, and what it would lose
+    begin, close    the begin and the end of its life
+    next_deadline, expire   when it is to be woken, and what it does then
+
+To an address, a link that a peer sends on is a `Publisher[bytes]`, and a link that a peer receives on is a
+`Subscriber`. Demand is the link's credit. A hold is a delivery that is not settled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from rstreams.abc import Publisher, Subscriber
+from rstreams.errors import Condition, ConfigError, ProtocolError
+from rstreams.net.links.effectively_once import ONCE
+from rstreams.net.options.names import check_name as check_link_name
+from rstreams.node.statistics import AddressStatistics
+from rstreams.protocol.frames import Attach
+
+__all__ = ["Address", "LinkRequest", "NodeServices", "Supply"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRequest:
+    """A peer's wish to attach a link to an address.
+
+    Attributes:
+        attach: The peer's attach: its filters, capabilities, properties, settlement, distribution mode, and how long
+            the peer wants its end of the link to be kept (`durable`, `expiry`, `expiry_timeout_s`).
+        container: The peer's own name, its container id. With the link's name it identifies a durable subscription.
+    """
+
+    attach: Attach
+    container: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The peer and its link, as text for logs and for dead letters."""
+        return f"container {self.container!r:.120}, link {self.attach.name!r:.120}"
+
+    @property
+    def sends_once(self) -> bool:
+        """Whether the peer numbers its messages, so that those sent again can be dropped."""
+        return ONCE in self.attach.properties
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What a link that a peer receives on is served with.
+
+    Attributes:
+        publisher: Each link subscribes to it once; the link's credit is the demand.
+        encoded: Whether the items are encoded messages (`bytes`) and are sent as they are. Otherwise an item is a
+            `Message`, or a value that becomes the body of one.
+        moves: Whether an item is the receiver's alone (distribution mode "move"). Otherwise it is a copy.
+        shared: Whether others get the items that this receiver does not take. A message that is larger than the
+            receiver allows is then left to them. Otherwise it ends the link.
+        sees_through: Whether a node that is drained waits until the link is at rest. Otherwise it ends the link.
+        filters: The filters in force, by name; the node's attach tells them to the peer (AMQP 1.0 section 3.5.8).
+        properties: Properties of the link in the node's attach.
+        on_ended: Called once when the link has ended, with the error or None.
+    """
+
+    publisher: Publisher[Any]
+    encoded: bool = False
+    moves: bool = False
+    shared: bool = False
+    sees_through: bool = False
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    on_ended: Callable[[BaseException | None], None] | None = None
+
+
+class StartSoon(Protocol):
+    """A function that starts a task."""
+
+    def __call__(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
+        """Start `function(*arguments)`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """What a node does for its addresses.
+
+    Attributes:
+        now: Returns the time, in seconds that only go on.
+        wake_at: Has `Address.expire` called at a time by `now`, at the latest.
+        start_soon: Starts a task in the node's scope: at once, or when the node's block begins.
+        find: Returns the address of a name, or None.
+    """
+
+    now: Callable[[], float]
+    wake_at: Callable[[float], None]
+    start_soon: StartSoon
+    find: Callable[[str], Address | None]
+
+
+class Address:
+    """Base of every kind of address; it refuses all links.
+
+    A kind overrides `producer` or `producer_for` if peers may send to it, and `supply` if they may receive from it.
+    All else has a default that fits an address without a state of its own.
+
+    Attributes:
+        name: The name that peers attach to. The kind's constructor sets it.
+        kind: What the kind is called, in errors and in `explain`.
+        takes_dead_letters: Whether a queue may send its dead letters here.
+        open_while_draining: Whether links that send here are let in, and go on, while the node is drained.
+
+    Context: All methods are called in the node's trio run. Only `close` may wait.
+    """
+
+    kind: ClassVar[str] = "address"
+    takes_dead_letters: ClassVar[bool] = False
+    open_while_draining: ClassVar[bool] = False
+
+    name: str
+
+    def begin(self, services: NodeServices) -> None:
+        """Begin to live in a node; called once, by `Node.add`."""
+
+    async def close(self) -> None:
+        """End; called once at the end of the node's block, when its connections have been closed."""
+
+    # links
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - for those that take messages
+        """Return the subscriber of the messages that one sender sends.
+
+        Args:
+            once: Whether the sender numbers its messages, so that those sent again can be dropped.
+
+        Credit: The subscriber's demand is the sender's credit. A message is accepted when `on_next` returns, or when
+            the last hold on it is done.
+        Errors: `ProtocolError` if nothing can be sent here; its condition and text are the peer's.
+        """
+        text = f"{self.name!r} is a {self.kind}: it takes no items"
+        raise ProtocolError(Condition.NOT_ALLOWED.value, text)
+
+    def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
+        """Return the subscriber of the messages that come on a link; by default `producer`.
+
+        Errors: As `producer`.
+        """
+        return self.producer(once=link.sends_once)
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - for those that send messages
+        """Return what a link is served with that a peer receives on.
+
+        Errors: `ProtocolError` if the peer cannot have the link; its condition and text are the peer's.
+        """
+        text = f"{self.name!r} is a {self.kind}: there is nothing to receive"
+        raise ProtocolError(Condition.NOT_ALLOWED.value, text)
+
+    # sight
+
+    def statistics(self) -> AddressStatistics | None:
+        """Return the counters as they are now, or None for an address that counts nothing."""
+        return None
+
+    def explain(self) -> str:
+        """Return one line for `Node.explain`; "" for none."""
+        return f"{self.kind} {self.name!r:.80}"
+
+    # drain
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether a node that is drained need not wait for this address."""
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many messages would be lost with the node."""
+        return 0
+
+    # time
+
+    @property
+    def next_deadline(self) -> float:
+        """When `expire` is to be called next, by the services' `now`; infinity for never.
+
+        An address that sets an earlier deadline tells the services' `wake_at`.
+        """
+        return math.inf
+
+    def expire(self) -> None:
+        """Do what is due by now."""
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name` if it can be the name of an address.
+
+    Errors: `ConfigError` if it is empty, not a string, or begins with "$": such names are reserved for the node.
+    """
+    if not isinstance(name, str) or not name or name.startswith("$"):
+        msg = f'{kind} name={name!r}: the name must be a non-empty string that does not begin with "$"'
+        raise ConfigError(msg)
+    check_link_name(f"{kind} name", name, "the name")
+    return name
+
+
+def check_capacity(kind: str, name: str, capacity: int) -> int:
+    """Return `capacity` if it is a positive integer.
+
+    Errors: `ConfigError` if it is not.
+    """
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
+        msg = f"{kind} {name!r}: capacity={capacity!r}: the capacity must be an integer of 1 or more messages"
+        raise ConfigError(msg)
+    return capacity

@@ -1,0 +1,108 @@
+"""The messages of a queue that wait for a consumer, in their order."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain, islice
+
+from rstreams.node.browser import Browser
+from rstreams.node.consumer import Consumer
+from rstreams.node.stored_message import Lasting, Stored, is_gone
+
+
+class Backlog:
+    """Fresh messages, and messages that consumers have given back. All of the latter come first.
+
+    Attributes:
+        fresh: Messages that nobody has had, the oldest first: bytes, or a `Lasting` if it can be too old.
+        returned: A heap of messages that were given back.
+        taken: How many messages have been taken from the fresh ones. It is the sequence number of the last of them.
+        gone: How many of the waiting messages have left the queue already; they are passed over.
+    """
+
+    __slots__ = ("fresh", "gone", "returned", "taken")
+
+    def __init__(self) -> None:
+        self.fresh: deque[bytes | Lasting] = deque()
+        self.returned: list[Stored] = []
+        self.taken = 0
+        self.gone = 0
+
+    @property
+    def ready(self) -> int:
+        """How many messages wait."""
+        return len(self.fresh) + len(self.returned) - self.gone
+
+    def put_back(self, message: Stored) -> None:
+        """Have a message wait in its old place."""
+        heapq.heappush(self.returned, message)
+        if isinstance(message, Lasting):
+            message.ready = True
+
+    def take_for(self, consumer: Consumer, lives: Callable[[Lasting], bool]) -> Stored | None:
+        """Take out the first message that may be handed to `consumer`.
+
+        Args:
+            consumer: The consumer.
+            lives: Tells whether a message that can be too old is not; if it is, it leaves the queue.
+        """
+        returned, fresh = self.returned, self.fresh
+        others: list[Stored] = []
+        found: Stored | None = None
+        while found is None and returned:
+            message = heapq.heappop(returned)
+            if consumer in message.undeliverable_to:
+                others.append(message)
+            elif not isinstance(message, Lasting) or lives(message):
+                found = message
+        for message in others:
+            heapq.heappush(returned, message)
+        while found is None and fresh:
+            entry = fresh.popleft()
+            self.taken += 1
+            if not isinstance(entry, Lasting):
+                return Stored(self.taken, entry)
+            entry.sequence = self.taken
+            if lives(entry):
+                found = entry
+        return found
+
+    def after(self, position: int, most: int, now: float, delayed: Iterable[Stored]) -> list[tuple[int, bytes]]:
+        """Return the first messages behind a position, each with its own position, for a browser.
+
+        Args:
+            position: The position.
+            most: How many messages at most.
+            now: The time; messages that are too old by then are left out.
+            delayed: Messages of the queue that wait for their next attempt; they have their places, too.
+        """
+        found: list[tuple[int, bytes]] = []
+        if position < self.taken:
+            old = (each for each in chain(self.returned, delayed) if each.sequence > position)
+            alive = (each for each in old if not isinstance(each, Lasting) or each.lives(now))
+            found = [(each.sequence, each.as_sent()) for each in heapq.nsmallest(most, alive)]
+        start = max(position - self.taken, 0)
+        for at, entry in enumerate(islice(self.fresh, start, None), self.taken + start + 1):
+            if len(found) >= most:
+                break
+            if not isinstance(entry, Lasting):
+                found.append((at, entry))
+            elif entry.lives(now):
+                found.append((at, entry.encoded))
+        return found
+
+    def forget_gone(self, browsers: Collection[Browser]) -> None:
+        """Drop the messages that have left the queue, if they are many; browsers behind them move up with the rest."""
+        if self.gone <= 64 + (len(self.fresh) + len(self.returned)) // 2:
+            return
+        for browser in browsers:
+            passed = islice(self.fresh, max(browser.position - self.taken, 0))
+            browser.position -= sum(map(is_gone, passed))
+        alive = [each for each in self.fresh if not is_gone(each)]
+        self.fresh.clear()
+        self.fresh.extend(alive)
+        self.returned[:] = [each for each in self.returned if not is_gone(each)]
+        heapq.heapify(self.returned)
+        self.gone = 0

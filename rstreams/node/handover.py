@@ -1,0 +1,36 @@
+"""Handing a message to a subscriber that may raise."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rstreams.abc import Subscriber
+
+logger = logging.getLogger("rstreams.node")
+
+
+def hand_over(
+    subscriber: Subscriber[bytes], encoded: bytes, address: str, drop: Callable[[], None]
+) -> Exception | None:
+    """Call `on_next`; a subscriber that raises, against rule 2.13, loses its subscription, and nobody else does.
+
+    Args:
+        subscriber: The receiver of the message.
+        encoded: The message.
+        address: The name of the address, for the log.
+        drop: Ends the subscription at the address without a signal; called before `on_error`.
+
+    Returns: The exception that the subscriber raised, else None.
+    """
+    try:
+        subscriber.on_next(encoded)
+    except Exception as error:
+        logger.exception("address %r: a subscriber raised in on_next; its subscription is ended", address)
+        drop()
+        try:
+            subscriber.on_error(error)
+        except Exception:
+            logger.exception("address %r: it raised in on_error too", address)
+        return error
+    return None

@@ -1,0 +1,292 @@
+"""The links that peers have attached to a node: an end for each, over the address that it names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+from weakref import WeakSet
+
+from rstreams._codec.forwarding import without_delivery_annotations
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import Condition, DeliveryFailed, ProtocolError
+from rstreams.message import encode_item
+from rstreams.net._proton import LinkDriver
+from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net.links.bodies import open_body
+from rstreams.net.request_reply.properties import REPLY_STREAM
+from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.leftovers import Leftovers
+from rstreams.node.relay import Relay
+from rstreams.node.temporary import Temporaries
+from rstreams.protocol.delivery import Outcome
+from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
+from rstreams.protocol.packing import PACK_ITEMS
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.refusal import refuse
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.unsettled import UnsettledLimits
+
+CLOSING: Final = "the node is closing"
+
+logger = logging.getLogger("rstreams.node")
+
+
+class NodeLinks:
+    """Answers the attaches of peers, and keeps the links that were made.
+
+    Args:
+        addresses: The node's addresses by name; the relay joins them.
+        expose_errors: Whether subscribers are told the text of a served stream's exception.
+        pack_items: The most items that a producer may send in one delivery.
+        window_bytes: The most bytes that one producer may have on their way here; 0 for any number.
+        unsettled: The most that one consumer may have unsettled.
+
+    Attributes:
+        leftovers: The unsettled messages of consumers that have gone.
+        closing: Whether new links are refused, except those that replies come on.
+        producers: The ends that receive.
+        repliers: The ends that receive, for addresses that are open while the node is drained.
+        consumers: The ends that send, and that a node which is drained waits for.
+        served: The other ends that send.
+    """
+
+    def __init__(
+        self,
+        addresses: MutableMapping[str, Address],
+        *,
+        expose_errors: bool,
+        pack_items: int,
+        window_bytes: int,
+        unsettled: UnsettledLimits,
+    ) -> None:
+        self._addresses = addresses
+        self._temporaries = Temporaries()
+        self._relay = Relay(self, DEFAULT_WINDOW)
+        addresses[self._relay.name] = self._relay
+        self._expose_errors = expose_errors
+        self._pack_items = pack_items
+        self._window_bytes = window_bytes
+        self._unsettled = unsettled
+        self.leftovers = Leftovers()
+        self.closing = False
+        self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
+        self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
+        self.consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
+        self.served: WeakSet[LinkSubscriber[Any]] = WeakSet()
+
+    def drain(self) -> None:
+        """Refuse new links except those for replies, withdraw the producers' credit, and end served streams."""
+        self.closing = True
+        for producer in list(self.producers):
+            producer.suspend()
+        self._relay.drain(lambda name: self._temporaries.get(name) is not None, CLOSING)
+        goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=CLOSING)
+        for end in list(self.served):
+            end.leave(goodbye)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all deliveries that were under way when `drain` was called are through."""
+        return (
+            not self.leftovers
+            and all(producer.at_rest for producer in self.producers)
+            and not any(end.in_hand for end in (*self.producers, *self.repliers) if not end.ended)
+            and all(end.at_rest for end in self.consumers)
+            and not any(end.wants_link for end in self.served)
+        )
+
+    def find(self, name: str) -> Address | None:
+        """Return the address that messages for `name` go to, or None."""
+        address = self._addresses.get(name)
+        return self._temporaries.get(name) if address is None else address
+
+    def route(self, name: str) -> Subscriber[bytes]:
+        """Return a producer's end at the address `name`, for a relay; see `Routes`."""
+        address = self.find(name)
+        if address is None:
+            raise _not_found(name)
+        producer = address.producer()
+        if self.closing and not address.open_while_draining:
+            raise _closing()
+        return producer
+
+    def attach(self, driver: LinkDriver, frame: Attach) -> None:
+        """Answer a peer's attach: with an end over the address, or with a refusal."""
+        try:
+            if frame.role is Role.RECEIVER:
+                answer = self._answer_receiver(driver, frame)
+            else:
+                answer = self._answer_sender(driver, frame)
+        except ProtocolError as error:
+            driver.bind(refuse(driver, frame, error.condition, error.description))
+        except Exception:
+            text = "an address raised while link %r was attached (source %r, target %r); the link is refused"
+            logger.exception(text, frame.name, frame.source, frame.target)
+            driver.bind(refuse(driver, frame, Condition.INTERNAL_ERROR.value, "the address failed"))
+        else:
+            answer()
+
+    def _answer_receiver(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
+        """Return the function that attaches the link of a peer that receives.
+
+        Errors: `ProtocolError` if it is refused.
+        """
+        if self.closing:
+            raise _closing()
+        address = self._addresses.get(frame.source or "")
+        if frame.dynamic:
+            address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
+            frame = replace(frame, source=address.name)
+        if address is None:
+            raise _not_found(frame.source)
+        supply = address.supply(LinkRequest(frame, driver.peer_container))
+        if not isinstance(supply, Supply):
+            msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
+            raise TypeError(msg)
+        return partial(self._attach_consumer, driver, frame, supply)
+
+    def _answer_sender(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
+        """Return the function that attaches the link of a peer that sends.
+
+        Errors: `ProtocolError` if it is refused.
+        """
+        target = frame.target or ""
+        address = self.find(target)
+        if self.closing and (address is None or not address.open_while_draining):
+            raise _closing()
+        if frame.target == COORDINATOR:
+            raise ProtocolError(Condition.NOT_IMPLEMENTED.value, "this node has no transactions")
+        if frame.dynamic:
+            text = "this node makes addresses for receivers only: attach to an address, or to none"
+            raise ProtocolError(Condition.NOT_IMPLEMENTED.value, text)
+        if address is None:
+            raise _not_found(target)
+        producer = address.producer_for(LinkRequest(frame, driver.peer_container))
+        if not callable(getattr(producer, "on_next", None)):
+            msg = f"{type(address).__name__}.producer_for() must return a Subscriber, not {producer!r:.80}"
+            raise TypeError(msg)
+        return partial(self._attach_producer, driver, replace(frame, target=target), address, producer)
+
+    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
+        end = LinkSubscriber(
+            supply.publisher,
+            encode=_as_is if supply.encoded else encode_item,
+            encodes_body=not supply.encoded,
+            settlement=frame.settlement,
+            settle_before_detach=False,
+            fail_on_refusal=False,
+            expose_errors=self._expose_errors,
+            on_finished=lambda error: self._on_consumer_gone(frame.source or "", supply, error),
+            pack_items=DEFAULT_PACK_ITEMS,
+            open_body=None if supply.encoded else open_body,
+            max_unsettled=self._unsettled.items,
+            max_unsettled_bytes=self._unsettled.size,
+            share=driver.share,
+            finish_later=self.leftovers.add,
+            refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
+        )
+        (self.consumers if supply.sees_through else self.served).add(end)
+        link = end.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        answer = _answer(frame, Role.SENDER, end.properties())
+        link.send(
+            replace(
+                answer,
+                dynamic=frame.dynamic,
+                distribution="move" if supply.moves else "copy",
+                filters=supply.filters,
+                properties={**answer.properties, **supply.properties},
+            )
+        )
+        end.start()
+
+    def _attach_producer(
+        self, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]
+    ) -> None:
+        end = LinkSubscription(
+            producer,
+            decode=without_delivery_annotations,
+            window=DEFAULT_WINDOW,
+            on_raised=_log_raised,
+            pack_items=self._pack_items,
+            window_bytes=self._window_bytes,
+        )
+        if end.window_bytes:
+            driver.room_in_end = end.room_bytes
+        (self.repliers if address.open_while_draining else self.producers).add(end)
+        self._temporaries.sends(address.name, end)
+        link = end.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(_answer(frame, Role.RECEIVER, end.properties()))
+        end.start()
+
+    def _on_consumer_gone(self, source: str, supply: Supply, error: BaseException | None) -> None:
+        """Delete the address if it was made for the link; others know by the cancel of the subscription."""
+        if self._temporaries.delete(source):
+            self._relay.address_gone(source)
+        if error is not None:
+            logger.debug("a consumer's link ended: %s", error)
+        if supply.on_ended is not None:
+            supply.on_ended(error)
+
+
+def _not_found(name: str | None) -> ProtocolError:
+    return ProtocolError(Condition.NOT_FOUND.value, f"no address {name!r} here")
+
+
+def _closing() -> ProtocolError:
+    return ProtocolError(Condition.CONNECTION_FORCED.value, CLOSING)
+
+
+def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
+    """Return the function that gives a message back to its address: this receiver does not take it, others may."""
+    told = False
+
+    def give_back(hold: Hold, outcome: Outcome) -> bool:
+        nonlocal told
+        if not told:
+            text = "queue %r: %s; it waits for another consumer than link %r"
+            logger.warning(text, frame.source, outcome.description, frame.name)
+            told = True
+        hold.fail(DeliveryFailed("modified", delivery_failed=False, undeliverable_here=True))
+        return True
+
+    return give_back
+
+
+def _end(hold: Hold, outcome: Outcome) -> bool:
+    """Refuse an item that no other receiver would take: without it the stream would have a hole."""
+    hold.fail(outcome.as_error())
+    return False
+
+
+def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
+    """Return this side's half of a link: the peer's wishes, as far as this side fulfils them.
+
+    It says something of packs only to a peer that knows them. A receiver that settles second is settled first, and then
+    by its own disposition; this side does not wait for a sender to settle (2.7.3: the receiver decides).
+    """
+    knows = PACK_ITEMS in frame.properties
+    return Attach(
+        frame.name,
+        role,
+        frame.source,
+        frame.target,
+        frame.settlement,
+        mixed=frame.mixed,
+        settles_second=frame.settles_second and role is Role.SENDER,
+        properties=properties if knows else {},
+    )
+
+
+def _as_is(encoded: bytes) -> bytes:
+    return encoded
+
+
+def _log_raised(error: BaseException) -> None:
+    logger.error("an address of the node raised; the producer's link is ended", exc_info=error)

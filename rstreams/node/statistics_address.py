@@ -1,0 +1,35 @@
+"""The address at which a node serves its own statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.statistics import NodeStatistics
+from rstreams.sources import generate
+
+STATISTICS: Final = "$statistics"
+"""The address at which a node serves its own statistics, one snapshot for each item requested."""
+
+
+class StatisticsAddress(Address):
+    """Serves a snapshot, as a map, for each item requested.
+
+    Args:
+        take: Returns the statistics as they are now.
+    """
+
+    kind = "served stream"
+
+    def __init__(self, take: Callable[[], NodeStatistics]) -> None:
+        self.name = STATISTICS
+        self._snapshots = generate(None, lambda _: (take().as_dict(), None))
+
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
+        """Return the snapshots."""
+        return Supply(self._snapshots)
+
+    def explain(self) -> str:
+        """Return nothing: the other addresses say how they stand."""
+        return ""
