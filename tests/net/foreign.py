@@ -104,6 +104,8 @@ def attach_of(
     handle: int = 0,
     max_message_bytes: int | None = None,
     default_outcome: bytes = NULL,
+    kept: tuple[bytes, bytes, bytes] = (NULL, NULL, NULL),
+    filters: bytes = NULL,
 ) -> bytes:
     """Return an attach, with only what is given in it.
 
@@ -120,16 +122,18 @@ def attach_of(
         handle: The link's handle.
         max_message_bytes: The largest message taken.
         default_outcome: Of the source, encoded.
+        kept: Durability, expiry policy and timeout of the node's end, encoded.
+        filters: Of the source, encoded.
     """
     own = NULL if address is None else encode_string(address)
     made = TRUE if dynamic else NULL
     if role == "receiver":
         mode = NULL if distribution is None else encode_value(Symbol(distribution))
-        source = described(SOURCE, own, NULL, NULL, NULL, made, NULL, mode, NULL, default_outcome)
+        source = described(SOURCE, own, *kept, made, NULL, mode, filters, default_outcome)
         target = described(TARGET)
     else:
         source = described(SOURCE)
-        target = described(TARGET, own, NULL, NULL, NULL, made)
+        target = described(TARGET, own, *kept, made)
         if coordinator:
             target = described(0x30, encode_value(Symbol("amqp:local-transactions")))
         elif null_terminus:
