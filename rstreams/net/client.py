@@ -16,7 +16,7 @@ from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs.gate import TokenGate
 from rstreams.net.cbs.tokens import TokenSource, check_token_source
 from rstreams.net.connection import Connection
-from rstreams.net.dialects import dialect_named
+from rstreams.net.dialects import Dialect, dialect_named
 from rstreams.net.links.connection_links import Links
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
@@ -53,7 +53,7 @@ async def connect(
     max_unsettled: int = DEFAULT_MAX_UNSETTLED,
     max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
     container_id: str | None = None,
-    dialect: str | None = None,
+    dialect: str | Dialect | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a connection to an AMQP 1.0 peer for the length of an `async with` block.
 
@@ -83,7 +83,8 @@ async def connect(
         max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
         container_id: This side's name for the peer; a random one by default.
         dialect: How the peer wants addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
-            "servicebus", "eventhubs", "router", or "none" for addresses as they are. None: as the peer says of itself.
+            "servicebus", "eventhubs", "router", "none" for addresses as they are, or a `rstreams.net.dialects.Dialect`
+            of your own. None: the dialect that matches what the peer says of itself.
 
     Errors: `ConfigError` for a bad option, or a password or token that would go over the network in clear text;
         `ConnectFailed` if nothing listens there, it speaks no AMQP 1.0 or no TLS, or its certificate is not to be

@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.examples import examples_of, output_of
 
-PAGES = {"extend/address-kind.md": 2}
+PAGES = {"extend/address-kind.md": 2, "extend/dialect.md": 1}
 
 
 def test_each_page_has_its_examples() -> None:

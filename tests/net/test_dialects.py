@@ -10,7 +10,15 @@ import pytest
 
 from rstreams.errors import ConfigError
 from rstreams.message import Described, Message, Symbol
-from rstreams.net.dialects import DIALECTS, Dialect, Filters, Place, dialect_named, dialect_of
+from rstreams.net.dialects import (
+    DIALECTS,
+    Dialect,
+    Filters,
+    PeerDescription,
+    Place,
+    dialect_named,
+    dialect_of,
+)
 from rstreams.net.dialects.azure import dead_letter_queue, session_filter
 
 OFFSET = "rabbitmq:stream-offset-spec"
@@ -37,6 +45,15 @@ SELECTOR = "apache.org:selector-filter:string"
 )
 def test_a_peer_is_known_by_what_it_says_of_itself(properties: dict[str, Any], host: str, name: str) -> None:
     assert dialect_of(properties, host).name == name
+    matching = [each.name for each in DIALECTS.values() if each.matches(PeerDescription(properties, host))]
+    assert matching == ([] if name == "none" else [name]), "one at most"
+
+
+def test_a_dialect_of_ones_own_is_taken_as_it_is() -> None:
+    own = Dialect()
+    assert dialect_named(own) is own
+    with pytest.raises(ConfigError, match="or a Dialect object of your own"):
+        dialect_named(Dialect)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))

@@ -52,7 +52,7 @@ class Kept(Address):
         if self.fails is not None:
             raise self.fails
 
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - it does without
         return Writer(self)
 
     def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
@@ -156,17 +156,18 @@ class Raising(Address):
         self.name = name
         self._make = make
 
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - it does without
         made: Subscriber[bytes] = self._make()
         return made
 
-    def supply(self, link: LinkRequest) -> Supply:
+    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - likewise
         made: Supply = self._make()
         return made
 
 
 def refusing() -> None:
-    raise ProtocolError("shop:closed", "at six")
+    condition = "shop:closed"
+    raise ProtocolError(condition, "at six")
 
 
 @pytest.mark.parametrize(

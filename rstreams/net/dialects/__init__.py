@@ -1,6 +1,7 @@
 """Dialects: what each kind of broker wants to hear where AMQP 1.0 leaves it open.
 
-One is chosen from what the peer says of itself when it opens the connection, or by its name.
+Each dialect knows the peers that speak it, by what they say of themselves when they open the connection. A dialect can
+also be asked for: `connect(dialect=...)` takes the name of one, or a `Dialect` that a program has written.
 """
 
 from __future__ import annotations
@@ -11,12 +12,23 @@ from typing import Any, Final
 from rstreams.errors import ConfigError
 from rstreams.net.dialects.activemq import ActiveMQ, Artemis
 from rstreams.net.dialects.azure import EventHubs, ServiceBus
-from rstreams.net.dialects.base import NONE, Dialect, Filters, Offset, Place
+from rstreams.net.dialects.base import NONE, Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
 from rstreams.net.dialects.rabbitmq4 import RabbitMQ4
 from rstreams.net.dialects.rabbitmq310 import RabbitMQ310
 from rstreams.net.dialects.router import Router
 
-__all__ = ["DIALECTS", "Dialect", "Filters", "Offset", "Place", "dialect_named", "dialect_of"]
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "Filters",
+    "Offset",
+    "PeerDescription",
+    "Place",
+    "check_offset",
+    "dialect_named",
+    "dialect_of",
+    "kind_of",
+]
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     dialect.name: dialect
@@ -33,37 +45,28 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 }
 """Every dialect by its name."""
 
-_PRODUCTS: Final = {
-    "apache-activemq-artemis": "artemis",
-    "activemq": "activemq",
-    "qpid-dispatch-router": "router",
-    "skupper-router": "router",
-}
 
+def dialect_named(dialect: str | Dialect) -> Dialect:
+    """Return a dialect by its name; a `Dialect` is returned as it is.
 
-def dialect_named(name: str) -> Dialect:
-    """Return a dialect by its name.
-
-    Errors: `ConfigError` for a name that is none.
+    Errors: `ConfigError` for a name that no dialect has.
     """
-    found = DIALECTS.get(name) if isinstance(name, str) else None
+    if isinstance(dialect, Dialect):
+        return dialect
+    found = DIALECTS.get(dialect) if isinstance(dialect, str) else None
     if found is None:
-        msg = f"dialect={name!r}: it must be None or one of {', '.join(map(repr, sorted(DIALECTS)))}"
+        names = ", ".join(map(repr, sorted(DIALECTS)))
+        msg = f"dialect={dialect!r}: it must be None or one of {names}, or a Dialect object of your own"
         raise ConfigError(msg)
     return found
 
 
 def dialect_of(properties: Mapping[str, Any], host: str = "") -> Dialect:
-    """Return the dialect of a peer.
+    """Return the dialect of a peer: the one that matches it, or "none".
 
     Args:
-        properties: The properties of its `open`: product and version.
-        host: Where it is; Azure says nothing of itself.
+        properties: The properties of the peer's `open`.
+        host: The host that was connected to.
     """
-    product, version = str(properties.get("product", "")), str(properties.get("version", ""))
-    if product.lower() == "rabbitmq":
-        major = version.partition(".")[0]
-        return DIALECTS["rabbitmq310" if major.isdigit() and int(major) < 4 else "rabbitmq4"]
-    if ".servicebus." in host:  # of windows.net, and of the clouds of their own: chinacloudapi.cn, usgovcloudapi.net
-        return DIALECTS["servicebus"]
-    return DIALECTS[_PRODUCTS.get(product.lower(), "none")]
+    peer = PeerDescription(properties, host)
+    return next((dialect for dialect in DIALECTS.values() if dialect.matches(peer)), NONE)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from rstreams._codec import Described, Symbol
-from rstreams.net.dialects.base import Dialect, Filters, Place, kind_of
+from rstreams.net.dialects.base import Dialect, Filters, PeerDescription, Place, kind_of
 
 SELECTOR = Symbol("apache.org:selector-filter:string")
 
 
 class Artemis(Dialect):
-    """ActiveMQ Artemis: the kind of an address is told by capability; `address::queue` names a queue of an address."""
+    """ActiveMQ Artemis: a capability tells the kind of an address; `address::queue` names a queue of an address."""
 
     name = "artemis"
+
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether it is an Artemis."""
+        return peer.product == "apache-activemq-artemis"
 
     def source(self, address: str) -> Place:
         """Return the address, with the kind asked for as its capability."""
@@ -32,6 +36,10 @@ class ActiveMQ(Dialect):
 
     name = "activemq"
     tested = ("5.17.6",)
+
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether it is an ActiveMQ Classic."""
+        return peer.product == "activemq"
 
     def source(self, address: str) -> Place:
         """Return the address with its prefix, and the kind as its capability."""

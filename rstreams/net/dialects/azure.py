@@ -1,8 +1,8 @@
-"""Azure Service Bus and Event Hubs, written after their documentation: there is no server to be had to test against.
+"""Azure Service Bus and Event Hubs, written after their documentation: no server was at hand to test against.
 
 They let links in by tokens: `connect(key.url, cbs=key)` with a `rstreams.net.cbs.SharedAccessKey`, or with a function
-that gets tokens of Microsoft Entra ID. Nothing of Service Bus tells the two services apart from outside, so Event Hubs
-must be asked for: `connect(dialect="eventhubs")`.
+that gets tokens of Microsoft Entra ID. The two services cannot be told apart from outside. Therefore Event Hubs must be
+asked for: `connect(dialect="eventhubs")`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams.net.dialects.base import Dialect, Filters, Offset, Place, check_offset, kind_of
+from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
 
 _SELECTOR: Final = "apache.org:selector-filter:string"
 _SESSION: Final = "com.microsoft:session-filter"
@@ -28,6 +28,10 @@ class ServiceBus(Dialect):
 
     name = "servicebus"
 
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether its host is one of Azure's; it says nothing of itself."""
+        return ".servicebus." in peer.host  # of windows.net, and of Azure's other clouds: chinacloudapi.cn, ...
+
     def source(self, address: str) -> Place:
         """Return the entity's path."""
         return Place(kind_of(address)[1])
@@ -41,7 +45,7 @@ class ServiceBus(Dialect):
         return f"sb://{host}/{address}"
 
     def offset(self, offset: Offset) -> Filters:
-        """Refuse: a queue is not read from an offset, and an event hub has a dialect of its own."""
+        """Refuse the offset: a queue is not read from one, and an event hub has its own dialect."""
         check_offset(offset)
         error = self._unknown("offset", offset, "it reads no log; for an event hub say dialect='eventhubs'")
         raise error
@@ -51,6 +55,10 @@ class EventHubs(ServiceBus):
     """Azure Event Hubs: `hub/ConsumerGroups/group/Partitions/number` to receive, `hub` to send."""
 
     name = "eventhubs"
+
+    def matches(self, peer: PeerDescription) -> bool:  # noqa: ARG002 - no peer says that it is one
+        """Return False: its host looks like Service Bus, so it must be asked for by name."""
+        return False
 
     def audience(self, host: str, address: str) -> str:
         """Return the uri of the hub, for all its partitions."""
@@ -72,7 +80,7 @@ class EventHubs(ServiceBus):
         raise error
 
     def after(self, message: Message) -> Filters:
-        """Return the filter for what comes behind an event, by its annotation `x-opt-offset`, or its number."""
+        """Return the filter for the events behind one, by its annotation `x-opt-offset`, or by its number."""
         offset = message.annotations.get("x-opt-offset")
         if isinstance(offset, str) and offset and "'" not in offset:
             return _where(f"amqp.annotation.x-opt-offset > '{offset}'")
@@ -94,7 +102,7 @@ def session_filter(session: str | None) -> Filters:
     if session is not None and (not isinstance(session, str) or not session or len(session) > MAX_SESSION):
         msg = f"session_filter(session={session!r:.80}): it must be None or a string of 1 to {MAX_SESSION} characters"
         raise ConfigError(msg)
-    return {_SESSION: session}  # as it is: the service takes it without a descriptor
+    return {_SESSION: session}  # the service takes it without a descriptor
 
 
 def dead_letter_queue(address: str) -> str:

@@ -1,7 +1,7 @@
-"""What brokers differ in, where AMQP 1.0 leaves it to them: how addresses are written, and which filters they know.
+"""The base of dialects: how a broker's addresses are written, and which filters it knows. AMQP 1.0 leaves both open.
 
 A user writes one address for every broker: `orders`, or `queue://orders` and `topic://prices` where the kind matters.
-What is already in the broker's own form goes through unchanged, so nothing a broker offers is out of reach.
+An address in the broker's own form is passed on unchanged: a user can reach everything that a broker offers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rstreams.message import Message
 Kind: TypeAlias = Literal["queue", "topic"]
 
 Offset: TypeAlias = Literal["first", "last", "next"] | int | datetime
-"""Where in a log to begin: with its first entry, its last one, the next one to come, an offset, or a moment."""
+"""The begin of a stream in a log: the first entry, the last one, the next one to come, an offset, or a moment."""
 
 Filters: TypeAlias = Mapping[str, Any]
 """Filters by their names, for `Connection.stream(filters=...)`."""
@@ -28,26 +28,55 @@ class Place:
     """An address in a broker's own words.
 
     Attributes:
-        address: What the attach names.
-        capabilities: What the broker's end is asked to be, such as "queue" or "topic".
+        address: The address for the attach.
+        capabilities: Capabilities that the broker's end is asked for, such as "queue" or "topic".
     """
 
     address: str
     capabilities: tuple[str, ...] = ()
 
 
-class Dialect:
-    """A peer that takes addresses as they are and of which nothing else is known; a dialect of its own derives from it.
-
-    Stateless: one object serves all connections.
+@dataclass(frozen=True, slots=True)
+class PeerDescription:
+    """What a peer says of itself when it opens the connection, and where it is.
 
     Attributes:
-        name: What `connect(dialect=...)` calls it.
-        tested: The versions that the interop tests run against; empty if it is written after the documentation alone.
-        answers_drain: Whether credit can be taken back by a drain. A peer that cannot must not be drained: a paused
-            stream then stops granting, and what has been granted before still comes.
-        renews_at_zero: Whether credit may only be granted when none is left. The peer sends too much if it is granted
-            more while it sends.
+        properties: The properties of its `open`.
+        host: The host that was connected to.
+    """
+
+    properties: Mapping[str, Any]
+    host: str = ""
+
+    @property
+    def product(self) -> str:
+        """The name of the peer's software, in small letters; "" if it does not say."""
+        return str(self.properties.get("product", "")).lower()
+
+    @property
+    def version(self) -> str:
+        """The version of the peer's software; "" if it does not say."""
+        return str(self.properties.get("version", ""))
+
+    @property
+    def major(self) -> int | None:
+        """The first number of the version; None if there is none."""
+        first = self.version.partition(".")[0]
+        return int(first) if first.isdecimal() else None
+
+
+class Dialect:
+    """Base of the dialects, and the dialect "none": addresses are sent as they are, and there are no filters.
+
+    A dialect has no state: one object serves all connections.
+
+    Attributes:
+        name: The name for `connect(dialect=...)`.
+        tested: The versions that the interop tests run against; empty if only the documentation was at hand.
+        answers_drain: Whether a drain takes credit back. If not, the peer is never drained: a paused stream then grants
+            no more, and the items granted before still come.
+        renews_at_zero: Whether credit may be granted only when none is left. Such a peer sends too much if it is
+            granted more while it sends.
         credit_needs_consumer: Whether a sender gets credit only while somebody receives from the address.
     """
 
@@ -61,48 +90,52 @@ class Dialect:
         """Return its name."""
         return f"<dialect {self.name}>"
 
-    def source(self, address: str) -> Place:
-        """Return where to receive what `address` means to the user.
+    def matches(self, peer: PeerDescription) -> bool:  # noqa: ARG002 - the base matches no peer
+        """Return whether `peer` speaks this dialect; by default never, so that it must be asked for by name."""
+        return False
 
-        Errors: `ConfigError` if this peer has nothing of the kind.
+    def source(self, address: str) -> Place:
+        """Return the place that a user's `address` means, to receive from.
+
+        Errors: `ConfigError` if this peer has no such place.
         """
         return Place(address)
 
     def target(self, address: str) -> Place:
-        """Return where to send what goes to `address`.
+        """Return the place that a user's `address` means, to send to.
 
-        Errors: `ConfigError` if this peer has nothing of the kind.
+        Errors: `ConfigError` if this peer has no such place.
         """
         return Place(address)
 
-    def audience(self, host: str, address: str) -> str:  # noqa: ARG002 - for those that name a place by its host
-        """Return what a token for an address is for, where the peer wants tokens (see `rstreams.net.cbs`).
+    def audience(self, host: str, address: str) -> str:  # noqa: ARG002 - for peers that name an address by their host
+        """Return the audience of a token for an address, for a peer that wants tokens (see `rstreams.net.cbs`).
 
         Args:
-            host: Where the peer is.
-            address: In the peer's own words, as an attach has it.
+            host: The peer's host.
+            address: The address in the peer's own words, as in an attach.
         """
         return address
 
     def offset(self, offset: Offset) -> Filters:
         """Return the filters that begin a stream at `offset`.
 
-        Errors: `ConfigError` if this peer keeps no log that can be read from an offset, or for no such offset.
+        Errors: `ConfigError` if this peer keeps no log that can be read from an offset, or the offset is malformed.
         """
         check_offset(offset)
         error = self._unknown("offset", offset, "it keeps no log to read from an offset")
         raise error
 
-    def after(self, message: Message) -> Filters:  # noqa: ARG002 - for those who keep a log
-        """Return the filters that begin a stream behind `message`, the one of it that was processed last.
+    def after(self, message: Message) -> Filters:  # noqa: ARG002 - for peers that keep a log
+        """Return the filters that begin a stream behind `message`, the last message that was processed.
 
-        Errors: `ConfigError` if this peer keeps no log, or the message does not say where in it it was.
+        Errors: `ConfigError` if this peer keeps no log, or the message does not tell its place in the log.
         """
         msg = f"after(message): the peer's dialect is {self.name!r}, and it keeps no log to go on in"
         raise ConfigError(msg)
 
     def selector(self, expression: str) -> Filters:
-        """Return the filters for messages that an SQL expression is true for.
+        """Return the filters for messages for which an SQL expression is true.
 
         Errors: `ConfigError` if this peer knows no such filter.
         """
@@ -128,7 +161,7 @@ NONE: Final = Dialect()
 
 
 def kind_of(address: str) -> tuple[Kind | None, str]:
-    """Return which kind of node an address asks for, if it does, and the rest of it."""
+    """Return the kind that an address asks for ("queue", "topic" or None), and the rest of the address."""
     if address.startswith("queue://"):
         return "queue", address.removeprefix("queue://")
     if address.startswith("topic://"):
@@ -137,9 +170,9 @@ def kind_of(address: str) -> tuple[Kind | None, str]:
 
 
 def check_offset(offset: Offset) -> None:
-    """Check that an offset is one.
+    """Check an offset.
 
-    Errors: `ConfigError`.
+    Errors: `ConfigError` if it is malformed.
     """
     if isinstance(offset, bool) or not isinstance(offset, str | int | datetime):
         right = False

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from rstreams.net.dialects.base import Dialect, Place, kind_of
+from rstreams.net.dialects.base import Dialect, PeerDescription, Place, kind_of
 
 _OWN: Final = ("/queue/", "/amq/queue/", "/exchange/", "/topic/")
 
 
 class RabbitMQ310(Dialect):
-    """RabbitMQ before 4: queues are made by being named, and topics are those of the exchange amq.topic.
+    """RabbitMQ before 4: an attach makes the queue that it names, and topics are those of the exchange amq.topic.
 
-    Its credit is not exact when it is renewed while messages are on their way, and a drain ends the session of a
-    classic queue and silences a quorum queue: so it gets new credit only when none is left, and no drain.
+    - Its credit is not exact when it is renewed while messages are on their way. Therefore it gets new credit only when
+      none is left.
+    - A drain ends the session of a classic queue and silences a quorum queue. Therefore it is never drained.
     """
 
     name = "rabbitmq310"
     tested = ("3.10.8",)
     answers_drain = False
     renews_at_zero = True
+
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether it is a RabbitMQ of a version before 4."""
+        return peer.product == "rabbitmq" and peer.major is not None and peer.major < 4
 
     def source(self, address: str) -> Place:
         """Return the queue, or a subscription to a topic."""

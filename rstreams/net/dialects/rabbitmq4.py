@@ -9,7 +9,7 @@ from urllib.parse import quote
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams.net.dialects.base import Dialect, Filters, Offset, Place, check_offset, kind_of
+from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
 
 _OWN: Final = ("/queues/", "/exchanges/")
 
@@ -20,8 +20,12 @@ class RabbitMQ4(Dialect):
     name = "rabbitmq4"
     tested = ("4.0.5", "4.3.6")
 
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether it is a RabbitMQ of version 4 or later, or of no known version."""
+        return peer.product == "rabbitmq" and (peer.major is None or peer.major >= 4)
+
     def source(self, address: str) -> Place:
-        """Return the queue; what is received from an exchange must be bound to a queue first."""
+        """Return the queue; messages of an exchange are received from a queue that is bound to it."""
         kind, rest = kind_of(address)
         if kind == "topic" or address.startswith("/exchanges/"):
             msg = f"address={address!r}: RabbitMQ 4 hands out messages from queues only; bind a queue to what is wanted"
@@ -42,7 +46,7 @@ class RabbitMQ4(Dialect):
         return _filter(name, name, offset)
 
     def after(self, message: Message) -> Filters:
-        """Return the filter for what comes behind a message of a stream queue, by its annotation `x-stream-offset`."""
+        """Return the filter for the messages of a stream queue behind `message`; `x-stream-offset` tells its place."""
         offset = message.annotations.get("x-stream-offset")
         if isinstance(offset, int) and not isinstance(offset, bool):
             return self.offset(offset + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rstreams.net.dialects.base import Dialect, Place, kind_of
+from rstreams.net.dialects.base import Dialect, PeerDescription, Place, kind_of
 
 
 class Router(Dialect):
@@ -13,6 +13,10 @@ class Router(Dialect):
 
     name = "router"
     credit_needs_consumer = True
+
+    def matches(self, peer: PeerDescription) -> bool:
+        """Return whether it is a qpid-dispatch or skupper router."""
+        return peer.product in {"qpid-dispatch-router", "skupper-router"}
 
     def source(self, address: str) -> Place:
         """Return the name alone."""
