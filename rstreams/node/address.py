@@ -29,8 +29,6 @@ from rstreams.net.options.names import check_name as check_link_name
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 
-__all__ = ["Address", "LinkRequest", "NodeServices", "Supply"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkRequest:
