@@ -171,7 +171,7 @@ class NodeLinks:
         return partial(self._attach_producer, driver, replace(frame, target=target), address, producer)
 
     def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
-        end = LinkSubscriber(
+        end: LinkSubscriber[Any] = LinkSubscriber(
             supply.publisher,
             encode=_as_is if supply.encoded else encode_item,
             encodes_body=not supply.encoded,
@@ -179,7 +179,7 @@ class NodeLinks:
             settle_before_detach=False,
             fail_on_refusal=False,
             expose_errors=self._expose_errors,
-            on_finished=lambda error: self._on_consumer_gone(frame.source or "", supply, error),
+            on_finished=lambda error: self._on_consumer_gone(end, frame.source or "", supply, error),
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if supply.encoded else open_body,
             max_unsettled=self._unsettled.items,
@@ -225,11 +225,16 @@ class NodeLinks:
         link.send(_answer(frame, Role.RECEIVER, end.properties()))
         end.start()
 
-    def _on_consumer_gone(self, source: str, supply: Supply, error: BaseException | None) -> None:
+    def _on_consumer_gone(
+        self, end: LinkSubscriber[Any], source: str, supply: Supply, error: BaseException | None
+    ) -> None:
         """Delete the address if it was made for the link; others know by the cancel of the subscription."""
         if self._temporaries.delete(source):
             self._relay.address_gone(source)
-        if error is not None:
+        if end.unencodable:
+            text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
+            logger.error(text, end.sent, source, error)
+        elif error is not None:
             logger.debug("a consumer's link ended: %s", error)
         if supply.on_ended is not None:
             supply.on_ended(error)

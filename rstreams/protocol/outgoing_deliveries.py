@@ -39,6 +39,7 @@ class OutgoingDeliveries:
 
     Attributes:
         accepted: Items the receiver has accepted; if they are sent settled: items sent.
+        refused: Items that the receiver has not accepted, or would not.
         late: Outcomes that came for items no longer waited for.
         resent: Items to be sent again after a loss.
         unsettled: The hold of each delivery whose outcome has not come, unless these are known by runs.
@@ -65,6 +66,7 @@ class OutgoingDeliveries:
         "bound",
         "late",
         "most_bytes",
+        "refused",
         "resent",
         "unsettled",
     )
@@ -94,6 +96,7 @@ class OutgoingDeliveries:
             bound: Counts what is unsettled.
         """
         self.accepted = 0
+        self.refused = 0
         self.late = 0
         self.resent = 0
         self.unsettled: dict[Hashable, Hold] = {}
@@ -351,6 +354,7 @@ class OutgoingDeliveries:
 
     def not_accepted(self, hold: Hold, outcome: Outcome) -> None:
         """Let go of the hold of an item that the receiver has not accepted, or will not."""
+        self.refused += 1
         if outcome.kind == "released":
             hold.release()
         else:

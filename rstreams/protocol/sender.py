@@ -201,6 +201,11 @@ class LinkSubscriber(Generic[T]):
         return self._deliveries.accepted
 
     @property
+    def sent(self) -> int:
+        """Items sent, each counted once, when the link has ended."""
+        return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
+
+    @property
     def unencodable(self) -> bool:
         """Whether it ends because an item of the publisher's could not be encoded."""
         return self._items.unencodable

@@ -171,3 +171,29 @@ async def test_the_node_serves_its_own_counters() -> None:
         await until(lambda: node.statistics().unsettled == 0)  # the snapshot itself is settled
         assert snapshot == node.statistics().as_dict()
         assert snapshot["queues"]["work"]["enqueued"] == queue.statistics().enqueued == 5
+
+
+@pytest.mark.parametrize("pack_items", [1, 8])
+async def test_an_item_of_a_served_stream_that_cannot_be_sent_is_named_in_the_log(
+    pack_items: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening() as (node, url), rstreams.connect(url) as connection:
+        node.serve("things", Stream.of("taken", "given back", "failed", {"no": object()}, "later"))
+        got: list[str] = []
+        with pytest.raises(LinkDetached, match="a value of type object cannot be sent") as caught:
+            things = connection.stream("things", settlement="manual", pack_items=pack_items, window=64)
+            async with things.open() as deliveries:
+                async for delivery in deliveries:
+                    got.append(delivery.item)
+                    if delivery.item == "taken":
+                        delivery.accept()
+                    elif delivery.item == "given back":
+                        delivery.release()
+                    else:
+                        delivery.reject("shop:odd", "no")
+        assert caught.value.condition == "amqp:invalid-field"
+        assert got == ["taken", "given back", "failed"]
+        await until(lambda: "things" in caplog.text)
+    [said] = [each.getMessage() for each in caplog.records if "'things'" in each.getMessage()]
+    start = "item 3 of a subscription to 'things', counted from 0, cannot be sent: a value of type object"
+    assert said.startswith(start)
