@@ -1,4 +1,4 @@
-"""The command `rstreams`: finds the subcommand, and turns what goes wrong into one line and an exit code."""
+"""The command `rstreams`: finds the subcommand, and turns an error into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rstreams.errors import ConfigError
 from rstreams.net._proton import LOOPS
 
 COMMANDS: Final = (node,)
-"""The modules of the subcommands: each has `add_to(commands)`, which sets `run` to what the command does."""
+"""The modules of the subcommands: each has `add_to(commands)`, which sets `run` to the function of the command."""
 
 FAILED: Final = 1
 MISUSED: Final = 2

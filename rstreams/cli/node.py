@@ -1,4 +1,4 @@
-"""`rstreams node`: the embedded node as a process of its own, until it is told to stop."""
+"""`rstreams node`: the embedded node as a process of its own, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -138,9 +138,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def collect_seldom() -> None:
-    """Have Python look for cycles seldom: it stops everybody for that, the longer the more links there are.
+    """Have Python look for reference cycles seldom: the search stops all links, the longer the more there are.
 
-    What a connection leaves behind is freed without it.
+    The objects of an ended connection are freed without it.
     """
     gc.set_threshold(50_000, 20, 100)
 
@@ -190,7 +190,7 @@ async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
 
 @contextmanager
 def _written(path: Path | None, url: str) -> Iterator[None]:
-    """Have `url` in a file for the length of a block; whoever finds the file finds the whole of it."""
+    """Have `url` in a file for the length of a block; the file never holds a part of it."""
     if path is None:
         yield
         return
@@ -233,7 +233,7 @@ def _multicast(text: str) -> tuple[str, Overflow]:
 
 
 def _check_one_colon(option: str, text: str, name: str, form: str, more: str) -> None:
-    """Check that nothing stands between name and value: it would be a part of a name that nobody means."""
+    """Check that the name has no colon: it would become a part of the name by mistake."""
     if ":" in name:
         msg = f"{option} {text!r}: give NAME or {form}, and no colon in NAME; {more} in Python"
         raise ConfigError(msg)
@@ -283,7 +283,7 @@ def _users(texts: list[str]) -> dict[str, str] | None:
 def _user(text: str) -> tuple[str, str]:
     """Return the name and the password that `NAME:FILE` or `NAME:env:VARIABLE` says.
 
-    No error repeats what stands behind the name: it may be the password, given by mistake.
+    No error repeats the text behind the name: it may be the password, given by mistake.
     """
     name, _, place = text.partition(":")
     if not name or not place:

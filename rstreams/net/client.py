@@ -59,18 +59,18 @@ async def connect(
 
     Args:
         url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Several
-            are tried in turn.
-        reconnect: When to open a lost connection again; its streams and publishers wait meanwhile, and go on where they
+            urls are tried in turn.
+        reconnect: When to open a lost connection again; streams and publishers wait meanwhile, and go on where they
             were. None: a loss is their error at once.
         tls: The context for `amqps`, such as `rstreams.tls.client_context` makes. None: the certificate is verified by
             the system's authorities, and must be for the host in the url.
-        sasl: "PLAIN", "EXTERNAL" or "ANONYMOUS": the one mechanism to use. None: PLAIN if there is a user in the url,
-            and no other; without one over TLS EXTERNAL, by client certificate, if the peer offers it; else ANONYMOUS.
-            With `cbs` and without a user: ANONYMOUS.
-        cbs: For a peer that lets links in by tokens, such as Azure: a function, async or one that does not block, that
-            returns a `rstreams.net.cbs.Token` for an audience, or a `rstreams.net.cbs.SharedAccessKey`. It is called
-            before the first link to an address, and again before the token expires. `connect_timeout_s` is how long
-            each token may take.
+        sasl: The one mechanism to use: "PLAIN", "EXTERNAL" or "ANONYMOUS". None: PLAIN if the url has a user. Without
+            a user: ANONYMOUS if `cbs` is given; EXTERNAL, by client certificate, over TLS if the peer offers it;
+            otherwise ANONYMOUS.
+        cbs: For a peer that lets links in by tokens, such as Azure: a `rstreams.net.cbs.SharedAccessKey`, or a function
+            that returns a `rstreams.net.cbs.Token` for an audience. The function is async, or does not block. It is
+            called before the first link to an address, and again before the token expires. `connect_timeout_s` is how
+            long each token may take.
         allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To this
             machine's own loopback addresses it always may.
         idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
@@ -78,20 +78,19 @@ async def connect(
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
             None: any size.
-        max_unsettled: The most items that a link of this side may have sent, and the peer not settled, whatever credit
-            the peer grants.
+        max_unsettled: The most items that a link of this side may have sent without the peer settling them, whatever
+            credit the peer grants.
         max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
         container_id: This side's name for the peer; a random one by default.
-        dialect: How the peer wants addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
+        dialect: How the peer writes addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
             "servicebus", "eventhubs", "router", "none" for addresses as they are, or a `rstreams.net.dialects.Dialect`
             of your own. None: the dialect that matches what the peer says of itself.
 
     Errors: `ConfigError` for a bad option, or a password or token that would go over the network in clear text;
-        `ConnectFailed` if nothing listens there, it speaks no AMQP 1.0 or no TLS, or its certificate is not to be
-        trusted;
+        `ConnectFailed` if nothing listens there, it does not speak AMQP 1.0 or TLS, or its certificate is not trusted;
         `AuthenticationFailed` if the peer refuses the credentials or the client certificate;
-        `ConnectionClosed` if the peer opened and closed it at once. What leaves the block leaves it unwrapped.
-    Cancels: The connection is closed in order, within 3 seconds, and what is subscribed in it ends with it.
+        `ConnectionClosed` if the peer opened and closed it at once. An exception leaves the block unwrapped.
+    Cancels: The connection is closed in order, within 3 seconds, and its subscriptions end with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """
     if not isinstance(url, str | list | tuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import trio
 
@@ -26,6 +26,7 @@ from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.links.sender import Sender, SenderPublisher
+from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
 from rstreams.net.options.limits import check_function
@@ -43,9 +44,6 @@ from rstreams.stream import Stream
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
-
-SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
-"""How an item is settled; see `Connection.stream` and `Connection.publish`."""
 
 DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
@@ -67,7 +65,7 @@ class Connection(RequestReply):
 
     @property
     def dialect(self) -> Dialect:
-        """How the peer wants to be spoken to; its methods make filters: `connection.dialect.offset("first")`."""
+        """The dialect of the peer; its methods make filters: `connection.dialect.offset("first")`."""
         return self._links.dialect
 
     @property
@@ -76,10 +74,11 @@ class Connection(RequestReply):
         return self._links.carrier.status
 
     def explain(self) -> Sight:
-        """Return what each link of the connection waits for: `print(connection.explain())`.
+        """Return a line for each link, with what it waits for: `print(connection.explain())`.
 
-        A link that sends may wait for credit, for outcomes, for items or for the peer's attach; one that receives for
-        items, or for the outcomes of what fills its window. `Stream.explain` says it of one pipeline, with its stages.
+        A sending link may wait for credit, for outcomes, for items or for the peer's attach. A receiving link may wait
+        for items, or for the outcomes of the items that fill its window. `Stream.explain` shows one pipeline with its
+        stages.
 
         Context: Any task of the connection's trio run.
         """
@@ -131,51 +130,56 @@ class Connection(RequestReply):
         pack_items: int = 1,
         dedup_window: int | None = None,
     ) -> Stream[Any]:
-        """Return the stream of what is sent to `address`: one link for each subscription.
+        """Return the stream of items from `address`; each subscription attaches its own link.
 
         Args:
             address: The peer's name for the source.
             window: The most items granted, buffered and unsettled together, of one subscription.
-            window_bytes: The most bytes of encoded messages expected, buffered and unsettled together; None for any
-                number. See below.
+            window_bytes: The most bytes of messages granted, buffered and unsettled together; None: any number. See
+                "Bytes" below.
             settlement: "at_least_once": an item is accepted when the pipeline is through with it. "at_most_once": it is
-                sent settled, so what is under way when the link ends is lost. "effectively_once": as at least once, but
-                what comes again after a loss is dropped if it was accepted here, and what is still in hand then is not
-                handed over twice. "manual": each item comes in a `Delivery`, whose outcome the user decides; what a
-                stage fails at, or what a loop that is left has not come to, is given back by itself.
-            decode: Makes an item of an encoded message; the default gives its body: bytes for a data section, else the
-                value it holds.
-            on_failure: What becomes of an item that cannot be decoded, or whose processing failed: "fail" gives it back
-                as failed, and what cannot be decoded ends the stream. "modify" (give back as failed), "release" (give
-                back untouched), "reject", "accept" and `DeadLetters(address)` go on after what cannot be decoded. A
-                failure in the pipeline ends the stream, unless the pipeline handles it. What is given back comes again
-                at once: what is modified until the queue's limit of failed attempts, what is released without end.
-            expose_errors: Whether the peer is told the type and the text of an error with what is given back as failed,
-                rejected, or sent to `DeadLetters`; else only its type. A queue of a node notes it on the dead letter.
-            browse: Whether to get copies of what a queue has, in order, and leave it there: what becomes of them
-                changes nothing. The stream goes on with what comes later. A peer that does not say that it copies is
-                asked for nothing, and the stream ends with `LinkDetached`.
-            filters: What of the source is wanted: values by the filter's name, `Described` where the peer asks for it.
-            capabilities: What the source must be able to do, such as "queue" or "topic" for some brokers.
+                sent settled; items on their way when the link ends are lost. "effectively_once": as at least once, but
+                a message that comes again after a loss is dropped if it was accepted or is still in hand here.
+                "manual": each item comes in a `Delivery`, and the user decides its outcome. An item at which a stage
+                fails, or that a loop does not reach, is given back.
+            decode: Makes an item of an encoded message. By default the item is the body: bytes for a data section, else
+                the value.
+            on_failure: The outcome of an item that cannot be decoded, or whose processing failed. "fail" and "modify"
+                give it back as failed, "release" gives it back unchanged; it comes again at once. "reject", "accept"
+                and `DeadLetters(address)` do what their names say. After an item that cannot be decoded the stream ends
+                with "fail", and goes on otherwise. A failure in the pipeline ends the stream, unless the pipeline
+                handles it. A modified message comes again until the queue's limit of failed attempts, a released one
+                without end.
+            expose_errors: Whether the peer is told the text of an error, for an item that is given back as failed,
+                rejected, or sent to `DeadLetters`; otherwise only its type. A queue of a node notes it on the dead
+                letter.
+            browse: Whether to get copies of the messages of a queue, in order, and leave them there. The stream goes on
+                with later messages. If the peer does not say that it sends copies, it is asked for nothing, and the
+                stream ends with `LinkDetached`.
+            filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it.
+            capabilities: Capabilities that the source must have, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
-                `window`. Much faster for small items, but not exact: while less demand is left than a pack has items,
-                one is drawn, and what of it is not wanted waits here, or is given back.
-            dedup_window: How many of the messages accepted last are known when they come again, not less than `window`;
-                by default 4096, or twice the window if that is more. With "effectively_once" and "manual" alone.
+                `window`. It is much faster for small items, but not exact: if less demand is left than a pack has
+                items, a whole pack is drawn. The unwanted items of it wait here, or are given back.
+            dedup_window: How many accepted messages are remembered, to drop them when they come again; not less than
+                `window`. By default 4096, or twice the window if that is more. Only with "effectively_once" and
+                "manual".
 
-        Once: A message is known by what `publish(settlement="effectively_once")` stamps it with, or else by its message
-            id, which its senders must not use twice; one without either comes again like any other. It is this
-            subscription that knows: another one, or another process, does not. What failed is handed over again.
+        Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
+            message id, which its senders must not use twice. A message without either is not recognized. Each
+            subscription remembers for itself: another one, or another process, does not know. A failed message is
+            handed over again.
         Credit: Granted as demand comes, never beyond it and never beyond `window` (see `protocol/credit.py`).
-        Bytes: With `window_bytes` credit is granted only for as many messages as are expected to fit, by the sizes of
-            those that came last; one comes first, to see. When they turn out larger, nothing is taken from the network
-            that does not fit, but what the window of the link's session lets in: an eighth more, or two frames if
-            that is more, and as much again between the two. A single message may be larger than the bound; it comes
-            alone then (and `max_message_bytes` of the connection is the limit of that).
-        Errors: `ConfigError` at the call for a bad option; `on_error` with one if it is subscribed to in another thread
-            than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a condition,
-            with what ended the connection if it is lost and does not return.
-        Cancels: Withdraws the credit, releases what was not handed over, detaches.
+        Bytes: With `window_bytes`, credit is granted only for as many messages as are expected to fit. The expectation
+            comes from the sizes of the latest messages; at first one message is granted. If messages turn out to be
+            larger, the connection stops reading what does not fit. The window of the link's AMQP session lets in an
+            eighth more than the bound, or two frames if that is more, and the same again may be on its way. A single
+            message may be larger than the bound; then it comes alone, and `max_message_bytes` of the connection limits
+            it.
+        Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
+            thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
+            condition. `on_error` with the connection's error if it is lost and does not return.
+        Cancels: Withdraws the credit, releases items that were not handed over, detaches.
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 sections 2.6 and 3.4.
         """
         _check_address(address)
@@ -185,8 +189,8 @@ class Connection(RequestReply):
         options = ReceivingOptions(
             address=address,
             window=check_window(window),
-            settlement=Settlement.AT_LEAST_ONCE if manual else _settlement(settlement, "manual"),
-            remembered=_remembered(settlement, dedup_window, window),
+            settlement=Settlement.AT_LEAST_ONCE if manual else settlement_named(settlement, "manual"),
+            remembered=remembered_for(settlement, dedup_window, window),
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
@@ -209,7 +213,7 @@ class Connection(RequestReply):
     ) -> Stream[Delivery[Message]]: ...
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
-        """Return the stream of whole messages from `address`, with their properties; else as `stream`."""
+        """Return the stream of whole messages from `address`, with their properties; otherwise as `stream`."""
         check_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
@@ -221,13 +225,13 @@ class Connection(RequestReply):
         filters: Mapping[str, Any] | None = None,
         capabilities: Sequence[str] = (),
     ) -> Stream[Message]:
-        """Return the stream of messages from `address`, each handed over when its body begins.
+        """Return the stream of messages from `address`; each message is handed over when its body begins.
 
-        A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. No more than
-        1.5 MiB of it is in memory, however large it is; no limit of message sizes holds. Read it while the message is
-        the current one, in the body of an `async for` over the stream or in `map_async`: once the pipeline is through
-        with the message, the rest of the body is thrown away as it comes. Other bodies come as a whole, as from
-        `messages`, up to 64 MiB.
+        A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. At most 1.5 MiB
+        of it is in memory, whatever its size, and no limit of message sizes applies. Read it while the message is the
+        current one: in the body of an `async for` over the stream, or in `map_async`. When the pipeline is through with
+        the message, the rest of the body is thrown away as it comes. Other bodies come as a whole, as from `messages`,
+        up to 64 MiB.
 
         Args:
             address: The peer's name for the source.
@@ -236,10 +240,10 @@ class Connection(RequestReply):
             capabilities: As for `stream`.
 
         Credit: One message; the next one is asked for when this one is settled.
-        Errors: As `stream`. The reader of a body hears, too, what ended the link before the body was through, and
-            `RStreamsError` if the sender aborted the message.
-        Cancels: As `stream`; a message that has not come to its end is released.
-        Settles: Accepted when the pipeline is through with the message and the last of it has come.
+        Errors: As `stream`. If the link ends before the body does, the reader of the body gets the same error. If the
+            sender aborts the message, the reader gets `RStreamsError`.
+        Cancels: As `stream`; a message whose end has not come is released.
+        Settles: Accepted when the pipeline is through with the message and its end has come.
         Spec: AMQP 1.0 section 2.6.14.
         """
         _check_address(address)
@@ -264,25 +268,25 @@ class Connection(RequestReply):
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
-        """Call `handler` with each item from `address`, and settle the item by how that went, until the stream ends.
+        """Call `handler` with each item from `address` until the stream ends; the call's end settles the item.
 
-        An item is accepted when `handler` has returned. One whose handler raises has the outcome that `on_failure`
-        says, and the others go on; with "fail" it is given back as failed and ends the call.
+        An item is accepted when `handler` has returned. If `handler` raises, the item has the outcome of `on_failure`,
+        and the others go on. With "fail" it is given back as failed, and ends this call.
 
         Args:
             address: The peer's name for the source.
-            handler: An async function, or a function. It must not block: nothing else of this trio run goes on then,
-                heartbeats included. What blocks goes into a thread: `await trio.to_thread.run_sync(function, item)`.
+            handler: An async function, or a function. It must not block: nothing else of this trio run would go on,
+                heartbeats included. Run blocking code in a thread: `await trio.to_thread.run_sync(function, item)`.
             concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
-                It is also the least `window`: the default one is as large, and one that is given must be.
+                `window` must not be less; by default it is not.
             settlement: As for `stream`: whether an item that was handled is handled again if it comes again.
             decode: As for `stream`.
-            **options: As for `stream`; `on_failure` says, too, what becomes of an item whose handler raised.
+            **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
-        Credit: Never more than `concurrency` items are asked for that have not been handled.
-        Errors: As `stream`; with "fail" what `handler` raised. Else the first failure of a call is logged as a warning
-            with its traceback, and all that follow at level DEBUG.
-        Cancels: Items in `handler` are given back as failed, items not yet handed over untouched.
+        Credit: At most `concurrency` items that have not been handled are asked for.
+        Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise the first failure of a call is
+            logged as a warning with its traceback, and the later ones at level DEBUG.
+        Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
         check_function("consume", "handler", handler)
@@ -320,39 +324,38 @@ class Connection(RequestReply):
         producer_id: str | None = None,
         first_sequence: int = 0,
     ) -> PublishResult:
-        """Send what `items` publishes to `address`; return when all of it is settled.
+        """Send the items of a publisher to `address`; return when all of them are settled.
 
         Args:
             address: The peer's name for the target.
             items: A stream or any publisher. Its items are `Message`s, or values that become a message's body. A body
-                that is a `ByteStream` is sent while it comes, one message at a time: half a megabyte of it, and one
-                chunk, are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
-                cannot be sent again, so that a loss before it is settled ends the call even if the connection returns.
-            encode: Makes of each item what is sent: a `Message`, or a value that becomes its body. None: the items are
-                that already. A tuple comes back as a list, for AMQP has lists only; docs/guides/codecs.md has recipes.
+                that is a `ByteStream` is sent while it comes, one message at a time; half a megabyte of it and one
+                chunk are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
+                cannot be sent again: a loss before it is settled ends the call, even if the connection returns.
+            encode: Makes of each item the `Message`, or the value that becomes its body. None: the item is sent as it
+                is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has recipes.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
-                "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops what it has
-                stored already when it is sent again after a loss.
-            expose_errors: Whether the text of an exception of `items` goes to the peer; else only that it failed.
-            capabilities: What the target must be able to do, such as "queue" or "topic" for some brokers.
-            pack_items: The most items sent in one delivery, if the peer takes packs; 1 for none. Only what is there
-                goes into one, so that a slow stream is not held up.
-            linger_s: How long a pack may wait for more items all the same, in seconds.
-            producer_id: Effectively once: who sends, for the node to remember. None: a new random one, which holds for
-                this call, with all the losses that it outlives. With an id of its own, and items that come in the same
-                order each time, a publisher may also be started again, after an error or in a new process, from any
-                item it likes: the node stores what it has not stored. One call at a time for one id and address: of two
-                connections that send as one producer, the node ends the older one's link with `amqp:link:stolen`.
-            first_sequence: The number of the first item; the next ones are numbered on from it. To go on from the
-                middle of what is numbered, give that item's number.
+                "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops a message
+                that it has stored already when it is sent again after a loss.
+            expose_errors: Whether the text of an exception of `items` goes to the peer; otherwise only that it failed.
+            capabilities: Capabilities that the target must have, such as "queue" or "topic" for some brokers.
+            pack_items: The most items sent in one delivery, if the peer takes packs; 1: no packs. A pack does not wait
+                for items: a slow stream is not held up.
+            linger_s: How long a pack may wait for more items nevertheless, in seconds.
+            producer_id: Effectively once: the producer's id, which the node remembers. None: a new random id for this
+                call and all losses during it. With an id of your own, and items in the same order each time, publish
+                may be called again, after an error or in a new process, from any item: the node stores the items that
+                it has not stored. Use an id in one call at a time for each address: of two connections that send as
+                the same producer, the node ends the older link with `amqp:link:stolen`.
+            first_sequence: The number of the first item; the next items count up from it.
 
-        Once: Other peers than an `rstreams.Node` do not look at the numbers, and may store a message twice; then it is
-            a consumer with "effectively_once" that drops the second one. A node remembers a number of producers for
-            each address, in memory: one that is started anew, or another one of several urls, knows of none.
-        Demand: The peer's credit; nothing is requested that could not be sent.
-        Errors: `LinkDetached` if the peer refuses or ends the link; what ended the connection if it is lost and does
-            not return; `DeliveryFailed` for the first item not accepted; what `items` failed with; `ConfigError` that
-            names the item if one cannot be encoded: those before it are sent. `outcome_unknown` of the error counts
+        Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
+            "effectively_once" then drops the second one. A node remembers producers for each address, in memory: a
+            node that was started again, or another node of several urls, knows none.
+        Demand: The peer's credit; no item is requested that could not be sent.
+        Errors: `LinkDetached` if the peer refuses or ends the link. The connection's error if it is lost and does not
+            return. `DeliveryFailed` for the first item that is not accepted. The error of `items`. `ConfigError` that
+            names the item if one cannot be encoded; the items before it are sent. `outcome_unknown` of the error counts
             items sent whose outcome never came.
         Cancels: The source is cancelled and the link detached; items sent before may have arrived.
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
@@ -371,7 +374,7 @@ class Connection(RequestReply):
             address,
             items if encoding is None else operators.map(items, encoding.__call__),
             encode=encode_item,
-            settlement=_settlement(settlement),
+            settlement=settlement_named(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,
             capabilities=check_capabilities(capabilities),
@@ -403,7 +406,7 @@ class Connection(RequestReply):
 
         Args:
             address: The peer's name for the target.
-            encode: Makes of each item what is sent, as for `publish`.
+            encode: As for `publish`.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as for `publish`.
             capabilities: As for `publish`.
@@ -418,7 +421,7 @@ class Connection(RequestReply):
         """
         _check_address(address)
         check_encode("sender", encode)
-        mode = _settlement(settlement)
+        mode = settlement_named(settlement)
         streams = settlement != EFFECTIVELY_ONCE
         sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)
         sending = self._links.send(
@@ -432,8 +435,8 @@ class Connection(RequestReply):
             capabilities=check_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
+            on_leave=sender.complete,
         )
-        sending.leave = sender.complete  # type: ignore[method-assign]
         try:
             yield sender
             sender.complete()
@@ -445,22 +448,24 @@ class Connection(RequestReply):
             raise sending.error
 
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
-        """End everything on the connection in order, then close it: for deployments, so that nothing is cut.
+        """End all links of the connection in order, then close it: for deployments.
 
-        Subscriptions come first: their credit is withdrawn, what is on its way is handed over, and they complete. When
-        all of that is settled, at the latest when half of the time is over, publishers and senders follow: `publish`
-        takes no more from its source, waits for the outcomes and returns its result, which is not `complete`; a
-        `Sender` takes no more messages. New subscriptions fail from the begin, new publishers from then on.
+        1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
+           subscriptions fail.
+        2. When all these items are settled, or half of the time is over, publishers and senders: `publish` takes no
+           more from its source, waits for the outcomes and returns its result, which is not `complete`. A `Sender`
+           takes no more messages. New publishers fail.
+        3. The connection is closed.
 
         Args:
             timeout_s: How long all of it may take, in seconds; more than 0.
 
-        Returns: What was not through in time: nothing, if it is `complete`. It is given back: what nobody had begun as
-            it was, what was in hand as a failed attempt; those who still wait fail with `ConnectionLost`.
+        Returns: The items that were not settled in time; none, if it is `complete`. Items that nobody had begun are
+            given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
 
-        Errors: `ConfigError` for a time that cannot be, or in another thread.
+        Errors: `ConfigError` for a time that is not allowed, or in another thread.
         Cancels: The connection is closed at the end of its block.
-        Context: Any task of the connection's trio run, but none that the connection waits for, such as a handler of
+        Context: Any task of the connection's trio run except those that the connection waits for, such as a handler of
             `consume`; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
@@ -470,26 +475,6 @@ class Connection(RequestReply):
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
         return drained
-
-
-def _remembered(settlement: str, dedup_window: int | None, window: int) -> int:
-    if settlement == EFFECTIVELY_ONCE or (settlement == "manual" and dedup_window is not None):
-        return check_remembered(dedup_window, window)
-    if dedup_window is not None:
-        msg = f"dedup_window goes with settlement='effectively_once' or 'manual', not with {settlement!r}"
-        raise ConfigError(msg)
-    return 0
-
-
-def _settlement(name: str, *more: str) -> Settlement:
-    if name == EFFECTIVELY_ONCE:
-        return Settlement.AT_LEAST_ONCE  # on the wire
-    try:
-        return Settlement(name)
-    except ValueError:
-        *allowed, last = [repr(each) for each in (*(mode.value for mode in Settlement), EFFECTIVELY_ONCE, *more)]
-        msg = f"settlement={name!r}: it must be {', '.join(allowed)} or {last}"
-        raise ConfigError(msg) from None
 
 
 def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value that is checked

@@ -34,7 +34,7 @@ class ManagementRefused(RStreamsError):
     """The broker answered a management request with an error.
 
     Attributes:
-        status: As in HTTP: 404 for what is not there, 409 for what is there in another form, 403, 400.
+        status: As in HTTP: 404 if it does not exist, 409 if it exists in another form, 403, 400.
     """
 
     def __init__(self, request: str, status: int, why: str) -> None:
@@ -46,13 +46,13 @@ class ManagementRefused(RStreamsError):
 class RabbitMQManagement:
     """Queues, exchanges and bindings of one RabbitMQ 4; made by `rabbitmq_management`.
 
-    What exists already in the same form is left as it is.
+    Declaring something that exists already in the same form changes nothing.
 
-    Errors: Of each method `ManagementRefused`, and what ended the link or the connection.
+    Errors: Each method raises `ManagementRefused`, or the error that ended the link or the connection.
     Context: Any task of the connection's trio run; each call waits for the broker's answer.
     """
 
-    def __init__(self, sender: SenderPublisher, replies: _Replies) -> None:
+    def __init__(self, sender: SenderPublisher, replies: _ManagementReplies) -> None:
         """Send requests by `sender`."""
         self._sender = sender
         self._replies = replies
@@ -67,7 +67,7 @@ class RabbitMQManagement:
         auto_delete: bool = False,
         exclusive: bool = False,
     ) -> Mapping[str, Any]:
-        """Make a durable queue; return what the broker says of it.
+        """Make a durable queue; return the broker's description of it.
 
         Args:
             name: Its name.
@@ -85,7 +85,7 @@ class RabbitMQManagement:
         return await self._map("PUT", f"/queues/{_quoted(name)}", body)
 
     async def queue(self, name: str) -> Mapping[str, Any]:
-        """Return what the broker says of a queue: its type, arguments, message_count, consumer_count and more."""
+        """Return the broker's description of a queue: its type, arguments, message_count, consumer_count and more."""
         return await self._map("GET", f"/queues/{_quoted(name)}")
 
     async def delete_queue(self, name: str) -> int:
@@ -93,7 +93,7 @@ class RabbitMQManagement:
         return int((await self._map("DELETE", f"/queues/{_quoted(name)}")).get("message_count", 0))
 
     async def purge_queue(self, name: str) -> int:
-        """Delete all messages of a queue, which cannot be a stream; return how many there were."""
+        """Delete all messages of a queue that is not a stream; return how many there were."""
         return int((await self._map("DELETE", f"/queues/{_quoted(name)}/messages")).get("message_count", 0))
 
     async def declare_exchange(
@@ -114,7 +114,7 @@ class RabbitMQManagement:
     async def bind(
         self, queue: str, exchange: str, key: str = "", *, arguments: Mapping[str, Any] | None = None
     ) -> None:
-        """Have a queue get what is sent to an exchange with a key."""
+        """Have a queue get the messages that are sent to an exchange with a key."""
         body = {"source": exchange, "destination_queue": queue, "binding_key": key, "arguments": arguments or {}}
         await self._request("POST", "/bindings", body)
 
@@ -141,8 +141,8 @@ class RabbitMQManagement:
         return reply
 
 
-class _Reply:
-    """A reply that is waited for."""
+class _AwaitedReply:
+    """A reply that a request waits for."""
 
     def __init__(self) -> None:
         self._came = trio.Event()
@@ -161,13 +161,13 @@ class _Reply:
         return self._message
 
 
-class _Replies:
-    """The subscriber of the replies: one is asked for with each request, and handed to whoever waits for it."""
+class _ManagementReplies:
+    """The subscriber of the replies: one is requested with each request, and handed to the call that waits for it."""
 
     def __init__(self) -> None:
         self._subscription: Subscription | None = None
-        self._settled = trio.Event()  # whether there is a link is known
-        self._waiting: dict[int, _Reply] = {}
+        self._settled = trio.Event()  # the peer has answered the attach
+        self._waiting: dict[int, _AwaitedReply] = {}
         self._end: BaseException | None = None
 
     async def started(self) -> None:
@@ -176,13 +176,13 @@ class _Replies:
         if self._end is not None:
             raise self._end
 
-    def expect(self, number: int) -> _Reply:
+    def expect(self, number: int) -> _AwaitedReply:
         """Ask for the reply to one more request."""
         if self._end is not None:
             raise self._end
         assert self._subscription is not None, "it has started"
         self._subscription.request(1)
-        reply = self._waiting[number] = _Reply()
+        reply = self._waiting[number] = _AwaitedReply()
         return reply
 
     def cancel(self) -> None:
@@ -191,7 +191,7 @@ class _Replies:
             self._subscription.cancel()
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """The link is attached."""
+        """Note that the link is attached."""
         self._subscription = subscription
         self._settled.set()
 
@@ -202,7 +202,7 @@ class _Replies:
             reply.finish(item, None)
 
     def on_error(self, error: BaseException) -> None:
-        """No reply will come any more."""
+        """Fail all calls that wait: no reply will come any more."""
         if self._end is None:
             self._end = error
         self._settled.set()
@@ -211,7 +211,7 @@ class _Replies:
             reply.finish(None, error)
 
     def on_complete(self) -> None:
-        """Likewise."""
+        """Fail all calls that wait, as `on_error`."""
         self.on_error(LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer ended the link {_ADDRESS!r}"))
 
 
@@ -227,7 +227,7 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     if wrong is not None:
         raise wrong
     name, once = links.new_name(), Settlement.AT_MOST_ONCE
-    sender, replies = SenderPublisher(_ADDRESS, settled=True), _Replies()
+    sender, replies = SenderPublisher(_ADDRESS, settled=True), _ManagementReplies()
 
     def on_finished(error: BaseException | None) -> None:
         sender.on_finished(error)

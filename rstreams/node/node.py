@@ -83,36 +83,37 @@ A = TypeVar("A", bound=Address)
 class Node:
     """An AMQP 1.0 peer inside this process, for the length of an `async with` block.
 
-    Its addresses are added by `serve`, `queue` and `multicast`, before or while it listens.
+    Addresses are added by `serve`, `queue`, `multicast`, `respond` and `add`, before or while it listens.
 
     Args:
         users: Passwords by user name, for SASL PLAIN.
-        certificate_users: Who the owner of a verified client certificate is, for SASL EXTERNAL: a mapping of user names
-            by certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
-            returns the user, or None for nobody. If this and `users` are None, every client is let in.
+        certificate_users: The users of verified client certificates, for SASL EXTERNAL: a mapping of user names by
+            certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
+            returns the user, or None to refuse it. If this and `users` are None, every client is let in.
         idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
-            that `max_unfinished_bytes` lets come.
+            that `max_unfinished_bytes` allows.
         max_links: The most links of one connection.
         max_sessions: The most sessions of one connection.
-        window_bytes: The most bytes that one producer may have on its way here: granted as expected by the sizes of
-            what came last, received and not yet settled. None: any number. It bounds what links keep, not what queues
-            store. While one producer's link is full, the others in its AMQP session wait with it.
-        max_unsettled: The most items that one consumer may have without settling them, whatever credit it grants. It
-            waits then, and gets more when it has settled some.
-        max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
-        total_unsettled_bytes: What the unsettled deliveries of all consumers may cost together, where one costs its
-            message and 2,048 bytes. A connection gets a part of what is left of it, and 131072 bytes in any case.
-        max_unfinished_bytes: The most bytes of messages that have begun to come, and have not come whole, on one
-            connection. Over it the link with the largest one is ended, with `amqp:resource-limit-exceeded`.
+        window_bytes: The most bytes that one producer may have granted, received and not yet settled; grants are
+            counted by the sizes of its latest messages. None: any number. It bounds the memory of links, not the
+            messages that queues store. While one producer's link is full, the others in its AMQP session wait, too.
+        max_unsettled: The most items that one consumer may have without settling them, whatever credit it grants. At
+            the limit it gets no more before it settles some.
+        max_unsettled_bytes: The same in bytes of their messages; a single message may be larger.
+        total_unsettled_bytes: The most that the unsettled deliveries of all consumers may cost together. A delivery
+            costs its message and 2,048 bytes. A connection gets a part of the rest, and 131072 bytes in any case.
+        max_unfinished_bytes: The most bytes of messages on one connection whose end has not come. Over it the link with
+            the largest one is ended, with `amqp:resource-limit-exceeded`.
         total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.
-        expose_errors: Whether the text of a served stream's exception goes to subscribers; else only that it failed.
-        pack_items: The most items that a producer may send in one delivery; 1 for none. With more a producer may be a
-            pack ahead of what its address has room for; that waits in its link, unsettled.
+        expose_errors: Whether subscribers are told the text of a served stream's exception; otherwise only that it
+            failed.
+        pack_items: The most items that a producer may send in one delivery; 1: no packs. With more, a producer may be a
+            pack ahead of the room at its address; these items wait in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
 
-    Errors: What leaves the block leaves it unwrapped. One connection's failure is logged and touches no other.
+    Errors: An exception leaves the block unwrapped. One connection's failure is logged and touches no other.
     Cancels: At the end of the block every connection is closed in order, within 3 seconds.
     Context: One task enters and leaves the block; the node lives in its trio run.
     """
@@ -213,16 +214,16 @@ class Node:
         return await self._exits.__aexit__(kind, error, traceback)
 
     def serve(self, address: str, publisher: Publisher[T], *, encode: Callable[[T], object] | None = None) -> None:
-        """Serve a stream: whoever attaches to `address` gets a subscription of its own.
+        """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
 
         Args:
-            address: The name peers use.
+            address: The name that peers attach to.
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
-            encode: Makes of each item what is sent, as for `Connection.publish`. An item at which it raises ends the
-                subscription that it was for, and the log says which item it was.
+            encode: Makes of each item the `Message` or the body, as for `Connection.publish`.
 
-        Demand: Each subscriber's link credit reaches `publisher` as its subscription's demand.
-        Errors: `ConfigError` for a name that is taken or cannot be, or a `publisher` that is none.
+        Demand: Each link's credit reaches `publisher` as the demand of its subscription.
+        Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
+            that cannot be encoded or sent ends its subscription, and the log says which item it was.
         """
         check_encode("serve", encode)
         self.add(Served(address, publisher, encode))
@@ -241,25 +242,24 @@ class Node:
     ) -> Queue:
         """Add a queue: messages wait for one of its competing consumers.
 
-        A message with a time to live or an expiry time is never delivered when that is over.
+        A message is not delivered after its time to live or its expiry time.
 
         Args:
-            name: The name peers use, producers and consumers.
-            capacity: The most messages stored and granted to producers together; producers get credit for the rest.
+            name: The name that producers and consumers attach to.
+            capacity: The most messages stored and granted to producers together.
             dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
                 `max_deliveries` times or are too old; annotations say why. None: they are dropped, and counted.
-            max_deliveries: How many attempts to deliver a message may fail; a link that is lost counts as one for each
+            max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as one for each
                 message that its consumer had. None: any number.
-            redelivery_delay_s: How long a message waits after its first failed attempt, in seconds, before it is
-                handed over again; 0: not at all. Others pass it meanwhile, so their order changes; it keeps its place
-                in the capacity.
-            redelivery_delay_factor: How many times as long it waits after each further failed attempt; at least 1.
-            max_redelivery_delay_s: The longest that it waits, in seconds.
-            dedup_producers: How many producers of "effectively_once" are remembered: for one more, the one not heard
-                of for longest is forgotten.
+            redelivery_delay_s: How long a message waits after its first failed attempt, in seconds; 0: it is handed
+                over again at once. Others pass it meanwhile. It keeps its place in the capacity.
+            redelivery_delay_factor: The factor by which the wait grows with each further failed attempt; at least 1.
+            max_redelivery_delay_s: The longest wait, in seconds.
+            dedup_producers: How many producers of "effectively_once" are remembered. For one more, the one that has
+                been silent longest is forgotten.
 
-        Errors: `ConfigError` for a name that is taken or cannot be, a number below 1, or a queue for dead letters that
-            there is not, or not yet; so there can be no circle of them.
+        Errors: `ConfigError` for a name that is taken or not allowed, a number below 1, or a `dead_letters` that the
+            node does not have yet. Therefore dead letters cannot go in a circle.
         """
         queue = Queue(
             name,
@@ -275,15 +275,15 @@ class Node:
     def multicast(
         self, name: str, *, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256
     ) -> MulticastAddress:
-        """Add a multicast: each subscriber gets its own copy of what is sent while it is there.
+        """Add a multicast: each subscriber gets its own copy of the items that are sent while it is subscribed.
 
         Args:
-            name: The name peers use, publishers and subscribers.
+            name: The name that publishers and subscribers attach to.
             overflow: "block": the publishers' credit is the slowest subscriber's. "drop_oldest": they always have
-                credit, and a subscriber that lags loses its oldest items, which are counted.
+                credit, and a slow subscriber loses its oldest items, which are counted.
             capacity: The most items granted to publishers, or kept for one subscriber.
 
-        Errors: `ConfigError` for a name that is taken or cannot be, an overflow that is neither, a capacity below 1.
+        Errors: `ConfigError` for a name that is taken or not allowed, another overflow, or a capacity below 1.
         """
         return self.add(MulticastAddress(name, overflow, capacity))
 
@@ -300,16 +300,17 @@ class Node:
         """Answer the requests sent to `address` here, with no queue in between; see `Connection.respond`.
 
         Args:
-            address: The name peers use.
+            address: The name that requesters attach to.
             handler: As for `Connection.respond`. It runs in the node's scope.
             concurrency: The most requests in the handler at a time, and granted to one requester.
             decode: As for `Connection.respond`.
             encode: As for `Connection.respond`.
             expose_errors: As for `Connection.respond`; None: as the node's.
 
-        Demand: A requester is granted `concurrency` requests that have not been answered. A stream of replies is asked
-            for what its receiver asks for.
-        Errors: `ConfigError` for a name that is taken or cannot be, a handler that is none, a concurrency below 1.
+        Demand: A requester is granted `concurrency` requests that have not been answered. The demand for a stream of
+            replies is its receiver's.
+        Errors: `ConfigError` for a name that is taken or not allowed, a handler that is not a function, or a
+            concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
         check_encode("respond", encode)
@@ -352,19 +353,19 @@ class Node:
         """Listen at `host:port` until the node's block ends; port 0 lets the system choose.
 
         Args:
-            place: Where; by custom port 5672, and 5671 with TLS.
-            tls: The context, such as `rstreams.tls.server_context` makes; the listener then speaks TLS and nothing
-                else. Client certificates are asked for if the context says so.
+            place: The host and port; usual ports are 5672, and 5671 with TLS.
+            tls: The context, such as `rstreams.tls.server_context` makes; the listener then speaks only TLS. It asks
+                for client certificates if the context says so.
             allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
                 they always may.
             max_connections: The most open connections; a further client is told so and closed.
-            max_handshakes: The most clients that have not opened theirs yet; for a further one the oldest makes room.
+            max_handshakes: The most clients whose connection is not open yet; for a further one the oldest is closed.
             handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
-            max_handshake_bytes: What a client may send for TLS and SASL together, in bytes.
+            max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
 
-        Errors: `ConfigError` for a malformed place or an option that cannot be, such as users and no TLS for a place
-            that other machines can reach; `TransportError` if it cannot be listened at, as when the port is in use;
-            `RuntimeError` outside the block.
+        Errors: `ConfigError` for a malformed place or an option that is not allowed, such as users without TLS for a
+            place that other machines can reach. `TransportError` if it cannot listen there, for instance because the
+            port is in use. `RuntimeError` outside the block.
         """
         if not self._open:
             msg = "a Node listens inside its block: async with Node() as node: await node.listen(...)"
@@ -383,20 +384,23 @@ class Node:
         return listener
 
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
-        """Take nothing more on, see through what there is, then close every connection: for deployments.
+        """Finish the work under way, then close every connection: for deployments.
 
-        The node stops listening and refuses new links, but for replies. Producers' credit is withdrawn, and what they
-        had sent for it is stored, or answered. Served streams are cancelled, and their links end as `LinkDetached`,
-        with amqp:connection:forced, after what they had sent. Consumers go on until the queues are empty and everything
-        is settled; queues without consumers wait for nobody. Then the connections are closed with
-        amqp:connection:forced. Clients with a reconnect policy go on at another node, with served streams, too.
+        1. The node stops listening and refuses new links, except those for replies.
+        2. Producers' credit is withdrawn. The messages that they had sent are stored, or answered.
+        3. Served streams are cancelled. Their links end with `amqp:connection:forced`, after the items sent before.
+        4. Consumers go on until the queues are empty and all messages are settled. The node does not wait for queues
+           without consumers.
+        5. The connections are closed with `amqp:connection:forced`.
+
+        Clients with a reconnect policy go on at another node, also with served streams.
 
         Args:
             timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
 
-        Returns: What was not through in time, and what is left in the queues and gone with them.
+        Returns: The items that were not settled in time, and the messages that are left in the queues and lost.
 
-        Errors: `ConfigError` for a time that cannot be, or in another thread.
+        Errors: `ConfigError` for a time that is not allowed, or in another thread.
         Cancels: The connections are closed at the end of the node's block.
         Context: A task of the node's trio run; waits.
         """
@@ -437,7 +441,7 @@ class Node:
     def statistics(self) -> NodeStatistics:
         """Return the counters of every address, and how many connections are open.
 
-        A client reads the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
+        A client gets the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
         """
         counted: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for name, address in self._addresses.items():

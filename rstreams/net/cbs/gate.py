@@ -1,13 +1,13 @@
 """The gate before the links of a connection: each is attached when the peer has taken a token for its address.
 
-Theory of operation. A link's address has an audience, which a token is for; links with the same one share it. The first
-of them starts a task, which puts the token, lets through who waits, and puts another one before it expires, as long as
-the connection lives and one of its links does. With the connection all of that is gone: who still waits goes to the
-lost connection, hears of the loss as any other link, and comes again with the next one, where it all begins anew.
+Theory of operation. A token is for the audience of a link's address; links with the same audience share it. The first
+of them starts a task. The task puts the token, attaches the waiting links, and puts another token before the first one
+expires, as long as the connection and one of these links live. If the connection is lost, the waiting links are given
+to it, hear of the loss as any other link, and come again with the next connection, where all of this begins anew.
 
-What goes wrong with the first token for an audience is told to its links at once. One that has had a token, on an
-earlier connection, waits while there is no token for the moment, for as long as the policy of reconnecting says. And a
-token that cannot be renewed is tried again until it expires; what then becomes of its links the peer says.
+- If the first token for an audience fails, its links get the error at once.
+- An audience that had a token on an earlier connection waits, as long as the policy of reconnecting says.
+- A token that cannot be renewed is tried again until it expires. The peer then decides what happens to its links.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rstreams.protocol.frames import Attach, Lost, Role
 logger = logging.getLogger("rstreams.net")
 
 RENEWED_AT: Final = 0.8
-"""Which part of a token's life is over when the next one is put."""
+"""The part of a token's life after which the next one is put."""
 
 LEAST_PAUSE_S: Final = 1.0
 """The shortest time between two attempts to put a token, in seconds."""
@@ -62,8 +62,8 @@ class TokenGate:
             source: Makes tokens.
             nursery: Where the tasks that put them live.
             options: How the connection is opened: this side's name, and how long a token may take.
-            dialect: How the peer wants to be spoken to; None: as befits what it says of itself.
-            policy: When to try again for an audience that has had a token on an earlier connection; None: not at all.
+            dialect: The dialect of the peer; None: the one that matches what it says of itself.
+            policy: When to try again for an audience that had a token on an earlier connection; None: never.
             random: Returns a random number from 0 up to 1.
         """
         self._source = source
@@ -79,7 +79,7 @@ class TokenGate:
         self._known: set[str] = set()  # audiences that had a token, on any of them
 
     def attach(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
-        """Attach a link to `pump`, now or when there is a token; on a dead one, at once: it hears of the loss."""
+        """Attach a link to `pump`, now or when there is a token; on a lost connection at once: it hears of the loss."""
         name = self._audience_of(pump, frame)
         if name is None or _is_over(pump):
             pump.attach(end, frame)
@@ -94,7 +94,7 @@ class TokenGate:
         audience.attach(end, frame)
 
     def lost(self, pump: Pump) -> None:
-        """Give back to a lost connection who waits for it."""
+        """Give the waiting links to a lost connection."""
         if self._pump is pump:
             audiences, self._audiences = self._audiences, {}
             for audience in audiences.values():
@@ -113,7 +113,7 @@ class TokenGate:
         self.lost(pump)
 
     def _audience_of(self, pump: Pump, frame: Attach) -> str | None:
-        """Return what a token for the peer's end of the link is for; None for an end that has no address yet."""
+        """Return the audience of the peer's end of the link; None for an end that has no address yet."""
         address = frame.source if frame.role is Role.RECEIVER else frame.target
         if not address:
             return None
@@ -141,7 +141,7 @@ class TokenGate:
             self._known.discard(audience.name)
 
     async def _put_first(self, audience: _Audience) -> float:
-        """Put the first token, and let through who waits; return how long it holds, in seconds."""
+        """Put the first token, and attach the waiting links; return how long it is valid, in seconds."""
         attempt = 0
         while True:
             try:
@@ -162,7 +162,7 @@ class TokenGate:
                 return left_s
 
     async def _put_next(self, audience: _Audience, left_s: float) -> float:
-        """Put a token in the place of one that holds for `left_s` more; return how long the new one holds."""
+        """Put a token in place of one that is valid for `left_s` more; return how long the new one is valid."""
         expires_at = trio.current_time() + left_s
         while True:
             if not audience.is_used:
@@ -180,7 +180,7 @@ class TokenGate:
                 await trio.sleep(delay_s)
 
     async def _put(self, audience: _Audience) -> float:
-        """Put one token; return how long it holds, in seconds."""
+        """Put one token; return how long it is valid, in seconds."""
         waits_for = "what makes it"
         with trio.move_on_after(self._timeout_s):
             token = await token_for(audience.name, self._source)
@@ -192,13 +192,13 @@ class TokenGate:
 
 
 class _Audience:
-    """What one token is for, on one connection.
+    """The audience of one token, on one connection.
 
     Attributes:
-        name: What the peer calls it.
+        name: The peer's name for it.
         pump: The connection.
-        node: Where the token is put.
-        scope: Of the task that keeps the token.
+        node: The peer's node that takes the token.
+        scope: The scope of the task that keeps the token.
     """
 
     def __init__(self, name: str, pump: Pump, node: CbsNode) -> None:
@@ -224,13 +224,13 @@ class _Audience:
             self._waiting.append((end, frame))
 
     def let_through(self) -> None:
-        """Attach who waits; if the connection is gone they hear of that."""
+        """Attach the waiting links; if the connection is lost they hear of that."""
         self._has_token = True
         for end, frame in self._taken():
             self.pump.attach(end, frame)
 
     def refuse(self, error: RStreamsError) -> None:
-        """Tell who waits that there is no token."""
+        """Tell the waiting links that there is no token."""
         for end, _ in self._taken():
             end.on_lost(Lost(error))
 

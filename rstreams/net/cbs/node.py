@@ -31,7 +31,7 @@ from rstreams.protocol.frames import Attach, Role, Settlement
 ADDRESS: Final = "$cbs"
 
 WINDOW: Final = 256
-"""The most answers that wait to be looked at: they are looked at at once."""
+"""The window for answers; each is handled as soon as it comes."""
 
 
 class CbsNode:
@@ -102,13 +102,13 @@ class CbsNode:
         return AuthenticationFailed(msg)
 
     def _hide(self, more: int) -> None:
-        """Trace no frames while a token may be among them: one without an answer may go out at any time."""
+        """Trace no frames while a token may be among them: a token without an answer may be sent at any time."""
         self._secrets += more
         hide(self._pump.engine, hidden=self._secrets > 0)
 
 
 def _without(token: Token, told: object) -> str:
-    """Return what a peer has said, which may repeat what it has heard."""
+    """Return the peer's text without the token, which the peer may have repeated."""
     return str(told).replace(token.value, "***")
 
 
@@ -165,7 +165,7 @@ class _Pair:
     # the links call these
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """The link for answers is attached."""
+        """Note that the link for answers is attached."""
         self._subscription = subscription
 
     def on_next(self, item: Reply) -> None:
@@ -179,11 +179,11 @@ class _Pair:
             self._ask_for_answers()  # nobody waits for it any more, and those who do have one less
 
     def on_error(self, error: BaseException) -> None:
-        """No more answers."""
+        """Fail the requests that wait: no more answers come."""
         self._end(error)
 
     def on_complete(self) -> None:
-        """No more answers, and no reason."""
+        """Fail the requests that wait, as `on_error`."""
         self._end(LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer ended the link of {ADDRESS!r}"))
 
     def _on_finished(self, error: BaseException | None) -> None:
@@ -217,7 +217,7 @@ class _Pair:
 
 
 class _Answer:
-    """An answer that is waited for."""
+    """An answer that a request waits for."""
 
     def __init__(self) -> None:
         self._came = trio.Event()
@@ -225,18 +225,18 @@ class _Answer:
         self._error: BaseException | None = None
 
     def finish(self, message: Message | None, error: BaseException | None) -> None:
-        """It has come, or will not."""
+        """Note the answer, or that none will come."""
         if not self._came.is_set():
             self._message, self._error = message, error
             self._came.set()
 
     def on_settled(self, receipt: Receipt) -> None:
-        """The peer has taken the request, or not; what ended its link is told by that."""
+        """Note whether the peer has taken the request; the link for answers tells of its end."""
         if isinstance(receipt.error, DeliveryFailed):
             self.finish(None, receipt.error)
 
     async def wait(self) -> Message:
-        """Wait for it."""
+        """Wait for the answer."""
         await self._came.wait()
         if self._message is not None:
             return self._message

@@ -70,7 +70,7 @@ class SharedAccessKey:
         return cls(f"{scheme}://{place}", parts["sharedaccesskeyname"], parts["sharedaccesskey"], entity, lifetime_s)
 
     def __call__(self, audience: str) -> Token:
-        """Return a new token for `audience`, the uri of an entity or of what is above it."""
+        """Return a new token for `audience`, the uri of an entity or of a parent of it."""
         expires_at = (tokens.now() + timedelta(seconds=self.lifetime_s)).replace(microsecond=0)
         until = str(int(expires_at.timestamp()))
         signed = f"{quote(audience, safe='')}\n{until}".encode()

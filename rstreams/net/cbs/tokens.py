@@ -1,4 +1,4 @@
-"""Tokens, and what makes them."""
+"""Tokens, and the functions that make them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SAS: Final = "servicebus.windows.net:sastoken"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that says what its owner may do, for a while.
+    """A token with the rights of its owner, valid for a while.
 
     Attributes:
-        value: The token itself, a secret: in no repr.
+        value: The token itself. It is a secret and is not part of the repr.
         expires_at: When it expires, with a time zone.
-        type: What it is, in the peer's words: "jwt" for Azure, which also takes "servicebus.windows.net:sastoken";
+        type: Its type in the peer's words: "jwt" for Azure, which also takes "servicebus.windows.net:sastoken";
             "amqp:jwt" and "amqp:swt" are the specification's.
 
     Errors: `ConfigError` naming the attribute, and never the token.
@@ -48,7 +48,7 @@ class Token:
 
 
 TokenSource: TypeAlias = Callable[[str], Awaitable[Token] | Token]
-"""A function, async or one that does not block, that returns the token for an audience: what the token is to open."""
+"""A function, async or one that does not block, that returns the token for an audience, which is what the token opens."""
 
 
 def now() -> datetime:
@@ -57,7 +57,7 @@ def now() -> datetime:
 
 
 def check_token_source(cbs: TokenSource | None) -> TokenSource | None:
-    """Return what makes tokens.
+    """Return the function that makes tokens.
 
     Errors: `ConfigError` unless it is None or a function.
     """
@@ -70,9 +70,9 @@ def check_token_source(cbs: TokenSource | None) -> TokenSource | None:
 async def token_for(audience: str, source: TokenSource) -> Token:
     """Return a token that has not expired.
 
-    Errors: `ConnectFailed` if `source` raises, for the next call may not; what it raises is the cause and in no text.
-        An `RStreamsError` goes through. `ConfigError` if what it returns is no token; `AuthenticationFailed` if the
-        token has expired already.
+    Errors: `ConnectFailed` if `source` raises, because the next call may succeed; the exception is the cause, and no
+        text repeats it. An `RStreamsError` is passed on. `ConfigError` if it returns something else than a token.
+        `AuthenticationFailed` if the token has expired already.
     """
     try:
         made: Any = source(audience)

@@ -39,15 +39,23 @@ class Sending:
 
     end: PublishingEnd[Any]
 
-    def __init__(self, on_finished: Callable[[BaseException | None], None] | None) -> None:
+    def __init__(
+        self,
+        on_finished: Callable[[BaseException | None], None] | None,
+        on_leave: Callable[[], None] | None = None,
+    ) -> None:
+        self._on_leave = on_leave
         self.finished = trio.Event()
         self.error: BaseException | None = None
         self._on_finished = on_finished
         self._then: list[Callable[[], None]] = []
 
     def leave(self) -> None:
-        """Take no more from the publisher, and end when what it has sent is through."""
-        self.end.leave()
+        """Take no more from the publisher, and end when the items that it has sent are settled."""
+        if self._on_leave is None:
+            self.end.leave()
+        else:
+            self._on_leave()
 
     def then(self, call: Callable[[], None]) -> None:
         """Have `call` called first when the link has ended."""
@@ -159,6 +167,7 @@ class Links:
         stamper: Stamper | None = None,
         place: Place | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
+        on_leave: Callable[[], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
 
@@ -176,6 +185,7 @@ class Links:
             stamper: Stamps the messages, so that the peer can drop those that it has.
             place: The target in the peer's own words; None: as its dialect has it.
             on_finished: Called when the link has ended, with the error or None.
+            on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
             address already: of two that number their messages at the same time, one's would be lost. `ConnectionLost`
@@ -187,7 +197,7 @@ class Links:
         if not self._sends:
             raise self._draining
         place = place or self.dialect.target(address)
-        sending = Sending(on_finished)
+        sending = Sending(on_finished, on_leave)
         if stamper is not None:
             encode = self._stamping(sending, call, address, encode, stamper)
         sending.end = PublishingEnd(
