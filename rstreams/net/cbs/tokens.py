@@ -48,7 +48,7 @@ class Token:
 
 
 TokenSource: TypeAlias = Callable[[str], Awaitable[Token] | Token]
-"""A function, async or one that does not block, that returns the token for an audience, which is what the token opens."""
+"""A function, async or one that does not block, that returns the token for an audience (for what the token opens)."""
 
 
 def now() -> datetime:
