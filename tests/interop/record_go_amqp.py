@@ -1,4 +1,4 @@
-"""Records what go-amqp says to a node, for `tests/net/test_go_amqp.py`.
+"""Records what go-amqp says to a node, for `tests/node/test_go_amqp.py`.
 
 Run `python -m tests.interop.record_go_amqp CLIENT`. CLIENT is the program that `make interop` builds of
 `go_amqp/*.go`; it must be one that can drain, see `drain.go`.

@@ -1,4 +1,4 @@
-"""go-amqp as the client, a node of rstreams as the server; what it says is recorded, too, in `tests/net/go_amqp/`."""
+"""go-amqp as the client, a node of rstreams as the server; what it says is recorded, too, in `tests/node/go_amqp/`."""
 
 from __future__ import annotations
 

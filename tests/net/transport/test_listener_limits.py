@@ -19,7 +19,7 @@ from rstreams.net.transport.listener import Listener
 from rstreams.net.transport.opening import OpeningOptions
 from tests.net.certificates import client_context, node_context
 from tests.net.over_tcp import until
-from tests.net.test_security import init, plain
+from tests.net.transport.test_sasl import init, plain
 from tests.net.wire import AMQP_HEADER, SASL_HEADER, open_frame
 
 USERS = {"alice": "sesame"}

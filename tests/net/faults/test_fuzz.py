@@ -418,7 +418,7 @@ def measure() -> None:
 @pytest.mark.timeout(180)
 def test_nonsense_leaves_nothing_behind() -> None:
     # in a process of its own: pytest keeps lines of log, and the errors in them
-    code = "from tests.net.test_fuzz import measure; measure()"
+    code = "from tests.net.faults.test_fuzz import measure; measure()"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     rounds = json.loads(done.stdout)
     assert rounds[-1][0] - rounds[1][0] < 20, rounds
