@@ -302,9 +302,9 @@ def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription)
     ledger = engine.receiver.ledger
     assert credit == engine.sending.credit() == local.receiving.credit() == local.sending.credit()
     assert credit >= 0
-    if engine.receiver._suspended:
+    if engine.receiver._credit.suspended:
         assert credit == 0, "withdrawn"
-    if not engine.receiver._silent:
+    if not engine.receiver.ended:
         assert credit <= max(0, min(ledger.demand, ledger.window - ledger.unsettled) - ledger.buffered), "law 2"
 
 
