@@ -132,8 +132,15 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.ENDING: {
-            # The first end counts, whatever happens to the link behind it.
-            **_stay(ReceiverPhase.ENDING, ReceiverEvent.LOSE, ReceiverEvent.LEAVE, ReceiverEvent.END),
+            # The first end counts, whatever happens to the link behind it, or to one that was asked for before.
+            **_stay(
+                ReceiverPhase.ENDING,
+                ReceiverEvent.BEGIN,
+                ReceiverEvent.LOSE,
+                ReceiverEvent.PART,
+                ReceiverEvent.LEAVE,
+                ReceiverEvent.END,
+            ),
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.SILENT: _stay(
@@ -237,6 +244,7 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
         },
         SenderPhase.FINISHED: _stay(
             SenderPhase.FINISHED,
+            SenderEvent.BEGIN,
             SenderEvent.COMPLETE,
             SenderEvent.LEAVE,
             SenderEvent.STOP,

@@ -150,7 +150,7 @@ class Subscription:
         self.probe.request(n)
 
     def send(self, most: int) -> None:
-        if self.source.cancelled or self.sender._items.publisher_ended:
+        if self.source.cancelled or self.sender._items.completed:
             return
         for _ in range(min(most, self.source.outstanding)):
             self.published += 1
@@ -196,11 +196,11 @@ class Subscription:
         self.probe.cancel()
 
     def complete(self) -> None:
-        if not self.sender._items.publisher_ended:
+        if not self.sender._items.completed:
             self.source.complete()
 
     def error(self, error: BaseException) -> None:
-        if not self.sender._items.publisher_ended:
+        if not self.sender._items.completed:
             self.source.error(error)
 
     def lose(self) -> None:

@@ -349,7 +349,7 @@ class LinkLaws(RuleBasedStateMachine):
             assert self.receiver.ledger.unsettled == 0
         if self.publish and not self.finished:
             detached = any(isinstance(frame, Detach) for frame in self.sending.sent)
-            aborted = not self.sender._settle_before_detach
+            aborted = not self.sender._awaits_outcomes
             assert not detached or aborted or self.sender.unsettled == 0
 
     # and at the end
