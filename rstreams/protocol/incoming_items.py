@@ -42,7 +42,7 @@ _MANY: Final = 256
 _GATHERED: Final = SharedHold(())
 """Stands for the hold on an item that is gathered, and that nobody else holds."""
 
-_SILENT: Final = ReceiverPhase.SILENT
+_SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
 
 class IncomingItems(Generic[T]):

@@ -41,7 +41,7 @@ _SECTION_BYTES = 8
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
 
-_LIVE: Final = SenderPhase.LIVE
+_LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
 _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more may come of the publisher."""

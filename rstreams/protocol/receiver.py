@@ -15,7 +15,7 @@ This module has the frames of the link and the calls of the subscriber. The rest
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.gathering import Gathering, Holds
@@ -34,20 +34,21 @@ from rstreams.errors import (
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.credit_flow import CreditFlow
 from rstreams.protocol.delivery import END, FailureStrategy, MakesRoom
-from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.driver import Driver, Intake
+from rstreams.protocol.end import End
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverPhase
-from rstreams.protocol.link import Link
-from rstreams.protocol.packing import agreed_items, offer
+from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.signals import Signals
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
 
-class LinkSubscription(Scannable, Generic[T]):
+class LinkSubscription(End, Scannable, Generic[T]):
     """The subscription a link's subscriber holds, and the endpoint its link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
@@ -70,10 +71,7 @@ class LinkSubscription(Scannable, Generic[T]):
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
-        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
-        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
         oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
-        stands: Says what it waits for from its peer, for `explain`; nothing unless who attaches it says so.
     """
 
     streams = False
@@ -113,11 +111,9 @@ class LinkSubscription(Scannable, Generic[T]):
             label: What `explain` calls it.
             settles: Hears the outcomes of held items, and passes them on when the peer may be told; None: nothing does.
         """
+        super().__init__(pack_items)
         self._label = label
-        self.place: Callable[[], str] = str
-        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.oldest: Callable[[], str] = str
-        self.stands: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._life = Life(RECEIVING, ReceiverPhase.ATTACHING)
@@ -149,8 +145,6 @@ class LinkSubscription(Scannable, Generic[T]):
         )
         self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
         self._forwards = on_failure.forward is not None  # each item's hold then knows its message
-        self._pack_items = pack_items
-        self._link: Link | None = None
         self._settled = False  # the deliveries come settled
         self._error: BaseException | None = None  # of the phase ENDING: what the publisher failed with, if it did
         self._reason: PeerClosed | None = None  # of the phase PARTING: why the peer has detached the link
@@ -160,13 +154,9 @@ class LinkSubscription(Scannable, Generic[T]):
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
-        self._link = Link(name, Role.RECEIVER, driver, self)
+        self._link = ReceivingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
-
-    def properties(self) -> dict[str, Any]:
-        """Return what this side's attach says of packs."""
-        return offer(self._pack_items)
 
     def gather(self, *, loose: bool) -> Gathering | None:
         """Return claims on the items; see `rstreams._core.gathering`."""
@@ -225,6 +215,11 @@ class LinkSubscription(Scannable, Generic[T]):
     def wants_link(self) -> bool:
         """Whether a lost link is to be replaced: neither side has ended the subscription."""
         return self._life.phase not in (ReceiverPhase.ENDING, _SILENT)
+
+    @property
+    def intake(self) -> Intake:
+        """What bounds the deliveries that come: this end itself."""
+        return self
 
     @property
     def losses(self) -> int:
@@ -318,7 +313,7 @@ class LinkSubscription(Scannable, Generic[T]):
     @property
     def at_rest(self) -> bool:
         """Whether nothing is on its way: no credit is left, and nothing waits to be handed over."""
-        return not self._items.buffer and (self._state is not State.ATTACHED or self._driver.credit() <= 0)
+        return not self._items.buffer and (self.state is not State.ATTACHED or self._driver.credit() <= 0)
 
     @property
     def in_hand(self) -> int:
@@ -329,9 +324,17 @@ class LinkSubscription(Scannable, Generic[T]):
     def waits_for(self) -> str:
         """What it waits for, for `explain`: the outcomes of what fills its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
-        if in_hand < window:
-            return self.stands()
-        return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
+        if in_hand >= window:
+            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
+        peer = self.place().partition(", ")[0] or "the peer"
+        if self.state is State.ATTACH_SENT:
+            return f"{peer} has not answered the attach"
+        if self.state is not State.ATTACHED:
+            return "it waits to be attached"
+        if self.ledger.demand == 0:
+            return "its subscriber asks for no items"
+        credit = max(self._driver.credit(), 0)
+        return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
 
     @property
     def through(self) -> bool:
@@ -344,12 +347,12 @@ class LinkSubscription(Scannable, Generic[T]):
         """The publisher's answer: the subscription begins, unless it is a refusal."""
         self._settled = frame.settlement is Settlement.AT_MOST_ONCE
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
-        if not frame.refuses and self._state is State.ATTACHED:
+        if not frame.refuses and self.state is State.ATTACHED:
             self.start()
 
     def on_transfer(self, frame: Transfer) -> None:
         """Items: handed over as far as there is demand, buffered within the window otherwise."""
-        if self._state is not State.ATTACHED:
+        if self.state is not State.ATTACHED:
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
         self._items.take_in(frame)
         if not self.ended and self._driver.credit() < 0:
@@ -361,9 +364,6 @@ class LinkSubscription(Scannable, Generic[T]):
         """The sender's answer to a drain, whose credit `work` looks at; or it needs something settled."""
         loose = self._outcomes.loose
         loose.wanted = loose.wanted or frame.starved
-
-    def on_disposition(self, frame: Disposition) -> None:
-        """Never comes to a receiver: the link refuses it."""
 
     def on_detach(self, frame: Detach) -> None:
         """The publisher's end: signalled after the buffer, answered when all is settled."""
@@ -417,39 +417,30 @@ class LinkSubscription(Scannable, Generic[T]):
             life.on(ReceiverEvent.SILENCE)
             self._signals.end(self._error)
         if life.phase is _SILENT:
-            if self._state is State.ATTACHED:
+            if self.state is State.ATTACHED:
                 self._credit.withdraw(self._driver)  # first: what is given back now must not come again
             items.release()
         self._send_dispositions()
-        if self._state is State.ATTACHED and life.phase is not _SILENT:
+        if self.state is State.ATTACHED and life.phase is not _SILENT:
             self._credit.work(self._driver)
         if life.phase in _DETACHES:
             self._send_detach()
 
     # what work is made of
 
-    @property
-    def _driver(self) -> Driver:
-        assert self._link is not None, "bind comes first"
-        return self._link.driver
-
-    @property
-    def _state(self) -> State:
-        return State.UNATTACHED if self._link is None else self._link.state
-
     def _wake(self) -> None:
-        if self._state is State.DETACHED:
+        if self.state is State.DETACHED:
             self.work()  # no driver any more; what is left is handing over what came settled
         elif self._link is not None:
             self._link.driver.wake()
 
     def _slice_is_over(self) -> bool:
-        return self._state is not State.DETACHED and self._driver.slice_is_over()
+        return self.state is not State.DETACHED and self._driver.slice_is_over()
 
     @property
     def _nothing_comes(self) -> bool:
         """Whether all that came is handed over, and nothing more is on its way."""
-        return self.at_rest and not (self._credit.drains and self._state is State.ATTACHED)
+        return self.at_rest and not (self._credit.drains and self.state is State.ATTACHED)
 
     def _forget_link(self) -> None:
         """Begin anew without the link, which is lost."""
@@ -459,12 +450,12 @@ class LinkSubscription(Scannable, Generic[T]):
     def _send_dispositions(self) -> None:
         """Send the outcomes that have gathered; if the link is gone the deliveries are gone with it."""
         for frame in self._outcomes.take_dispositions():
-            if self._state in (State.ATTACHED, State.DETACH_RECEIVED):
+            if self.state in (State.ATTACHED, State.DETACH_RECEIVED):
                 self._send(frame)
 
     def _send_detach(self) -> None:
         """Detach once every item handed over has been settled (law 5)."""
-        if self.ledger.unsettled or self._items.buffer or self._state not in _CAN_DETACH:
+        if self.ledger.unsettled or self._items.buffer or self.state not in _CAN_DETACH:
             return
         self._send(self._goodbye)
         if self._life.phase is ReceiverPhase.PARTING:
@@ -472,10 +463,6 @@ class LinkSubscription(Scannable, Generic[T]):
             self._life.on(ReceiverEvent.ANSWER)
             self._forget_link()
             self._return_after(reason)
-
-    def _send(self, frame: Flow | Disposition | Detach) -> None:
-        assert self._link is not None, "bind comes first"
-        self._link.send(frame)
 
     # how it ends
 
@@ -500,7 +487,7 @@ class LinkSubscription(Scannable, Generic[T]):
             self._signals.call(call)
 
 
-_SILENT: Final = ReceiverPhase.SILENT
+_SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
 _DETACHES: Final = (ReceiverPhase.PARTING, _SILENT)
 """The phases in which the link is detached as soon as all is settled."""

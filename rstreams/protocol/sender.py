@@ -19,7 +19,6 @@ from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
-    PeerClosed,
     ProtocolError,
     RStreamsError,
     SpecViolation,
@@ -29,12 +28,13 @@ from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.end import End
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
 from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderPhase
-from rstreams.protocol.link import Link
+from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packing import agreed_items, offer
+from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
@@ -48,7 +48,7 @@ T = TypeVar("T")
 _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended before the item's outcome was told")
 
 
-class LinkSubscriber(Generic[T]):
+class LinkSubscriber(End, Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
 
     Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
@@ -68,12 +68,7 @@ class LinkSubscriber(Generic[T]):
     Attributes:
         outcome_unknown: Items sent and not settled when the link ended.
         left: Whether it has ended by `leave`, before the publisher had.
-        streams: Whether deliveries are to be handed over in parts: none ever come.
-        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
-        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
     """
-
-    streams = False
 
     def __init__(
         self,
@@ -122,9 +117,8 @@ class LinkSubscriber(Generic[T]):
                 hears of it by that, the stream ends.
         """
         self.outcome_unknown = 0
+        super().__init__(pack_items)
         self.left = False
-        self.place: Callable[[], str] = str
-        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
@@ -155,31 +149,20 @@ class LinkSubscriber(Generic[T]):
         self._expose_errors = expose_errors
         self._on_finished = on_finished
         self._finish_later = finish_later
-        self._pack_items = pack_items
         self._fails_on_refusal = fail_on_refusal
         self._refuse_too_large = refuse_too_large
-        self._link: Link | None = None
         self._drain = False
         self._goodbye = Detach()
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this end lives on: the first one, or a new one in the place of one that was lost."""
-        self._link = Link(name, Role.SENDER, driver, self)
+        self._link = SendingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
 
-    def properties(self) -> dict[str, Any]:
-        """Return what this side's attach says of packs."""
-        return offer(self._pack_items)
-
     @property
-    def window_bytes(self) -> int:
-        """How many bytes may be on hand of what is received: nothing is."""
-        return 0
-
-    def room_bytes(self) -> int:
-        """Return how many bytes of deliveries are taken now: none ever come."""
-        return 0
+    def intake(self) -> None:
+        """None: no deliveries come to this end."""
 
     @property
     def wants_link(self) -> bool:
@@ -248,7 +231,7 @@ class LinkSubscriber(Generic[T]):
         """The receiver's answer: the stream begins, unless it is a refusal."""
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
         self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
-        if not frame.refuses and self._state is State.ATTACHED:
+        if not frame.refuses and self.state is State.ATTACHED:
             self.start()
 
     def on_flow(self, frame: Flow) -> None:
@@ -257,9 +240,6 @@ class LinkSubscriber(Generic[T]):
         if frame.credit <= 0:
             self._items.follow_credit(self._driver)  # now: what the receiver gives back with it is for others
 
-    def on_transfer(self, frame: Transfer) -> None:
-        """Never comes to a sender: the link refuses it."""
-
     def on_disposition(self, frame: Disposition) -> None:
         """Outcomes: each releases its item's hold."""
         self._deliveries.settle(frame)
@@ -267,12 +247,12 @@ class LinkSubscriber(Generic[T]):
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
         error = frame.error
-        if error is None and self._state is State.DETACH_RECEIVED and self._awaits_outcomes and not self._through:
+        if error is None and self.state is State.DETACH_RECEIVED and self._awaits_outcomes and not self._through:
             text = "the peer detached the link before the stream was through"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if error is not None:
             error.place = self.place()
-        if self._state is State.DETACH_RECEIVED:
+        if self.state is State.DETACH_RECEIVED:
             self._send(Detach())
         if error is not None and frame.announces_close and self.attach_later is not None:
             self._lose(error, returns=True)
@@ -287,7 +267,7 @@ class LinkSubscriber(Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
-        if self._state is not State.ATTACHED or not self._items.begin_turn():
+        if self.state is not State.ATTACHED or not self._items.begin_turn():
             return
         try:
             at_rest = self._send_transfers()
@@ -320,17 +300,8 @@ class LinkSubscriber(Generic[T]):
 
     # what work is made of
 
-    @property
-    def _driver(self) -> Driver:
-        assert self._link is not None, "bind comes first"
-        return self._link.driver
-
-    @property
-    def _state(self) -> State:
-        return State.UNATTACHED if self._link is None else self._link.state
-
     def _wake(self) -> None:
-        if self._link is not None and self._state is not State.DETACHED:
+        if self._link is not None and self.state is not State.DETACHED:
             self._link.driver.wake()
 
     def _send_transfers(self) -> bool:
@@ -429,10 +400,6 @@ class LinkSubscriber(Generic[T]):
         else:
             condition, description, info = condition_of(error, expose=self._expose_errors)
             self._send(Detach(condition=condition, description=description, info=info))
-
-    def _send(self, frame: Transfer | Flow | Detach) -> None:
-        assert self._link is not None, "bind comes first"
-        self._link.send(frame)
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
         self._count_received()

@@ -107,7 +107,7 @@ class StreamedSubscription(LinkSubscription[T]):
     def on_transfer(self, frame: Transfer) -> None:
         """A part of a delivery, or deliveries that have come whole."""
         for delivery, part in zip(frame.deliveries, frame.payloads, strict=True):
-            if self._state is State.ATTACHED and not self._broken:
+            if self.state is State.ATTACHED and not self._broken:
                 self._on_part(delivery, part, frame)
 
     def on_detach(self, frame: Detach) -> None:

@@ -226,7 +226,7 @@ class Subscription:
             "unknown": self.sender.outcome_unknown,
             "receiver": (receiver.demand, receiver.buffered, receiver.unsettled),
             "sender": (sender.owed, sender.held),
-            "states": (self.receiver._state, self.sender._state),
+            "states": (self.receiver.state, self.sender.state),
         }
 
 
@@ -295,7 +295,7 @@ def test_the_same_script_over_both_drivers(  # noqa: PLR0917
 
 
 def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription) -> None:
-    alive = engine.receiver._state.name == engine.sender._state.name == "ATTACHED"
+    alive = engine.receiver.state.name == engine.sender.state.name == "ATTACHED"
     if not alive:
         return
     credit = engine.receiving.credit()

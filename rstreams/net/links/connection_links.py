@@ -19,7 +19,7 @@ from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.home import Home
 from rstreams.net.links.sending_end import PublishingEnd
-from rstreams.net.links.sight import Sight, receiving_state
+from rstreams.net.links.sight import Sight
 from rstreams.net.transport.carrier import Carrier
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -137,8 +137,6 @@ class Links:
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
         self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
-        if isinstance(end, LinkSubscription):
-            end.stands = lambda: receiving_state(end, self.peer)
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
         self.carrier.attach(end, frame)
@@ -279,11 +277,7 @@ class Links:
     def explain(self) -> Sight:
         """Return what each link waits for."""
         ends = sorted(self._ends.items(), key=lambda item: item[1][0])
-        lines = [
-            f"{shown}: {end.state() if isinstance(end, PublishingEnd) else end.waits_for}"
-            for end, (_, shown) in ends
-            if end.wants_link
-        ]
+        lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
 
     def where(self, address: str) -> Callable[[], str]:
