@@ -448,10 +448,9 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._credit.forget_link()
 
     def _send_dispositions(self) -> None:
-        """Send the outcomes that have gathered; if the link is gone the deliveries are gone with it."""
+        """Send the outcomes that have gathered. There are none without a link: they are forgotten with it."""
         for frame in self._outcomes.take_dispositions():
-            if self.state in (State.ATTACHED, State.DETACH_RECEIVED):
-                self._send(frame)
+            self._send(frame)
 
     def _send_detach(self) -> None:
         """Detach once every item handed over has been settled (law 5)."""
