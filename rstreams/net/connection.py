@@ -432,9 +432,9 @@ class Connection(RequestReply):
             expose_errors=False,
             capabilities=check_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
+            leave=sender.complete,
             on_finished=sender.on_finished,
         )
-        sending.leave = sender.complete  # type: ignore[method-assign]
         try:
             yield sender
             sender.complete()

@@ -281,8 +281,10 @@ def test_a_refusal_for_now_is_no_end() -> None:
 # the tables
 
 
-@pytest.mark.parametrize("table", [RECEIVING, SENDING], ids=["receiving", "sending"])
-def test_every_phase_has_its_row_and_is_reached_from_the_first(table: Table[Any, Any]) -> None:
+@pytest.mark.parametrize(
+    ("table", "phases"), [(RECEIVING, [*ReceiverPhase]), (SENDING, [*SenderPhase])], ids=["receiving", "sending"]
+)
+def test_every_phase_has_its_row_and_is_reached_from_the_first(table: Table[Any, Any], phases: list[Enum]) -> None:
     first = next(iter(table))
     found, waiting = {first}, deque([first])
     while waiting:
@@ -290,8 +292,7 @@ def test_every_phase_has_its_row_and_is_reached_from_the_first(table: Table[Any,
             if after not in found:
                 found.add(after)
                 waiting.append(after)
-    assert found == table.keys()
-    assert found == set[Any](type(first))
+    assert found == table.keys() == set(phases)
 
 
 def test_an_event_that_cannot_happen_is_a_bug_and_changes_nothing() -> None:

@@ -34,30 +34,29 @@ class Sending:
     Attributes:
         end: The link's own end.
         finished: Set when the link has ended.
-        error: Why, if it was not to end so.
+        error: The reason, if it was not to end so.
     """
 
-    end: PublishingEnd[Any]
-
-    def __init__(self, on_finished: Callable[[BaseException | None], None] | None) -> None:
+    def __init__(
+        self,
+        end: PublishingEnd[Any],
+        leave: Callable[[], None] | None,
+        on_finished: Callable[[BaseException | None], None] | None,
+    ) -> None:
+        """Send by `end`; see `Links.send`."""
+        self.end = end
         self.finished = trio.Event()
         self.error: BaseException | None = None
+        self._leave = leave or end.leave
         self._on_finished = on_finished
-        self._then: list[Callable[[], None]] = []
 
     def leave(self) -> None:
         """Take no more from the publisher, and end when what it has sent is through."""
-        self.end.leave()
-
-    def then(self, call: Callable[[], None]) -> None:
-        """Have `call` called first when the link has ended."""
-        self._then.append(call)
+        self._leave()
 
     def finish(self, error: BaseException | None) -> None:
-        """Tell who waits."""
+        """Tell those who wait."""
         self.error = error
-        for call in self._then:
-            call()
         self.finished.set()
         if self._on_finished is not None:
             self._on_finished(error)
@@ -156,6 +155,7 @@ class Links:
         linger_s: float = 0.0,
         stamper: Stamper | None = None,
         place: Place | None = None,
+        leave: Callable[[], None] | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
@@ -172,7 +172,8 @@ class Links:
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop those that it has.
-            place: The target in the peer's own words; None: as its dialect has it.
+            place: The target in the peer's own words; None: in those of its dialect.
+            leave: Ends `items` in order; None: no more is taken from it.
             on_finished: Called when the link has ended, with the error or None.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
@@ -185,10 +186,21 @@ class Links:
         if not self._sends:
             raise self._draining
         place = place or self.dialect.target(address)
-        sending = Sending(on_finished)
-        if stamper is not None:
-            encode = self._stamping(sending, call, address, encode, stamper)
-        sending.end = PublishingEnd(
+        producer = None if stamper is None else (address, stamper.producer_id)
+        if stamper is not None and producer is not None:
+            if producer in self._producers:
+                msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
+                raise ConfigError(msg)
+            self._producers.add(producer)
+            encode = stamper.stamping(encode)
+
+        def finish(error: BaseException | None) -> None:
+            self._sendings.discard(sending)
+            if producer is not None:
+                self._producers.discard(producer)
+            sending.finish(error)
+
+        end: PublishingEnd[Any] = PublishingEnd(
             items,
             where=self.where(address),
             encode=encode,
@@ -197,7 +209,7 @@ class Links:
             settle_before_detach=True,
             fail_on_refusal=fail_on_refusal,
             expose_errors=expose_errors,
-            on_finished=sending.finish,
+            on_finished=finish,
             resends=self.carrier.returns,
             pack_items=pack_items,
             linger_s=linger_s,
@@ -212,24 +224,12 @@ class Links:
             place.address,
             settlement,
             capabilities=capabilities or place.capabilities,
-            properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
+            properties={**end.properties(), **({} if stamper is None else {ONCE: True})},
         )
+        sending = Sending(end, leave, on_finished)
         self._sendings.add(sending)
-        sending.then(lambda: self._sendings.discard(sending))
-        self.attach(sending.end, frame)
+        self.attach(end, frame)
         return sending
-
-    def _stamping(
-        self, sending: Sending, call: str, address: str, encode: Callable[[Any], bytes], stamper: Stamper
-    ) -> Callable[[Any], bytes]:
-        producer = (address, stamper.producer_id)
-        if producer in self._producers:
-            msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
-            raise ConfigError(msg)
-        self._producers.add(producer)
-        sending.then(lambda: self._producers.discard(producer))
-        stamp = stamper.stamp
-        return lambda item: stamp(encode(item))
 
     # the orderly end, see `rstreams.net.links.draining`
 
