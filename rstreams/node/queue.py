@@ -17,7 +17,7 @@ from rstreams.node._browser import Browser
 from rstreams.node._consumer import Consumer, Delivery
 from rstreams.node._failure import TOLD, Failure
 from rstreams.node._lifetime import Clock, annotated, dead_letter
-from rstreams.node._outlet import Outlet
+from rstreams.node._outlet import DeadLetterOutlet
 from rstreams.node._redelivery import Delayed, RedeliveryDelay
 from rstreams.node._room import Room
 from rstreams.node._seen import DEFAULT_PRODUCERS, DropSeen, Seen
@@ -85,7 +85,7 @@ class Queue:
         self._max_failures = _check_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
-        self._outlet = None if dead_letters is None else Outlet(dead_letters, self._buried)
+        self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
         self._clock = clock or Clock()
         self._on_deadline = on_deadline
         self._deadlines: list[tuple[float, int, Lasting]] = []  # a heap, with some that have gone
@@ -493,7 +493,7 @@ class Queue:
         else:
             self._leaving += 1
             told = {} if message.failure is None else message.failure.annotations
-            self._outlet.put(dead_letter(encoded, reason, self.name, message.failures, told))
+            self._outlet.bury(dead_letter(encoded, reason, self.name, message.failures, told))
 
     def _buried(self) -> None:
         self._leaving -= 1

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rstreams._codec.forwarding import address_of
-from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
+from rstreams.node._outlet import ProducerOutlet
 from rstreams.protocol.receiver import LinkSubscription
 
 
@@ -46,9 +47,6 @@ class Relayed:
     Demand: All that the link's window allows: each message holds its place there until its address has it.
     Errors: A message that is no message, names no address, or one that there is not or has no room, is rejected.
     Spec: As the module says.
-
-    Attributes:
-        waiting: How many messages wait for room.
     """
 
     def __init__(self, routes: Routes, window: int) -> None:
@@ -56,8 +54,12 @@ class Relayed:
         self._most_waiting = max(1, window // 2)
         self._subscription: Subscription = ENDED
         self._ways: dict[str, _Way] = {}
-        self.waiting = 0
         self._ended = False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for room."""
+        return sum(way.waiting for way in self._ways.values())
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Ask for all that the link can have on hand; a second subscription is cancelled (2.5)."""
@@ -131,93 +133,43 @@ class Relayed:
                 self.on_error(error)
 
 
-class _Way:
-    """The way of one link's messages to one address: the subscription of a producer there, while some wait."""
+class _Way(ProducerOutlet):
+    """The way of one link's messages to one address, while some wait."""
 
     def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]]) -> None:
+        super().__init__(make)
         self._relayed = relayed
         self.name = name
-        self._make = make
-        self._producer: Subscriber[bytes] | None = None
-        self._waiting: deque[tuple[bytes, Hold]] = deque()
-        self._demand = 0
-        self._sending = False
-        self._current: SharedHold = NO_HOLD
-
-    def put(self, encoded: bytes, hold: Hold) -> None:
-        """Pass a message on, now or when there is room."""
-        self._waiting.append((encoded, hold))
-        self._relayed.waiting += 1
-        if self._producer is None:
-            self._producer = self._make()
-            self._producer.on_subscribe(self)
-        self._send()
 
     def take_last(self) -> Hold:
         """Take out the message that came last, which waits; return its hold."""
-        self._relayed.waiting -= 1
         hold = self._waiting.pop()[1]
         self._end_if_idle()
         return hold
 
     def give_back(self) -> None:
-        """Let go of what waits and is not settled; the rest is nobody else's any more."""
+        """Let go of the waiting messages that are not settled; their sender has forgotten the others."""
         held = [hold for _, hold in self._waiting if hold is not NO_HOLD]
         self._waiting = deque(entry for entry in self._waiting if entry[1] is NO_HOLD)
-        self._relayed.waiting -= len(held)
         for hold in held:
             hold.release()
         self._end_if_idle()
 
     def drop(self) -> list[Hold]:
-        """Forget what waits; return the holds."""
+        """Forget the waiting messages; return the holds."""
         holds = [hold for _, hold in self._waiting]
-        self._relayed.waiting -= len(holds)
         self._waiting.clear()
         self._end_if_idle()
         return holds
 
-    # as the subscription of a producer
-
-    def request(self, n: int) -> None:
-        """There is room for `n` more."""
-        self._demand = add_demand(self._demand, n)
-        self._send()
-
     def cancel(self) -> None:
         """The address takes no more of anybody."""
-        self._demand = 0
+        super().cancel()
         self._relayed.address_gone(self.name)
 
-    def hold(self) -> Hold:
-        """Return a hold on the message in hand."""
-        return self._current.hold()
-
-    def _send(self) -> None:
-        if self._sending:
-            return
-        self._sending = True
-        try:
-            while self._demand and self._waiting and self._producer is not None:
-                self._demand -= 1
-                self._relayed.waiting -= 1
-                encoded, hold = self._waiting.popleft()
-                shared = self._current = share_hold(hold)
-                try:
-                    self._producer.on_next(encoded)
-                except BaseException as error:
-                    shared.fail(error)
-                    raise
-                shared.done()
-        finally:
-            self._current = NO_HOLD
-            self._sending = False
-        self._end_if_idle()
-
     def _end_if_idle(self) -> None:
-        """Give back the room that was promised, unless something waits for it."""
-        if not self._waiting and self._producer is not None and not self._sending:
-            producer, self._producer = self._producer, None
-            self._demand = 0
-            self._relayed.over(self.name)
-            producer.on_complete()
+        if not self._waiting:
+            self._idle()
+
+    def _gone(self) -> None:
+        self._relayed.over(self.name)
