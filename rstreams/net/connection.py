@@ -432,8 +432,8 @@ class Connection(RequestReply):
             expose_errors=False,
             capabilities=check_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
-            leave=sender.complete,
             on_finished=sender.on_finished,
+            on_leave=sender.complete,
         )
         try:
             yield sender

@@ -40,19 +40,19 @@ class Sending:
     def __init__(
         self,
         end: PublishingEnd[Any],
-        leave: Callable[[], None] | None,
         on_finished: Callable[[BaseException | None], None] | None,
+        on_leave: Callable[[], None] | None,
     ) -> None:
         """Send by `end`; see `Links.send`."""
         self.end = end
         self.finished = trio.Event()
         self.error: BaseException | None = None
-        self._leave = leave or end.leave
+        self._on_leave = on_leave or end.leave
         self._on_finished = on_finished
 
     def leave(self) -> None:
         """Take no more from the publisher, and end when what it has sent is through."""
-        self._leave()
+        self._on_leave()
 
     def finish(self, error: BaseException | None) -> None:
         """Tell those who wait."""
@@ -155,8 +155,8 @@ class Links:
         linger_s: float = 0.0,
         stamper: Stamper | None = None,
         place: Place | None = None,
-        leave: Callable[[], None] | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
+        on_leave: Callable[[], None] | None = None,
     ) -> Sending:
         """Attach a link that sends what `items` publishes.
 
@@ -173,8 +173,8 @@ class Links:
             linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop those that it has.
             place: The target in the peer's own words; None: in those of its dialect.
-            leave: Ends `items` in order; None: no more is taken from it.
             on_finished: Called when the link has ended, with the error or None.
+            on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
             address already: of two that number their messages at the same time, one's would be lost. `ConnectionLost`
@@ -226,7 +226,7 @@ class Links:
             capabilities=capabilities or place.capabilities,
             properties={**end.properties(), **({} if stamper is None else {ONCE: True})},
         )
-        sending = Sending(end, leave, on_finished)
+        sending = Sending(end, on_finished, on_leave)
         self._sendings.add(sending)
         self.attach(end, frame)
         return sending

@@ -112,7 +112,7 @@ class ReplySenders:
             settlement=Settlement.AT_LEAST_ONCE,
             fail_on_refusal=False,
             place=Place(address),
-            leave=sender.complete,
+            on_leave=sender.complete,
             on_finished=on_finished,
         )
         entry = self._open[address] = _Open(sender, sending)
