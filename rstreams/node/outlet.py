@@ -1,67 +1,78 @@
-"""The way of dead letters from one queue to another address: a producer there, while there are any."""
+"""An outlet to an address of the node: a producer there, as long as messages wait for room."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
-from rstreams._core.demand import add_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.address import Address
+from rstreams.net.links.outlet import Outlet
 
 
-class Outlet:
-    """Passes dead letters on as the other address has room; until then they keep their places in their queue.
+class TakesDeadLetters(Protocol):
+    """An address that takes dead letters."""
+
+    def producer(self) -> Subscriber[bytes]:
+        """Return the subscriber for one producer."""
+        ...
+
+
+class ProducerOutlet(Outlet[Hold]):
+    """Passes messages on as the address has room.
 
     Args:
-        target: The address that the dead letters go to.
+        make: Makes a producer's end at the address.
+    """
+
+    def __init__(self, make: Callable[[], Subscriber[bytes]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def _open(self) -> None:
+        self.subscribe(self._make())
+
+    def _idle(self) -> None:
+        """Give back the room that was promised: it is for other producers."""
+        if self._subscriber is not None and not self._sending:
+            self._gone()
+            producer = self._close()
+            if producer is not None:
+                producer.on_complete()
+
+    def _gone(self) -> None:
+        """Hear that the producer is about to leave."""
+
+
+class DeadLetterOutlet(ProducerOutlet):
+    """Passes dead letters on to another address; until it has room they keep their places in their own queue.
+
+    Args:
+        address: Where they go.
         on_gone: Called for each one that has arrived there.
     """
 
-    def __init__(self, target: Address, on_gone: Callable[[], None]) -> None:
-        self._target = target
-        self._on_gone = on_gone
-        self._producer: Subscriber[bytes] | None = None
-        self._waiting: deque[bytes] = deque()
-        self._demand = 0
-        self._sending = False
+    def __init__(self, address: TakesDeadLetters, on_gone: Callable[[], None]) -> None:
+        super().__init__(address.producer)
+        self._arrival = _Arrival(on_gone)
 
-    def put(self, encoded: bytes) -> None:
+    def bury(self, encoded: bytes) -> None:
         """Pass on one dead letter, now or later."""
-        self._waiting.append(encoded)
-        if self._producer is None:
-            self._demand = 0
-            self._producer = self._target.producer()
-            self._producer.on_subscribe(self)
-        else:
-            self._send()
+        self.put(encoded, self._arrival)
 
-    # as the subscription of a producer
 
-    def request(self, n: int) -> None:
-        """Note that there is room for `n` more."""
-        self._demand = add_demand(self._demand, n)
-        self._send()
+class _Arrival:
+    """The hold of a dead letter, which is let go when it has arrived."""
 
-    def cancel(self) -> None:
-        """Do nothing: no address cancels a producer that sends no more than was requested."""
+    __slots__ = ("_on_gone",)
 
-    def hold(self) -> Hold:
-        """Return a hold that does nothing: a dead letter has arrived when `on_next` returns."""
-        return NO_HOLD
+    def __init__(self, on_gone: Callable[[], None]) -> None:
+        self._on_gone = on_gone
 
-    def _send(self) -> None:
-        if self._sending:
-            return
-        self._sending = True
-        try:
-            while self._producer is not None and self._demand and self._waiting:
-                self._demand -= 1
-                self._producer.on_next(self._waiting.popleft())
-                self._on_gone()
-        finally:
-            self._sending = False
-        if not self._waiting and self._producer is not None:
-            producer, self._producer = self._producer, None
-            producer.on_complete()  # the room it was promised is for others
+    def done(self) -> None:
+        self._on_gone()
+
+    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - a hold's own name for it
+        self._on_gone()
+
+    def release(self) -> None:
+        self._on_gone()

@@ -19,7 +19,7 @@ from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import hand_over
 from rstreams.node.lifetime import Clock, annotated, dead_letter
 from rstreams.node.message_deadlines import MessageDeadlines
-from rstreams.node.outlet import Outlet
+from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Delayed, RedeliveryDelay, check_max_deliveries
 from rstreams.node.room import Room
@@ -96,7 +96,7 @@ class Queue(Address):
         self._max_failures = check_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
-        self._outlet = None if dead_letters is None else Outlet(dead_letters, self._buried)
+        self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
         self._clock = clock or Clock()
         self._on_deadline = on_deadline
         self._deadlines = MessageDeadlines()
@@ -472,7 +472,7 @@ class Queue(Address):
         else:
             self._leaving += 1
             told = {} if message.failure is None else message.failure.annotations
-            self._outlet.put(dead_letter(encoded, reason, self.name, message.failures, told))
+            self._outlet.bury(dead_letter(encoded, reason, self.name, message.failures, told))
 
     def _buried(self) -> None:
         self._leaving -= 1

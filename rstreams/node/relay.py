@@ -19,12 +19,13 @@ from typing import Protocol
 from weakref import WeakSet
 
 from rstreams._codec.forwarding import address_of
-from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.outlet import ProducerOutlet
 from rstreams.protocol.receiver import LinkSubscription
 
 
@@ -95,9 +96,6 @@ class Relayed:
     Demand: All that the link's window allows: each message holds its place there until its address has it.
     Errors: A message is rejected if it is malformed, names no address, or its address does not exist or has no room.
     Spec: As the module says.
-
-    Attributes:
-        waiting: How many messages wait for room.
     """
 
     def __init__(self, routes: Routes, window: int) -> None:
@@ -105,8 +103,12 @@ class Relayed:
         self._most_waiting = max(1, window // 2)
         self._subscription: Subscription = ENDED
         self._ways: dict[str, _RelayWay] = {}
-        self.waiting = 0
         self._ended = False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for room."""
+        return sum(way.waiting for way in self._ways.values())
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Ask for all that the link can have on hand; a second subscription is cancelled (2.5)."""
@@ -138,7 +140,8 @@ class Relayed:
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
         way = self._ways.get(name)
         if way is None:
-            way = self._ways[name] = _RelayWay(self, name, self._routes.route(name))
+            producer = self._routes.route(name)
+            way = self._ways[name] = _RelayWay(self, name, lambda: producer)
         return way
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
@@ -180,99 +183,43 @@ class Relayed:
                 self.on_error(error)
 
 
-class _RelayWay:
-    """The way of one link's messages to one address: a producer's subscription there, while messages wait.
+class _RelayWay(ProducerOutlet):
+    """The way of one link's messages to one address, while some wait."""
 
-    Args:
-        relayed: The link's end.
-        name: The address.
-        producer: The producer's end at the address.
-    """
-
-    def __init__(self, relayed: Relayed, name: str, producer: Subscriber[bytes]) -> None:
+    def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]]) -> None:
+        super().__init__(make)
         self._relayed = relayed
         self.name = name
-        self._producer: Subscriber[bytes] | None = producer
-        self._begun = False
-        self._waiting: deque[tuple[bytes, Hold]] = deque()
-        self._demand = 0
-        self._sending = False
-        self._current: SharedHold = NO_HOLD
-
-    def put(self, encoded: bytes, hold: Hold) -> None:
-        """Pass a message on, now or when there is room."""
-        self._waiting.append((encoded, hold))
-        self._relayed.waiting += 1
-        if not self._begun and self._producer is not None:
-            self._begun = True
-            self._producer.on_subscribe(self)
-        self._send()
 
     def take_last(self) -> Hold:
-        """Take out the waiting message that came last; return its hold."""
-        self._relayed.waiting -= 1
+        """Take out the message that came last, which waits; return its hold."""
         hold = self._waiting.pop()[1]
         self._end_if_idle()
         return hold
 
     def give_back(self) -> None:
-        """Release the waiting messages that are not settled. The others stay: their sender has forgotten them."""
+        """Let go of the waiting messages that are not settled; their sender has forgotten the others."""
         held = [hold for _, hold in self._waiting if hold is not NO_HOLD]
         self._waiting = deque(entry for entry in self._waiting if entry[1] is NO_HOLD)
-        self._relayed.waiting -= len(held)
         for hold in held:
             hold.release()
         self._end_if_idle()
 
     def drop(self) -> list[Hold]:
-        """Forget the waiting messages; return their holds."""
+        """Forget the waiting messages; return the holds."""
         holds = [hold for _, hold in self._waiting]
-        self._relayed.waiting -= len(holds)
         self._waiting.clear()
         self._end_if_idle()
         return holds
 
-    # as the subscription of a producer
-
-    def request(self, n: int) -> None:
-        """Note that there is room for `n` more."""
-        self._demand = add_demand(self._demand, n)
-        self._send()
-
     def cancel(self) -> None:
-        """Note that the address takes no more messages of this producer."""
-        self._demand = 0
+        """The address takes no more of anybody."""
+        super().cancel()
         self._relayed.address_gone(self.name)
 
-    def hold(self) -> Hold:
-        """Return a hold on the message that is being handed over."""
-        return self._current.hold()
-
-    def _send(self) -> None:
-        if self._sending:
-            return
-        self._sending = True
-        try:
-            while self._demand and self._waiting and self._producer is not None:
-                self._demand -= 1
-                self._relayed.waiting -= 1
-                encoded, hold = self._waiting.popleft()
-                shared = self._current = share_hold(hold)
-                try:
-                    self._producer.on_next(encoded)
-                except BaseException as error:
-                    shared.fail(error)
-                    raise
-                shared.done()
-        finally:
-            self._current = NO_HOLD
-            self._sending = False
-        self._end_if_idle()
-
     def _end_if_idle(self) -> None:
-        """Give back the room that was promised, unless a message waits for it."""
-        if not self._waiting and self._producer is not None and not self._sending:
-            producer, self._producer = self._producer, None
-            self._demand = 0
-            self._relayed.over(self.name)
-            producer.on_complete()
+        if not self._waiting:
+            self._idle()
+
+    def _gone(self) -> None:
+        self._relayed.over(self.name)

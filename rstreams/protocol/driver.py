@@ -1,7 +1,8 @@
-"""What a link needs of whatever carries it.
+"""What a link needs of its driver, which carries it, and what a driver needs of an end that receives.
 
-A driver has the numbers a link has not: credit on the wire, what is queued, what there is room for. The engine's is in
-`rstreams.net`. Tests have one more, `rstreams.testing.local_driver`, which hands the frames to a peer link in memory.
+A driver has the numbers that a link has not: credit on the wire, deliveries that are queued, room in buffers. The
+driver of the engine is in `rstreams.net`. Tests have another one, `rstreams.testing.local_driver`, which hands the
+frames to a peer link in memory.
 """
 
 from __future__ import annotations
@@ -41,4 +42,22 @@ class Driver(Protocol):
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in some later turn, after `delay_s` seconds; not at all if the link has ended."""
+        ...
+
+
+class Intake(Protocol):
+    """What bounds the deliveries that come to a receiving end."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether deliveries are to be handed over in parts, as they come."""
+        ...
+
+    @property
+    def window_bytes(self) -> int:
+        """The most bytes that may be on hand of the deliveries that came; 0 for any number."""
+        ...
+
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries the end takes now."""
         ...

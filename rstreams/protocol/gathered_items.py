@@ -1,9 +1,9 @@
-"""What the subscriber of a link gathers of its items: kept as the runs in which they came, settled as runs.
+"""Items of a link that its subscriber gathers: kept as the runs in which they came, settled as runs.
 
-What is gathered loosely may be accepted by the link itself, the oldest first, when its window has no room for what the
-subscriber wants besides. Until more has come than the window holds, that is one delivery at a time, so that no more is
-let go than must be. After that the oldest are lost to a failure in any case, and a quarter of the window is let go at
-once: the link then streams as it would for who keeps nothing.
+Items that are gathered loosely may be accepted by the link itself, the oldest first, when its window has no room for
+further items that the subscriber wants. Until more has come than the window holds, the link lets go one delivery at a
+time, and no more than it must. After that a failure would lose the oldest items in any case. Then the link lets go a
+quarter of the window at once, and streams as it would for a subscriber that keeps nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, DeliveryHold, Outcome
 
 
-class SettlesRuns(Protocol):
-    """What a gathering settles its items with: the items of a link that have come."""
+class Keeps(Protocol):
+    """The items of a link that have come."""
 
     def keep(self, gathering: GatheredItems) -> None:
         """Let `gathering` have the item that is in hand."""
         ...
+
+
+class SettlesRuns(Protocol):
+    """The outcomes of the items of a link."""
 
     def settle_run(self, losses: int, run: Sequence[Hashable], outcome: Outcome) -> None:
         """Settle items that came after so many losses of the link."""
@@ -46,13 +50,14 @@ class GatheredItems:
         whole_runs: Whether all items of a run are kept that was handed over in one call.
     """
 
-    __slots__ = ("_incoming", "_last", "_outcome", "_runs", "_shared", "_size", "loose", "whole_runs")
+    __slots__ = ("_incoming", "_last", "_outcome", "_outcomes", "_runs", "_shared", "_size", "loose", "whole_runs")
 
-    def __init__(self, incoming: SettlesRuns, *, loose: bool) -> None:
-        """Have none yet of the items that came in."""
+    def __init__(self, incoming: Keeps, outcomes: SettlesRuns, *, loose: bool) -> None:
+        """Have none yet of the items `incoming`, which are settled by `outcomes`."""
         self.loose = loose
         self.whole_runs = True
         self._incoming = incoming
+        self._outcomes = outcomes
         self._runs: deque[tuple[int, Sequence[Hashable]]] = deque()  # the oldest first
         self._last: list[Hashable] = []  # the run that single items are put into, if it is the last one
         self._shared: list[Hold] = []  # on items that somebody else holds, too
@@ -128,7 +133,7 @@ class GatheredItems:
                 self._runs.appendleft((losses, run[left:]))
                 run = run[:left]
             left -= len(run)
-            self._incoming.settle_run(losses, run, ACCEPTED)
+            self._outcomes.settle_run(losses, run, ACCEPTED)
         self._size -= most - left
         return most - left
 
@@ -146,13 +151,13 @@ class GatheredItems:
                 hold.done()
             else:
                 hold.release()
-        self._incoming.end_gathering(self)
+        self._outcomes.end_gathering(self)
 
     def _settle(self, losses: int, run: Sequence[Hashable], outcome: Outcome | BaseException) -> None:
         if isinstance(outcome, BaseException):
-            self._incoming.fail_run(losses, run, outcome)
+            self._outcomes.fail_run(losses, run, outcome)
         else:
-            self._incoming.settle_run(losses, run, outcome)
+            self._outcomes.settle_run(losses, run, outcome)
 
 
 class LooseItems:

@@ -1,50 +1,38 @@
-"""The items that have come on a link: kept until they are wanted, handed over, held, and settled.
+"""The items that have come on a link: kept until they are wanted, then handed over and held.
 
 Theory of operation. An item goes through four places:
 
-    buffer     it has come, and nobody has asked for it yet, or the subscriber is busy with another
-    in hand    it is in `on_next`; whoever keeps it takes a hold now
-    held       until the last hold on it is let go; then `settle` or `fail` is called
-    decided    its outcome goes to the peer with the next dispositions, equal ones in one frame
+    buffer     it has come, and nobody has asked for it yet, or the subscriber is busy with another one
+    in hand    it is in `on_next`; a stage that keeps it takes a hold now
+    held       until the last hold on it is let go; then its outcome is known
+    decided    its outcome goes to the peer with the next dispositions; see `incoming_outcomes`
 
-Who processes items may be slow, and others have their turns: so the driver, which knows the time, is asked whether a
-slice is over, behind one item, then behind two more, four more, until `_MANY` have been quick.
+A subscriber may be slow, and other links have their turns. So the driver, which knows the time, is asked whether the
+slice is over: behind one item, then behind two more, then four more, up to `_MANY` as long as they are quick.
 
-The ledger counts the first as buffered, and the others as unsettled. An item nobody holds is accepted as it leaves
-`on_next`, without a call; one that is gathered (see `_core.gathering`) is kept as it leaves `on_next`. One that
-came settled has None in the place of its delivery, and is through when it has been handed over: it has no outcome.
-
-A link can be lost and replaced. The peer of a lost one has all back that was not settled: what is in the buffer is
-dropped, and what is in hand or held gets its outcome too late. So a delivery is known by its handle and by how often
-the link had been lost when it came.
+The ledger counts the items of the first place as buffered, and those of the others as unsettled. An item that nobody
+holds is accepted as it leaves `on_next`, without a call. An item that is gathered (see `_core.gathering`) is kept as it
+leaves `on_next`. An item that came settled has None in the place of its delivery; it has no outcome, and is through
+when it has been handed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
-from operator import itemgetter, length_hint
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._core.fast_paths import runs_of
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import DeliveryFailed
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import (
-    ACCEPTED,
-    RELEASED,
-    DeliveryHold,
-    FailureStrategy,
-    ForwardedHold,
-    MakesRoom,
-    Outcome,
-    outcome_of,
-)
-from rstreams.protocol.frames import Disposition, Transfer
-from rstreams.protocol.gathered_items import GatheredItems, LooseItems
+from rstreams.protocol.delivery import DeliveryHold, FailureStrategy
+from rstreams.protocol.frames import Transfer
+from rstreams.protocol.gathered_items import GatheredItems
+from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.packing import PackedMessages, PackItems, settled_whole, unpack
+from rstreams.protocol.life import ReceiverLife, ReceiverPhase
+from rstreams.protocol.packing import PackedMessages, unpack
 
 T = TypeVar("T")
 
@@ -54,38 +42,34 @@ _MANY: Final = 256
 _GATHERED: Final = SharedHold(())
 """Stands for the hold on an item that is gathered, and that nobody else holds."""
 
+_SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
+
 
 class IncomingItems(Generic[T]):
-    """What a `LinkSubscription` has received; see the module's text.
+    """The items that a `LinkSubscription` has received; see the module's text.
 
     Context: As `LinkSubscription`.
 
     Attributes:
-        buffer: What has not been handed over.
+        buffer: The items that have not been handed over.
         emitting: Whether the subscriber is being handed items.
-        stopped: Whether nothing more is handed over.
-        delivered: Items handed over.
-        losses: How often the link was lost.
-        late: Outcomes that came after the link of their delivery was lost.
-        loose: What may be settled without the word of those who hold it.
-        settles: Who is told the outcomes of what is held: these items, unless somebody is to see them before.
+        delivered: How many items have been handed over.
     """
 
     __slots__ = (
-        "_accepted",
-        "_accepted_runs",
         "_current",
         "_decode",
         "_decodes_body",
+        "_forgets_link",
         "_gathering",
         "_give_up",
-        "_given_back",
         "_ledger",
+        "_life",
         "_next_look",
         "_on_failure",
         "_on_raised",
         "_on_run",
-        "_parts",
+        "_outcomes",
         "_payload",
         "_run",
         "_run_from",
@@ -97,17 +81,14 @@ class IncomingItems(Generic[T]):
         "buffer",
         "delivered",
         "emitting",
-        "late",
-        "loose",
-        "losses",
-        "settles",
-        "stopped",
     )
 
     def __init__(
         self,
         subscriber: Subscriber[T],
         ledger: CreditLedger,
+        life: ReceiverLife,
+        outcomes: IncomingOutcomes,
         *,
         decode: Callable[[bytes], T],
         decodes_body: bool,
@@ -120,26 +101,25 @@ class IncomingItems(Generic[T]):
         """Have none.
 
         Args:
-            subscriber: Who gets them.
-            ledger: Knows the demand, and counts what is on hand.
+            subscriber: Gets them.
+            ledger: Knows the demand, and counts the items on hand.
+            life: Of the end; in its silent phase nothing is handed over.
+            outcomes: Gathers what becomes of them.
             decode: Makes an item of an encoded message.
-            decodes_body: Whether that is its body and nothing else.
-            on_failure: What becomes of an item whose processing failed.
+            decodes_body: Whether `decode` returns the body of the message and does nothing else.
+            on_failure: Decides what becomes of an item whose processing failed.
             give_up: Ends the subscription with an error.
-            on_raised: Told what the subscriber raised.
+            on_raised: Is told what the subscriber raised.
             slice_is_over: Tells whether others are to have their turn.
             wake: Has the subscription work soon.
         """
         self.buffer = ItemBuffer()
         self.emitting = False
-        self.stopped = False
         self.delivered = 0
-        self.losses = 0
-        self.late = 0
-        self.loose = LooseItems()
-        self.settles: MakesRoom = self
         self._subscriber = subscriber
         self._ledger = ledger
+        self._life = life
+        self._outcomes = outcomes
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
         if ledger.bound is not None:
             self._decode = self._decode_counted(self._decode)
@@ -149,37 +129,27 @@ class IncomingItems(Generic[T]):
         self._on_raised = on_raised
         self._slice_is_over = slice_is_over
         self._wake = wake
+        self._forgets_link = False  # a link was lost while items were being handed over
         self._next_look = 1  # at the time, behind how many items
         self._payload = b""  # of the item in hand, if the strategy forwards
-        self._parts: list[bytes] = []  # of a delivery that is still coming; only the local driver hands it over so
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
         self._gathering: GatheredItems | None = None  # gathers the items, or was the last to do so
         self._on_run = runs_of(subscriber) if ledger.bound is None else None
         self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # in the hands of `_on_run`
         self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
-        self._skipped = 0  # items that could not be decoded, where it goes on
-        self._accepted: list[Hashable] = []
-        self._accepted_runs: list[Sequence[Hashable]] = []
-        self._given_back: list[tuple[Outcome, Hashable]] = []
+        self._skipped = 0  # items that could not be decoded, where the subscription goes on
 
     # how they come
 
-    def take_in(self, frame: Transfer) -> bool:
-        """Keep what has come until `hand_over`; tell whether it was more than a part of a delivery."""
+    def take_in(self, frame: Transfer) -> None:
+        """Keep what has come until `hand_over`."""
         deliveries: Sequence[Hashable] = frame.deliveries
         payloads = frame.payloads
-        if frame.more or frame.aborted or self._parts:
-            self._parts += payloads
-            if not frame.more:
-                parts, self._parts = self._parts, []
-                payloads = [] if frame.aborted else [b"".join(parts)]
-                deliveries = deliveries[: len(payloads)]
-            if frame.more or frame.aborted:
-                return False
         if frame.settled:
             deliveries = [None] * len(payloads)
-        self.loose.more_comes()
+        losses = self._outcomes.losses
+        self._outcomes.loose.more_comes()
         ledger = self._ledger
         bound = ledger.bound
         if bound is not None:
@@ -191,23 +161,23 @@ class IncomingItems(Generic[T]):
             ledger.receive(len(run[1]))
             self.buffer.put(run)
             if bound is not None:
-                keys = run[0] if frame.settled else [(self.losses, delivery) for delivery in run[0]]
+                keys = run[0] if frame.settled else [(losses, delivery) for delivery in run[0]]
                 bound.receive(zip(keys, run[1], strict=True))
-        return True
 
     # how they are handed over
 
     def hand_over(self) -> None:
         """Hand over what there is demand for."""
         ledger, buffer = self._ledger, self.buffer
-        if self.emitting or not buffer or self.stopped:
+        life = self._life
+        if self.emitting or not buffer or life.phase is _SILENT:
             return
         hand_over = self._hand_over_each if self._on_run is None else self._hand_over_run
         wanted = all_wanted = ledger.deliver()
         self._skipped = 0
         self.emitting = True
         try:
-            while wanted and not self.stopped:
+            while wanted and life.phase is not _SILENT:
                 run = buffer.take(min(wanted, self._next_look))
                 wanted -= len(run[1])
                 hand_over(run)
@@ -224,9 +194,13 @@ class IncomingItems(Generic[T]):
                 self.delivered -= self._skipped
                 ledger.request(self._skipped)
                 self._wake()
+            if self._forgets_link:
+                self._forgets_link = False
+                self.forget_link()
 
     def _hand_over_each(self, run: Run) -> None:
-        decode, on_next, accept = self._decode, self._subscriber.on_next, self._accepted.append
+        decode, on_next, accept = self._decode, self._subscriber.on_next, self._outcomes.accepted.append
+        life = self._life
         handed = settled = 0
         try:
             for delivery, payload in zip(*run, strict=True):
@@ -251,7 +225,7 @@ class IncomingItems(Generic[T]):
                         accept(delivery)
                     else:
                         self._settle_current(None)
-                if self.stopped:
+                if life.phase is _SILENT:
                     break
         finally:
             self._current = None
@@ -265,7 +239,7 @@ class IncomingItems(Generic[T]):
         waiting, items = self._decoded(run[1])
         self._run, self._run_from = (deliveries, waiting), 0
         try:
-            while not self.stopped:
+            while self._life.phase is not _SILENT:
                 try:
                     self._on_run(items)
                 except BaseException as error:
@@ -315,7 +289,8 @@ class IncomingItems(Generic[T]):
             return NO_HOLD
         shared = self._shared
         if shared is None or shared is _GATHERED:
-            last = DeliveryHold(self.settles, (self.losses, current), self._payload)
+            outcomes = self._outcomes
+            last = DeliveryHold(outcomes.settles, (outcomes.losses, current), self._payload)
             before, shared = shared, SharedHold((last,))
             self._shared = shared
             if before is _GATHERED and self._gathering is not None:
@@ -324,12 +299,12 @@ class IncomingItems(Generic[T]):
 
     def gather(self, *, loose: bool) -> GatheredItems:
         """Return claims on the items that are to come; none can be forwarded when it fails."""
-        gathering = self._gathering = GatheredItems(self, loose=loose)
-        self.loose.gatherings[gathering] = None
+        gathering = self._gathering = GatheredItems(self, self._outcomes, loose=loose)
+        self._outcomes.loose.gatherings[gathering] = None
         return gathering
 
     def keep(self, gathering: GatheredItems) -> None:
-        """Let `gathering` have the item in `on_next`, when that returns."""
+        """Let `gathering` have the item in `on_next`, when `on_next` returns."""
         if self._in_hand() is None:
             return
         if self._shared is None:
@@ -361,9 +336,9 @@ class IncomingItems(Generic[T]):
         if deliveries[0] is None:
             self._ledger.settle(len(accepted))
         elif accepted and gathering is not None and gathering.whole_runs:
-            gathering.put_run(self.losses, accepted)
+            gathering.put_run(self._outcomes.losses, accepted)
         elif accepted:
-            self._accepted_runs.append(accepted)
+            self._outcomes.accepted_runs.append(accepted)
 
     def _settle_current(self, error: BaseException | None) -> None:
         """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
@@ -373,10 +348,10 @@ class IncomingItems(Generic[T]):
             self._ledger.settle(1)
         elif shared is _GATHERED and error is None:
             assert self._gathering is not None, "it has taken the item"
-            self._gathering.put(self.losses, current)
+            self._gathering.put(self._outcomes.losses, current)
         elif shared is None or shared is _GATHERED:
             assert error is not None, "without a hold it is accepted with its run"
-            self.fail((self.losses, current), self._payload, error)
+            self._outcomes.fail((self._outcomes.losses, current), self._payload, error)
         elif error is None:
             shared.done()
         else:
@@ -390,7 +365,7 @@ class IncomingItems(Generic[T]):
             self._give_up(error)
         elif strategy.on_undecodable is not None:
             strategy.on_undecodable(error)
-        if not self.stopped:
+        if self._life.phase is not _SILENT:
             self._skipped += 1
 
     def _decode_kept(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
@@ -411,111 +386,36 @@ class IncomingItems(Generic[T]):
 
         return count_and_decode
 
-    # how they are settled
-
-    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
-        """Settle one delivery; for a link that is gone this says nothing to the peer, which has it back already."""
-        losses, handle = delivery
-        if losses != self.losses:
-            self.late += 1
-            self._ledger.settle(1)
-            self._count_out(losses, [handle])
-        elif outcome is ACCEPTED:
-            self._accepted.append(handle)
-        else:
-            self._given_back.append((outcome, handle))
-        self._wake()
-
-    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
-        """Settle one delivery whose processing failed, as the failure strategy says."""
-        strategy = self._on_failure
-        if isinstance(error, DeliveryFailed):
-            self.settles.settle(delivery, outcome_of(error))
-        elif strategy.forward is not None:
-            strategy.forward(payload, error, ForwardedHold(self.settles, delivery, self._give_up))
-        else:
-            self.settles.settle(delivery, strategy.outcome(error))
-
-    def settle_run(self, losses: int, run: Sequence[Hashable], outcome: Outcome) -> None:
-        """Settle deliveries that were gathered; as `settle`."""
-        if losses != self.losses:
-            self.late += len(run)
-            self._ledger.settle(len(run))
-            self._count_out(losses, run)
-        elif outcome is not ACCEPTED:
-            self._given_back += [(outcome, delivery) for delivery in run]
-        elif isinstance(run, PackItems) or self._ledger.pack == 1:
-            self._accepted_runs.append(run)
-        else:
-            self._accepted += run  # of several packs, perhaps
-
-    def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
-        """Settle deliveries that were gathered, and whose processing failed."""
-        for delivery in run:
-            self.fail((losses, delivery), b"", error)
-
-    def end_gathering(self, gathering: GatheredItems) -> None:
-        """Forget a gathering, which has settled all that it had."""
-        self.loose.gatherings.pop(gathering, None)
-        self._wake()
-
-    def loosen(self, hold: DeliveryHold) -> None:
-        """Note that a delivery may be accepted to make room, which may be needed now."""
-        self.loose.holds[hold] = None
-        self._wake()
-
-    def tighten(self, hold: DeliveryHold) -> None:
-        """Note that a delivery is about to be settled."""
-        self.loose.holds.pop(hold, None)
-
-    def take_dispositions(self) -> list[Disposition]:
-        """Take the outcomes that have gathered, settled from now on: one frame for a run of equal ones."""
-        accepted, given_back, runs = self._accepted, self._given_back, self._accepted_runs
-        if not accepted and not given_back and not runs:
-            return []
-        ledger = self._ledger
-        ledger.settle(self._untold())
-        self._accepted, self._given_back, self._accepted_runs = [], [], []
-        if ledger.bound is not None:
-            self._count_out(self.losses, chain(*runs, accepted, (delivery for _, delivery in given_back)))
-        if ledger.pack > 1:
-            accepted, given_back, runs = *settled_whole(accepted, given_back, runs), []
-        frames = [Disposition(run, ACCEPTED) for run in (*runs, accepted) if run]
-        for outcome, run in groupby(given_back, itemgetter(0)):
-            frames.append(Disposition([delivery for _, delivery in run], outcome))
-        return frames
+    # how they end without being handed over
 
     def release(self) -> None:
         """Give back what was not handed over."""
-        released = [(RELEASED, delivery) for delivery, _ in self.buffer if delivery is not None]
-        if self._ledger.bound is not None:
-            self._ledger.bound.let_go(sum(len(payload) for delivery, payload in self.buffer if delivery is None))
-        self._ledger.give_back(len(self.buffer))
-        self._ledger.unsettled += len(released)
+        ledger = self._ledger
+        if ledger.bound is not None:
+            ledger.bound.let_go(sum(len(payload) for delivery, payload in self.buffer if delivery is None))
+        ledger.give_back(len(self.buffer))
+        self._outcomes.release(self._unsettled())
         self.buffer.clear()
-        self._given_back += released
+
+    @property
+    def lacks_when_lost(self) -> bool:
+        """Whether items are missing if the link is lost now: the peer has back what waits and did not come settled."""
+        return any(delivery is not None for delivery, _ in self.buffer)
 
     def forget_link(self) -> None:
-        """Drop what was not handed over, and outcomes not told: the peer has it back, but for what came settled."""
-        self._parts = []
-        dropped = [delivery for delivery, _ in self.buffer if delivery is not None]
-        given_back = (delivery for _, delivery in self._given_back)
-        self._count_out(self.losses, chain(dropped, *self._accepted_runs, self._accepted, given_back))
-        self.losses += 1
+        """Drop what was not handed over, unless it came settled: the link is lost, and the peer has it back.
+
+        While items are being handed over this waits until the run in hand is through.
+        """
+        if self.emitting:
+            self._forgets_link = True
+            return
+        self._outcomes.forget_link(self._unsettled())
         kept = [payload for delivery, payload in self.buffer if delivery is None]
         self._ledger.give_back(len(self.buffer) - len(kept))
         self.buffer.clear()
         self.buffer.put(([None] * len(kept), kept))
-        untold = self._untold()
-        self._accepted, self._given_back, self._accepted_runs = [], [], []
-        self.late += untold
-        self._ledger.settle(untold)
 
-    def _untold(self) -> int:
-        """Return how many items have an outcome that has not been taken."""
-        return len(self._accepted) + len(self._given_back) + sum(map(len, self._accepted_runs))
-
-    def _count_out(self, losses: int, deliveries: Iterable[Hashable]) -> None:
-        """Count the bytes of deliveries as no longer on hand."""
-        if self._ledger.bound is not None:
-            self._ledger.bound.settle((losses, delivery) for delivery in deliveries)
+    def _unsettled(self) -> list[Hashable]:
+        """Return the deliveries that were not handed over, and wait for their outcome."""
+        return [delivery for delivery, _ in self.buffer if delivery is not None]

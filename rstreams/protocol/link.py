@@ -1,7 +1,7 @@
 """One AMQP link: its role, its state, and the check of every frame against the table in `states`.
 
-The link itself decides nothing. Frames from its endpoint (`signals`) are checked and go to the driver; frames from the
-driver are checked and go to the endpoint.
+The link itself decides nothing. It checks the frames of its endpoint and gives them to the driver, and it checks the
+frames of the driver and gives them to the endpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rstreams.protocol.states import TRANSITIONS, Event, State
 
 
 class Endpoint(Protocol):
-    """Who acts on a link's frames: the receiving or the sending end in `signals`."""
+    """What both ends of a link do."""
 
     @property
     def place(self) -> Callable[[], str]:
@@ -37,15 +37,7 @@ class Endpoint(Protocol):
         ...
 
     def on_flow(self, frame: Flow) -> None:
-        """The peer granted, withdrew or drained credit."""
-        ...
-
-    def on_transfer(self, frame: Transfer) -> None:
-        """A run of deliveries came."""
-        ...
-
-    def on_disposition(self, frame: Disposition) -> None:
-        """A run of deliveries got its outcome."""
+        """The peer said something of credit: see `Flow`."""
         ...
 
     def on_detach(self, frame: Detach) -> None:
@@ -61,6 +53,22 @@ class Endpoint(Protocol):
         ...
 
 
+class ReceivingEndpoint(Endpoint, Protocol):
+    """The receiving end of a link."""
+
+    def on_transfer(self, frame: Transfer) -> None:
+        """A run of deliveries came."""
+        ...
+
+
+class SendingEndpoint(Endpoint, Protocol):
+    """The sending end of a link."""
+
+    def on_disposition(self, frame: Disposition) -> None:
+        """A run of deliveries got its outcome."""
+        ...
+
+
 _SEND_EVENTS: dict[type[Frame], Event] = {
     Flow: Event.SEND_FLOW,
     Transfer: Event.SEND_TRANSFER,
@@ -68,11 +76,16 @@ _SEND_EVENTS: dict[type[Frame], Event] = {
     Detach: Event.SEND_DETACH,
 }
 
+_RECEIVE_EVENTS: dict[type[Frame], Event] = {
+    Transfer: Event.RECEIVE_TRANSFER,
+    Disposition: Event.RECEIVE_DISPOSITION,
+}
+
 _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
 class Link:
-    """One end of a link between two containers.
+    """One end of a link between two containers: this one drops the deliveries of the peer, and their outcomes.
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
@@ -124,12 +137,6 @@ class Link:
         """
         endpoint = self._endpoint
         match frame:
-            case Transfer():
-                self._enter(Event.RECEIVE_TRANSFER, frame)
-                endpoint.on_transfer(frame)
-            case Disposition():
-                self._enter(Event.RECEIVE_DISPOSITION, frame)
-                endpoint.on_disposition(frame)
             case Flow():
                 self._enter(Event.RECEIVE_FLOW, frame)
                 endpoint.on_flow(frame)
@@ -137,9 +144,11 @@ class Link:
                 refused = frame.refuses and self.state is not State.UNATTACHED
                 self._enter(Event.RECEIVE_REFUSAL if refused else Event.RECEIVE_ATTACH, frame)
                 endpoint.on_attach(frame)
-            case _:
+            case Detach():
                 self._enter(Event.RECEIVE_DETACH, frame)
                 endpoint.on_detach(frame)
+            case _:
+                self._enter(_RECEIVE_EVENTS[type(frame)], frame)
 
     def lose(self, lost: Lost) -> None:
         """Tell the endpoint that the link is gone; only the first time, and not after both sides detached."""
@@ -157,3 +166,41 @@ class Link:
             msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
             raise RemoteProtocolError(Condition.ILLEGAL_STATE.value, msg)
         self.state = after
+
+
+class ReceivingLink(Link):
+    """A link whose deliveries come to this side."""
+
+    __slots__ = ("_receives",)
+
+    def __init__(self, name: str, driver: Driver, endpoint: ReceivingEndpoint) -> None:
+        """Make an unattached link."""
+        super().__init__(name, Role.RECEIVER, driver, endpoint)
+        self._receives = endpoint
+
+    def receive(self, frame: Frame) -> None:
+        """Act on a frame of the peer, as `Link` does."""
+        if isinstance(frame, Transfer):
+            self._enter(Event.RECEIVE_TRANSFER, frame)
+            self._receives.on_transfer(frame)
+        else:
+            super().receive(frame)
+
+
+class SendingLink(Link):
+    """A link whose deliveries go to the peer."""
+
+    __slots__ = ("_sends",)
+
+    def __init__(self, name: str, driver: Driver, endpoint: SendingEndpoint) -> None:
+        """Make an unattached link."""
+        super().__init__(name, Role.SENDER, driver, endpoint)
+        self._sends = endpoint
+
+    def receive(self, frame: Frame) -> None:
+        """Act on a frame of the peer, as `Link` does."""
+        if isinstance(frame, Disposition):
+            self._enter(Event.RECEIVE_DISPOSITION, frame)
+            self._sends.on_disposition(frame)
+        else:
+            super().receive(frame)

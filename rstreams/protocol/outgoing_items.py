@@ -5,16 +5,16 @@ there are credit and room for, and what comes of it is encoded at once and held 
 told of what has gathered once a run, and not once an item. Bytes that are drawn from the publisher and go out in packs
 are held as they are, and encoded as a pack is put together.
 
-An end can come from either side. The publisher says its last (`completed`) by completion or an error, and what it sent
-before goes out first. This side ends (`closed`, which is also `completed`) when it wants no more; what the publisher
-sends then, or has drawn meanwhile, it has back.
+An end can come from either side; the table in `life` has both. When the publisher ends, by completion or an error, the
+items that it sent before go out first. When this side closes, the publisher is cancelled, and has back the items that
+it still sends or has drawn meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._core.fast_paths import draws_of
@@ -25,6 +25,7 @@ from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
+from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.packing import MAX_PACK_BYTES
 
@@ -40,6 +41,11 @@ _SECTION_BYTES = 8
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
 
+_LIVE: Final[SenderPhase] = SenderPhase.LIVE
+
+_OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
+"""The phases in which more may come of the publisher."""
+
 
 class OutgoingItems(Scannable, Generic[T]):
     """What a `LinkSubscriber` has of its publisher, to which it is the subscriber; see the module's text.
@@ -52,13 +58,7 @@ class OutgoingItems(Scannable, Generic[T]):
         are_bodies: Whether they are not encoded yet: each is the body of its message.
         holds: The hold of each.
         doubtful: How many of them, the first ones, were sent over a link that was lost.
-        completed: Whether nothing more is expected of the publisher.
-        closed: Whether that is because this side takes no more.
         error: What the stream failed with.
-        publisher_ended: Whether the publisher has ended, by its own word or by `cancel`.
-        attended: Whether the link is at work, and sees what comes without being woken.
-        woken: Whether the link was woken for what has come, and has not been at work since.
-        starved: Whether the publisher can send nothing more before items are settled.
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         item_bytes: What the items sent last have had, each; a guess before there were any.
         unencodable: Whether the stream failed because an item could not be encoded.
@@ -66,39 +66,37 @@ class OutgoingItems(Scannable, Generic[T]):
     """
 
     __slots__ = (
+        "_attended",
         "_draw",
         "_encode",
         "_encodes_body",
         "_heads",
         "_ledger",
+        "_life",
         "_open_body",
         "_publisher",
         "_settled",
-        "_started",
+        "_starved",
         "_subscription",
         "_suspended",
         "_wake",
+        "_woken",
         "are_bodies",
-        "attended",
-        "closed",
-        "completed",
         "doubtful",
         "error",
         "holds",
         "item_bytes",
         "payloads",
-        "publisher_ended",
         "says_stall",
-        "starved",
         "turn_over",
         "unencodable",
-        "woken",
     )
 
     def __init__(
         self,
         publisher: Publisher[T],
         ledger: SenderLedger,
+        life: SenderLife,
         *,
         encode: Callable[[T], bytes],
         encodes_body: bool,
@@ -111,6 +109,7 @@ class OutgoingItems(Scannable, Generic[T]):
         Args:
             publisher: Whose items they are.
             ledger: Counts what is owed and held.
+            life: Of the end.
             encode: Makes an encoded message of an item.
             encodes_body: Whether it makes of bytes the message that has them as its body, and nothing else.
             settled: Whether they are sent settled: no hold is taken then.
@@ -121,24 +120,21 @@ class OutgoingItems(Scannable, Generic[T]):
         self.are_bodies = False
         self.holds: list[Hold] = []
         self.doubtful = 0
-        self.completed = False
-        self.closed = False
         self.error: BaseException | None = None
-        self.publisher_ended = False
-        self.attended = False
-        self.woken = False
         self.turn_over = False
-        self.starved = False
         self.unencodable = False
         self.says_stall: Callable[[], str] = str
         self._publisher = publisher
         self._ledger = ledger
+        self._life = life
         self._encode = encode
         self._encodes_body = encodes_body
         self._settled = settled
         self._open_body = open_body
         self._wake = wake
-        self._started = False
+        self._attended = False  # the link is at work, and sees what comes without being woken
+        self._woken = False  # the link was woken for what has come, and has not been at work since
+        self._starved = False  # the publisher can send nothing more before items are settled
         self._subscription: Subscription = ENDED
         self._suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
@@ -146,15 +142,19 @@ class OutgoingItems(Scannable, Generic[T]):
         self.item_bytes = _FIRST_GUESS_BYTES
 
     def start(self) -> None:
-        """Subscribe to the publisher, the first time."""
-        if self._started or self.completed:  # attached again, or aborted before it was
+        """Subscribe to the publisher, the first time that a link is attached."""
+        if not self._life.on(SenderEvent.BEGIN):  # attached again, or ended before it was
             self._wake()
             return
-        self._started = True
         try:
             self._publisher.subscribe(self)
         except Exception as error:  # a broken publisher must not take the connection down
             self.on_error(error)
+
+    @property
+    def completed(self) -> bool:
+        """Whether nothing more is expected of the publisher."""
+        return self._life.phase not in _OPEN
 
     def stall(self) -> str:
         """Return why the link asks for no more."""
@@ -165,7 +165,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def on_subscribe(self, subscription: Subscription) -> None:
         """Keep the subscription; a second one is cancelled (2.5)."""
         require_subscription(subscription)
-        if self._subscription is not ENDED or self.completed:
+        if self._subscription is not ENDED or self._life.phase is not _LIVE:
             subscription.cancel()
             return
         self._subscription = subscription
@@ -174,7 +174,7 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def on_next(self, item: T) -> None:
         """Encode the item and keep it until the link sends it."""
-        if self.completed:
+        if self._life.phase is not _LIVE:
             self._subscription.hold().release()  # it crossed the cancel: the publisher has it back
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
@@ -187,8 +187,8 @@ class OutgoingItems(Scannable, Generic[T]):
             return
         self.payloads.append(payload)
         self.holds.append(hold)
-        if not self.attended and not self.woken:
-            self.woken = True
+        if not self._attended and not self._woken:
+            self._woken = True
             self._wake()
 
     def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
@@ -202,25 +202,39 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def on_error(self, error: BaseException) -> None:
         """The publisher failed: a detach with the condition follows what it sent before."""
-        self.publisher_ended = True
-        if not self.completed:
-            self.completed = True
+        if self._life.on(SenderEvent.COMPLETE):
             self.error = checked_error(error)
             self._wake()
 
     def on_complete(self) -> None:
         """The publisher is through: a detach without error follows what it sent before."""
-        self.publisher_ended = True
-        if not self.completed:
-            self.completed = True
+        if self._life.on(SenderEvent.COMPLETE):
             self._wake()
 
     # the link calls these, to get items
 
+    def begin_turn(self) -> bool:
+        """Let the link see what comes without being woken; return whether it did not do so already."""
+        self._woken = False
+        if self._attended:
+            return False
+        self._attended = True
+        self.turn_over = False
+        return True
+
+    def end_turn(self) -> None:
+        """Wake the link from now on when something comes."""
+        self._attended = False
+
     def starve(self) -> None:
         """Hear from the publisher that it can send nothing more before items are settled."""
-        self.starved = True
+        self._starved = True
         self._wake()
+
+    def take_starved(self) -> bool:
+        """Return whether the publisher has said so since the last time."""
+        starved, self._starved = self._starved, False
+        return starved
 
     def request(self, credit: int, most: int, room_bytes: int) -> int:
         """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""
@@ -240,8 +254,8 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def _gather(self, items: list[T], requested: int) -> None:
         """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
-        if self.closed:
-            return  # by the publisher's own code: it has them back
+        if self._life.phase not in (_LIVE, SenderPhase.ENDING):
+            return  # closed by the publisher's own code: it has them back
         largest = largest_body(items)
         if self._may_stay_bodies(largest):
             self.are_bodies = True
@@ -253,12 +267,12 @@ class OutgoingItems(Scannable, Generic[T]):
             try:
                 payloads.extend(map(self._encode_any if may_stream else self._encode, items))
             except Exception as error:  # the caller's own encoder may raise anything
-                self.cancel()
-                self.completed = self.unencodable = True
+                self.unencodable = True
+                self._fail(error)
                 self.error = error  # it came before what the publisher has said behind it
         self.payloads += payloads
         self.holds += [NO_HOLD] * len(payloads)
-        if not self.completed and len(items) < requested:
+        if self._life.phase is _LIVE and len(items) < requested:
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
 
@@ -353,11 +367,15 @@ class OutgoingItems(Scannable, Generic[T]):
 
     # how it ends
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Take no more from the publisher, because of `error` if there is one; `cancel` is to follow."""
-        self.completed = self.closed = True
+    def close(self, event: SenderEvent, error: BaseException | None = None) -> bool:
+        """Take no more from the publisher, by `event` and with `error`; return whether the phase is a new one."""
+        lives = self._life.phase is _LIVE
+        is_new = self._life.on(event)
         if self.error is None:  # an item may be refused after the publisher has completed
             self.error = error
+        if lives:
+            self._cancel()
+        return is_new
 
     def take_holds(self) -> tuple[list[Hold], list[Hold]]:
         """Forget what is held, and return the holds of what is doubtful, and those of what was never sent."""
@@ -370,11 +388,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self._ledger.send(len(doubtful) + len(holds))
         return doubtful, holds
 
-    def cancel(self) -> None:
-        """Cancel the publisher, unless it has ended (2.4) or been cancelled."""
-        if self.publisher_ended:
-            return
-        self.publisher_ended = True
+    def _cancel(self) -> None:
         try:
             self._subscription.cancel()
         except Exception as error:  # against 3.15, and no reason for the connection to die
@@ -382,5 +396,8 @@ class OutgoingItems(Scannable, Generic[T]):
                 self.error = error
 
     def _fail(self, error: BaseException) -> None:
-        self.cancel()
-        self.on_error(error)
+        """End the stream with `error` after what the publisher sent before, and cancel the publisher."""
+        if self._life.on(SenderEvent.COMPLETE):
+            self.error = checked_error(error)
+            self._cancel()
+            self._wake()

@@ -1,14 +1,21 @@
 """The receiving end of a link: a subscription whose request is flow and whose items are transfers.
 
-A call from user code only notes what is wanted and wakes the driver; `work()`, which the driver calls then and after
-every run of frames, does it. So no signal waits for the network and none recurses. What has come is kept, handed over
-and settled by `incoming_items`; how the subscription begins, grants credit, drains it and ends is said here.
+A call from user code only notes what is wanted and wakes the driver. The driver then calls `work()`, as it does after
+every run of frames, and `work()` does it. So no signal waits for the network, and none recurses.
+
+This module has the frames of the link and the calls of the subscriber. The rest is elsewhere:
+
+    life                the phases of the end, and what moves it from one to the next
+    signals             the signals that are not items
+    credit_flow         credit: granted, drained, held back
+    incoming_items      the items that have come: kept, handed over, held
+    incoming_outcomes   what became of them, until the peer is told
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.gathering import Gathering, Holds
@@ -25,18 +32,23 @@ from rstreams.errors import (
     SessionEnded,
 )
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import END, FailureStrategy
-from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.credit_flow import CreditFlow
+from rstreams.protocol.delivery import END, FailureStrategy, MakesRoom
+from rstreams.protocol.driver import Driver, Intake
+from rstreams.protocol.end import End
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
-from rstreams.protocol.link import Link
-from rstreams.protocol.packing import agreed_items, offer
+from rstreams.protocol.incoming_outcomes import IncomingOutcomes
+from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverPhase
+from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.packing import agreed_items
+from rstreams.protocol.signals import Signals
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
 
-class LinkSubscription(Scannable, Generic[T]):
+class LinkSubscription(End, Scannable, Generic[T]):
     """The subscription a link's subscriber holds, and the endpoint its link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
@@ -59,10 +71,7 @@ class LinkSubscription(Scannable, Generic[T]):
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
-        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
-        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
         oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
-        stands: Says what it waits for from its peer, for `explain`; nothing unless who attaches it says so.
     """
 
     streams = False
@@ -82,6 +91,7 @@ class LinkSubscription(Scannable, Generic[T]):
         renews_at_zero: bool = False,
         answers_drain: bool = True,
         label: str = "link",
+        settles: MakesRoom | None = None,
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
 
@@ -99,58 +109,54 @@ class LinkSubscription(Scannable, Generic[T]):
             answers_drain: Whether the sender can give credit back; if not, what was granted before `suspend` still
                 comes, and is handed over.
             label: What `explain` calls it.
+            settles: Hears the outcomes of held items, and passes them on when the peer may be told; None: nothing does.
         """
+        super().__init__(pack_items)
         self._label = label
-        self.place: Callable[[], str] = str
-        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.oldest: Callable[[], str] = str
-        self.stands: Callable[[], str] = str
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
-        self._answers_drain = answers_drain
+        self._life = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
-        self._on_raised = on_raised
+        self._signals = Signals(subscriber, self._life, on_raised, self._wake)
+        self._outcomes = IncomingOutcomes(self.ledger, on_failure, give_up=self._fail, wake=self._wake, settles=settles)
         self._items = IncomingItems(
             subscriber,
             self.ledger,
+            self._life,
+            self._outcomes,
             decode=decode,
             decodes_body=decodes_body,
             on_failure=on_failure,
             give_up=self._fail,
-            on_raised=self._raised,
+            on_raised=self._signals.raised,
             slice_is_over=self._slice_is_over,
+            wake=self._wake,
+        )
+        self._credit = CreditFlow(
+            self.ledger,
+            self._items,
+            self._outcomes,
+            answers_drain=answers_drain,
+            send=self._send,
+            send_dispositions=self._send_dispositions,
+            signal=self._signal_drained,
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
         self._forwards = on_failure.forward is not None  # each item's hold then knows its message
-        self._pack_items = pack_items
-        self._link: Link | None = None
         self._settled = False  # the deliveries come settled
-        self._started = False  # on_subscribe has been signalled
-        self._silent = False  # no signal reaches the subscriber any more
-        self._ended = False  # the publisher has said its last: completion, or `_error`
-        self._error: BaseException | None = None
+        self._error: BaseException | None = None  # of the phase ENDING: what the publisher failed with, if it did
+        self._reason: PeerClosed | None = None  # of the phase PARTING: why the peer has detached the link
         self._goodbye = Detach()
-        self._on_drained: list[Callable[[], None]] = []  # drains asked for
-        self._draining: list[Callable[[], None]] | None = None  # the drain under way
-        self._suspended = False
-        self._leaving = False
-        self._signalling = False
-        self._work_waits = False
-        self._lost = False
-        self._parting: PeerClosed | None = None  # why the peer has detached a link that is to have a successor
         self._thread = get_ident()
         self._requested = 0
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
-        self._link = Link(name, Role.RECEIVER, driver, self)
+        self._link = ReceivingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
-
-    def properties(self) -> dict[str, Any]:
-        """Return what this side's attach says of packs."""
-        return offer(self._pack_items)
 
     def gather(self, *, loose: bool) -> Gathering | None:
         """Return claims on the items; see `rstreams._core.gathering`."""
@@ -159,10 +165,16 @@ class LinkSubscription(Scannable, Generic[T]):
         return Holds(self, loose=loose) if self._forwards else self._items.gather(loose=loose)
 
     def start(self) -> None:
-        """Signal `on_subscribe`: the link is attached, or it never will be."""
-        if not self._started:
-            self._started = True
-            self._signal(lambda: self._subscriber.on_subscribe(self))
+        """Begin: the link is attached, or it never will be. The first time this signals `on_subscribe`."""
+        first = self._life.phase is ReceiverPhase.ATTACHING
+        self._life.on(ReceiverEvent.BEGIN)
+        if first:
+            self._signals.begin(self)
+
+    def _start_at_last(self) -> None:
+        """Begin, if it has not begun: it is about to end."""
+        if self._life.phase is ReceiverPhase.ATTACHING:
+            self.start()
 
     # the subscriber calls these
 
@@ -170,7 +182,7 @@ class LinkSubscription(Scannable, Generic[T]):
         """Ask for `n` more items; see `rstreams.abc.Subscription.request`."""
         if get_ident() != self._thread:
             refuse_thread(f"request({n})", self._thread)
-        if self._silent:
+        if self.ended:
             return
         error = demand_error(n)
         if error is not None:
@@ -186,8 +198,7 @@ class LinkSubscription(Scannable, Generic[T]):
         """End the subscription; the detach follows when what is held has been settled."""
         if get_ident() != self._thread:
             refuse_thread("cancel()", self._thread)
-        if not self._silent:
-            self._fall_silent()
+        if self._life.on(ReceiverEvent.SILENCE):
             self._wake()
 
     @property
@@ -198,27 +209,32 @@ class LinkSubscription(Scannable, Generic[T]):
     @property
     def ended(self) -> bool:
         """Return whether no signal reaches the subscriber any more."""
-        return self._silent
+        return self._life.phase is _SILENT
 
     @property
     def wants_link(self) -> bool:
         """Whether a lost link is to be replaced: neither side has ended the subscription."""
-        return not self._silent and not self._ended
+        return self._life.phase not in (ReceiverPhase.ENDING, _SILENT)
+
+    @property
+    def intake(self) -> Intake:
+        """What bounds the deliveries that come: this end itself."""
+        return self
 
     @property
     def losses(self) -> int:
         """How often the link was lost, and came back or did not."""
-        return self._items.losses
+        return self._outcomes.losses
 
     @property
     def late(self) -> int:
         """How many outcomes came after the link of their delivery was lost."""
-        return self._items.late
+        return self._outcomes.late
 
     def room_bytes(self) -> int:
         """Return how many bytes of deliveries are taken now: any number if nothing is on hand, or nobody listens."""
         bound = self.ledger.bound
-        return UNBOUNDED if bound is None or self._silent else bound.room()
+        return UNBOUNDED if bound is None or self.ended else bound.room()
 
     @property
     def downstream(self) -> object:
@@ -254,11 +270,11 @@ class LinkSubscription(Scannable, Generic[T]):
         Errors: `ConfigError` if the sender answers no drain.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
-        if not self._answers_drain:
+        if not self._credit.answers_drain:
             msg = f"drain() of {self.label}: this peer answers no drain, and must not be asked for one"
             raise ConfigError(msg)
-        if not self._silent:
-            self._on_drained.append(on_drained)
+        if not self.ended:
+            self._credit.drain(on_drained)
             self._wake()
 
     def suspend(self) -> None:
@@ -268,12 +284,12 @@ class LinkSubscription(Scannable, Generic[T]):
             would find overdrawn; so the sender may use it up first, with what it has. All that comes is handed over.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
-        self._suspended = True
+        self._credit.suspended = True
         self._wake()
 
     def resume(self) -> None:
         """Grant again what demand and window allow, once the drain that was under way has been answered."""
-        self._suspended = self._leaving
+        self._credit.suspended = self._life.phase is ReceiverPhase.LEAVING
         self._wake()
 
     def leave(self) -> None:
@@ -284,7 +300,8 @@ class LinkSubscription(Scannable, Generic[T]):
 
         Credit: Withdrawn, as by `suspend`.
         """
-        self._leaving = True
+        self._start_at_last()
+        self._life.on(ReceiverEvent.LEAVE)
         self.suspend()
         if self._link is None:
             self.work()  # it was never attached, so there is nothing to wait for
@@ -296,7 +313,7 @@ class LinkSubscription(Scannable, Generic[T]):
     @property
     def at_rest(self) -> bool:
         """Whether nothing is on its way: no credit is left, and nothing waits to be handed over."""
-        return not self._items.buffer and (self._state is not State.ATTACHED or self._driver.credit() <= 0)
+        return not self._items.buffer and (self.state is not State.ATTACHED or self._driver.credit() <= 0)
 
     @property
     def in_hand(self) -> int:
@@ -307,14 +324,22 @@ class LinkSubscription(Scannable, Generic[T]):
     def waits_for(self) -> str:
         """What it waits for, for `explain`: the outcomes of what fills its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
-        if in_hand < window:
-            return self.stands()
-        return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
+        if in_hand >= window:
+            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
+        peer = self.place().partition(", ")[0] or "the peer"
+        if self.state is State.ATTACH_SENT:
+            return f"{peer} has not answered the attach"
+        if self.state is not State.ATTACHED:
+            return "it waits to be attached"
+        if self.ledger.demand == 0:
+            return "its subscriber asks for no items"
+        credit = max(self._driver.credit(), 0)
+        return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
 
     @property
     def through(self) -> bool:
         """Whether it has ended, and all that came is settled."""
-        return self._silent and not self.in_hand
+        return self.ended and not self.in_hand
 
     # the link calls these
 
@@ -322,50 +347,56 @@ class LinkSubscription(Scannable, Generic[T]):
         """The publisher's answer: the subscription begins, unless it is a refusal."""
         self._settled = frame.settlement is Settlement.AT_MOST_ONCE
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
-        if not frame.refuses and self._state is State.ATTACHED:
+        if not frame.refuses and self.state is State.ATTACHED:
             self.start()
 
     def on_transfer(self, frame: Transfer) -> None:
         """Items: handed over as far as there is demand, buffered within the window otherwise."""
-        if self._state is not State.ATTACHED:
+        if self.state is not State.ATTACHED:
             return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
-        if not self._items.take_in(frame):
-            return
-        if not self._silent and self._driver.credit() < 0:
+        self._items.take_in(frame)
+        if not self.ended and self._driver.credit() < 0:
             msg = f"link {self._link and self._link.name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
         """The sender's answer to a drain, whose credit `work` looks at; or it needs something settled."""
-        self._items.loose.wanted = self._items.loose.wanted or frame.starved
-
-    def on_disposition(self, frame: Disposition) -> None:
-        """Never comes to a receiver: the link refuses it."""
+        loose = self._outcomes.loose
+        loose.wanted = loose.wanted or frame.starved
 
     def on_detach(self, frame: Detach) -> None:
         """The publisher's end: signalled after the buffer, answered when all is settled."""
         error = frame.error
-        if error is None and not (frame.closed and self._started):
+        if error is None and not (frame.closed and self._life.phase is not ReceiverPhase.ATTACHING):
             did = "refused the link and did not say why" if frame.closed else "left the subscription without ending it"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer {did}")
         if error is not None:
             error.place = self.place()
         if error is None or self.attach_later is None or not frame.announces_close:
             self._end(error)
-        else:
-            self._parting = error
+            return
+        self._life.on(ReceiverEvent.PART)
+        if self._life.phase is ReceiverPhase.PARTING:
+            self._reason = error  # answered by `work`, when what came on the link is settled
+        elif self._life.phase in (ReceiverPhase.ATTACHING, ReceiverPhase.APART):  # nothing came on it
+            self._send(self._goodbye)
+            self._return_after(error)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone: what was not handed over is with the peer, but for what came settled."""
-        parting = self._parting if isinstance(frame.error, SessionEnded) else None  # goes on: the connection is there
-        self._lost, self._parting = True, None
-        if self._silent or not (frame.returns or parting):
+        """The link is gone: what was not handed over is with the peer, unless it came settled."""
+        reason, self._reason = self._reason, None
+        if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
+            reason = None  # else the connection is there: the end of the session is the loss that was announced
+        if frame.returns or reason is not None:
+            self._life.on(ReceiverEvent.LOSE)
+        else:
             self._end(frame.error)
-        if self._ended and self._error is None and any(delivery is not None for delivery, _ in self._items.buffer):
+        if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
             self._error = frame.error  # the peer has completed the stream, and what is dropped now is missing
+        self._forget_link()
         self.work()
-        self._return_after(parting)
+        self._return_after(reason)
 
     def _return_after(self, parting: PeerClosed | None) -> None:
         if parting is not None and self.wants_link and self.attach_later is not None:
@@ -376,154 +407,88 @@ class LinkSubscription(Scannable, Generic[T]):
         items = self._items
         if items.emitting:
             return  # called from inside on_next; the emission goes on, and this after it
-        if self._signalling:
-            self._work_waits = True  # until the signal has returned: signals are serial (1.3)
+        if self._signals.postpone_work():
             return
-        if self._lost:
-            self._forget_link()
         items.hand_over()
-        if self._leaving and self._draining is None and self.at_rest:
+        life = self._life
+        if life.phase is ReceiverPhase.LEAVING and self._nothing_comes:
             self._end(None)
-        if self._ended and not items.buffer:
-            self._signal_end()
-        if self._silent:
-            self._withdraw_credit()  # first: what is given back now must not come again
+        if life.phase is ReceiverPhase.ENDING and not items.buffer:
+            life.on(ReceiverEvent.SILENCE)
+            self._signals.end(self._error)
+        if life.phase is _SILENT:
+            if self.state is State.ATTACHED:
+                self._credit.withdraw(self._driver)  # first: what is given back now must not come again
             items.release()
         self._send_dispositions()
-        if self._state is State.ATTACHED and not self._silent:
-            self._send_flow()
-        if self._silent or self._parting is not None:
+        if self.state is State.ATTACHED and life.phase is not _SILENT:
+            self._credit.work(self._driver)
+        if life.phase in _DETACHES:
             self._send_detach()
 
     # what work is made of
 
-    @property
-    def _driver(self) -> Driver:
-        assert self._link is not None, "bind comes first"
-        return self._link.driver
-
-    @property
-    def _state(self) -> State:
-        return State.UNATTACHED if self._link is None else self._link.state
-
     def _wake(self) -> None:
-        if self._state is State.DETACHED:
+        if self.state is State.DETACHED:
             self.work()  # no driver any more; what is left is handing over what came settled
         elif self._link is not None:
             self._link.driver.wake()
 
     def _slice_is_over(self) -> bool:
-        return self._state is not State.DETACHED and self._driver.slice_is_over()
+        return self.state is not State.DETACHED and self._driver.slice_is_over()
+
+    @property
+    def _nothing_comes(self) -> bool:
+        """Whether all that came is handed over, and nothing more is on its way."""
+        return self.at_rest and not (self._credit.drains and self.state is State.ATTACHED)
 
     def _forget_link(self) -> None:
-        """Begin anew with what came from the link that is lost: a drain under way is asked for again."""
-        self._lost = False
+        """Begin anew without the link, which is lost."""
         self._items.forget_link()
-        if self._draining is not None:
-            self._on_drained, self._draining = [*self._draining, *self._on_drained], None
+        self._credit.forget_link()
 
     def _send_dispositions(self) -> None:
-        """Send the outcomes that have gathered; if the link is gone the deliveries are gone with it."""
-        for frame in self._items.take_dispositions():
-            if self._state in (State.ATTACHED, State.DETACH_RECEIVED):
-                self._send(frame)
-
-    def _withdraw_credit(self) -> None:
-        if self._state is State.ATTACHED and self._driver.credit() > 0:
-            self._send(Flow(0))
-
-    def _send_flow(self) -> None:
-        credit = self._driver.credit()
-        if self._on_drained or self._draining is not None or (self._suspended and credit > 0 and self._answers_drain):
-            self._work_drain(credit)
-            return
-        granted = self._grant(credit)
-        if granted:
-            self._send(Flow(credit + granted))
-
-    def _grant(self, credit: int) -> int:
-        if self._suspended:
-            return 0
-        while self._items.loose.make_room(self.ledger, credit):
-            self._send_dispositions()
-        return self.ledger.grant(credit)
-
-    def _work_drain(self, credit: int) -> None:
-        if self._draining is None:
-            self._draining, self._on_drained = self._on_drained, []
-            credit += self._grant(credit)
-            if credit > 0:
-                self._send(Flow(credit, drain=True))
-                return
-        if credit <= 0 and not self._items.buffer:
-            calls, self._draining = self._draining, None
-            for call in calls:
-                if not self._silent:
-                    self._signal(call)
-            self._wake()
+        """Send the outcomes that have gathered. There are none without a link: they are forgotten with it."""
+        for frame in self._outcomes.take_dispositions():
+            self._send(frame)
 
     def _send_detach(self) -> None:
         """Detach once every item handed over has been settled (law 5)."""
-        if self.ledger.unsettled or self._items.buffer or self._state not in _CAN_DETACH:
+        if self.ledger.unsettled or self._items.buffer or self.state not in _CAN_DETACH:
             return
         self._send(self._goodbye)
-        error, self._parting = self._parting, None
-        if error is not None:
-            self._lost = True
-            self.work()
-            self._return_after(error)
-
-    def _send(self, frame: Flow | Disposition | Detach) -> None:
-        assert self._link is not None, "bind comes first"
-        self._link.send(frame)
+        if self._life.phase is ReceiverPhase.PARTING:
+            reason, self._reason = self._reason, None
+            self._life.on(ReceiverEvent.ANSWER)
+            self._forget_link()
+            self._return_after(reason)
 
     # how it ends
 
-    def _fall_silent(self) -> None:
-        self._silent = self._items.stopped = True
-
     def _end(self, error: BaseException | None) -> None:
-        if not self._ended:
-            self._ended = True
+        """Hear that the publisher has ended, with `error` if it failed; only the first end counts."""
+        self._start_at_last()
+        if self._life.on(ReceiverEvent.END):
             self._error = error
-
-    def _signal_end(self) -> None:
-        if self._silent:
-            return
-        self.start()
-        if self._silent:  # cancelled in on_subscribe
-            return
-        self._fall_silent()
-        error, subscriber = self._error, self._subscriber
-        self._signal(subscriber.on_complete if error is None else lambda: subscriber.on_error(error))
 
     def _fail(self, error: BaseException) -> None:
         """End the subscription from this side; a peer that broke the protocol is told its condition."""
-        if self._silent:
+        self._start_at_last()
+        if not self._life.on(ReceiverEvent.SILENCE):
             return
-        self._fall_silent()
         if isinstance(error, ProtocolError):
             self._goodbye = Detach(condition=error.condition, description=error.description)
-        self._signal(lambda: self._subscriber.on_error(error))
+        self._signals.end(error)
         self._wake()
 
-    def _raised(self, error: BaseException) -> None:
-        """A subscriber that raises has cancelled its subscription (2.13)."""
-        self._fall_silent()
-        self._on_raised(error)
-        self._wake()
-
-    def _signal(self, call: Callable[[], None]) -> None:
-        before, self._signalling = self._signalling, True
-        try:
-            call()
-        except Exception as error:  # user code may raise anything; the connection must live
-            self._raised(error)
-        finally:
-            self._signalling = before
-        if self._work_waits and not before:
-            self._work_waits = False
-            self._wake()
+    def _signal_drained(self, call: Callable[[], None]) -> None:
+        if not self.ended:
+            self._signals.call(call)
 
 
-_CAN_DETACH = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)
+_SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
+
+_DETACHES: Final = (ReceiverPhase.PARTING, _SILENT)
+"""The phases in which the link is detached as soon as all is settled."""
+
+_CAN_DETACH: Final = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)

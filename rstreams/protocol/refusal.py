@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Role
 from rstreams.protocol.link import Link
 
 
 class Refusal:
-    """The endpoint of a link that is refused: whatever the peer sends before it knows falls to the floor."""
+    """The endpoint of a link that is refused: it ignores the frames that the peer sends before it knows."""
 
     place = str
 
     def on_attach(self, frame: Attach) -> None:
-        """Nothing to do: the refusal has been sent."""
+        """Do nothing: the refusal has been sent."""
 
     def on_flow(self, frame: Flow) -> None:
-        """Credit for a link that is no more."""
-
-    def on_transfer(self, frame: Transfer) -> None:
-        """Cannot come: no credit was granted."""
-
-    def on_disposition(self, frame: Disposition) -> None:
-        """Cannot come: nothing was sent."""
+        """Do nothing: the credit is for a link that has ended."""
 
     def on_detach(self, frame: Detach) -> None:
-        """The peer's half of the end."""
+        """Do nothing: the peer has answered."""
 
     def on_lost(self, frame: Lost) -> None:
-        """The peer's half of the end, the hard way."""
+        """Do nothing: there will be no answer of the peer."""
 
     def work(self) -> None:
-        """Nothing is waiting."""
+        """Do nothing: nothing waits."""
 
 
 def refuse(driver: Driver, attach: Attach, condition: str, description: str) -> Link:
-    """Refuse the link the peer is attaching; return it, for its driver to carry to its end."""
+    """Refuse the link that the peer attaches; return it, for its driver to carry until it has ended."""
     role = Role.RECEIVER if attach.role is Role.SENDER else Role.SENDER
     link = Link(attach.name, role, driver, Refusal())
     link.receive(attach)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import copy
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._core.demand import SLICE
 from rstreams._core.holds import NO_HOLD
@@ -19,7 +19,6 @@ from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
-    PeerClosed,
     ProtocolError,
     RStreamsError,
     SpecViolation,
@@ -29,11 +28,13 @@ from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
-from rstreams.protocol.link import Link
+from rstreams.protocol.end import End
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
+from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderPhase
+from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packing import agreed_items, offer
+from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
@@ -47,7 +48,7 @@ T = TypeVar("T")
 _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended before the item's outcome was told")
 
 
-class LinkSubscriber(Generic[T]):
+class LinkSubscriber(End, Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
 
     Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
@@ -67,12 +68,7 @@ class LinkSubscriber(Generic[T]):
     Attributes:
         outcome_unknown: Items sent and not settled when the link ended.
         left: Whether it has ended by `leave`, before the publisher had.
-        streams: Whether deliveries are to be handed over in parts: none ever come.
-        place: Says which peer and which link of it, for messages; nothing unless who attaches it says so.
-        attach_later: Has it attached again later, for what the peer has said; None: its connection does not return.
     """
-
-    streams = False
 
     def __init__(
         self,
@@ -121,16 +117,17 @@ class LinkSubscriber(Generic[T]):
                 hears of it by that, the stream ends.
         """
         self.outcome_unknown = 0
+        super().__init__(pack_items)
         self.left = False
-        self.place: Callable[[], str] = str
-        self.attach_later: Callable[[PeerClosed], None] | None = None
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
         self._told_starved = (0, 0)  # what was unsettled when the receiver was told that no more can come
+        self._life = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
+            self._life,
             encode=encode,
             encodes_body=encodes_body and not resends,  # what may have to be sent again is kept encoded
             settled=settled,
@@ -152,38 +149,25 @@ class LinkSubscriber(Generic[T]):
         self._expose_errors = expose_errors
         self._on_finished = on_finished
         self._finish_later = finish_later
-        self._pack_items = pack_items
         self._fails_on_refusal = fail_on_refusal
         self._refuse_too_large = refuse_too_large
-        self._link: Link | None = None
         self._drain = False
         self._goodbye = Detach()
-        self._stopped = False  # ended by this side or by the receiver, and not by the publisher
-        self._finished = False
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link this end lives on: the first one, or a new one in the place of one that was lost."""
-        self._link = Link(name, Role.SENDER, driver, self)
+        self._link = SendingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
 
-    def properties(self) -> dict[str, Any]:
-        """Return what this side's attach says of packs."""
-        return offer(self._pack_items)
-
     @property
-    def window_bytes(self) -> int:
-        """How many bytes may be on hand of what is received: nothing is."""
-        return 0
-
-    def room_bytes(self) -> int:
-        """Return how many bytes of deliveries are taken now: none ever come."""
-        return 0
+    def intake(self) -> None:
+        """None: no deliveries come to this end."""
 
     @property
     def wants_link(self) -> bool:
         """Whether a lost link is to be replaced: it has not ended for good."""
-        return not self._finished
+        return self._life.phase is not SenderPhase.FINISHED
 
     @property
     def unsettled(self) -> int:
@@ -226,9 +210,8 @@ class LinkSubscriber(Generic[T]):
 
     def abort(self) -> None:
         """End the stream from this side without waiting for outcomes: the publisher is cancelled."""
-        self._settle_before_detach = False
         self._goodbye = Detach(condition=Condition.LINK_DETACH_FORCED.value, description="the publisher was cancelled")
-        self._stop(None)
+        self._stop(None, SenderEvent.ABORT)
         self._wake()
 
     def leave(self, goodbye: Detach | None = None) -> None:
@@ -237,11 +220,9 @@ class LinkSubscriber(Generic[T]):
         Args:
             goodbye: What the detach says; None: that the stream is complete.
         """
-        if not self._items.completed:
+        if self._items.close(SenderEvent.LEAVE):
             self.left = True
             self._goodbye = goodbye or self._goodbye
-            self._items.close()
-            self._items.cancel()
             self._wake()
 
     @property
@@ -255,7 +236,7 @@ class LinkSubscriber(Generic[T]):
         """The receiver's answer: the stream begins, unless it is a refusal."""
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
         self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
-        if not frame.refuses and self._state is State.ATTACHED:
+        if not frame.refuses and self.state is State.ATTACHED:
             self.start()
 
     def on_flow(self, frame: Flow) -> None:
@@ -264,9 +245,6 @@ class LinkSubscriber(Generic[T]):
         if frame.credit <= 0:
             self._items.follow_credit(self._driver)  # now: what the receiver gives back with it is for others
 
-    def on_transfer(self, frame: Transfer) -> None:
-        """Never comes to a sender: the link refuses it."""
-
     def on_disposition(self, frame: Disposition) -> None:
         """Outcomes: each releases its item's hold."""
         self._deliveries.settle(frame)
@@ -274,19 +252,19 @@ class LinkSubscriber(Generic[T]):
     def on_detach(self, frame: Detach) -> None:
         """The receiver's cancel, its answer to our detach, or a refusal."""
         error = frame.error
-        if error is None and self._state is State.DETACH_RECEIVED and self._settle_before_detach and not self._through:
+        if error is None and self.state is State.DETACH_RECEIVED and self._awaits_outcomes and not self._through:
             text = "the peer detached the link before the stream was through"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if error is not None:
             error.place = self.place()
-        if self._state is State.DETACH_RECEIVED:
+        if self.state is State.DETACH_RECEIVED:
             self._send(Detach())
         if error is not None and frame.announces_close and self.attach_later is not None:
             self._lose(error, returns=True)
             if self.wants_link:
                 self.attach_later(error)
             return
-        self._finish(error, left=error is None and not self._settle_before_detach)
+        self._finish(error, left=error is None and not self._awaits_outcomes)
 
     def on_lost(self, frame: Lost) -> None:
         """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
@@ -294,13 +272,11 @@ class LinkSubscriber(Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain, end: whatever has become possible."""
-        self._items.woken = False
-        if self._items.attended or self._state is not State.ATTACHED:
+        if self.state is not State.ATTACHED or not self._items.begin_turn():
             return
-        self._items.attended = True
         try:
             at_rest = self._send_transfers()
-            if self._finished:
+            if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
             self._tell_starved()
             if self._drain and at_rest:
@@ -312,7 +288,7 @@ class LinkSubscriber(Generic[T]):
             else:
                 self._items.follow_credit(self._driver)
         finally:
-            self._items.attended = False
+            self._items.end_turn()
             self._bound.go_on()
 
     def _tell_starved(self) -> None:
@@ -321,7 +297,7 @@ class LinkSubscriber(Generic[T]):
         The publisher says so each time that it finds no room. What this side's own bound holds back is told once for
         what is unsettled then.
         """
-        starved, self._items.starved = self._items.starved, False
+        starved = self._items.take_starved()
         unsettled = self._deliveries.begun, self._bound.items
         if self._bound.items and (starved or (self._bound.held_back and unsettled != self._told_starved)):
             self._told_starved = unsettled
@@ -329,17 +305,8 @@ class LinkSubscriber(Generic[T]):
 
     # what work is made of
 
-    @property
-    def _driver(self) -> Driver:
-        assert self._link is not None, "bind comes first"
-        return self._link.driver
-
-    @property
-    def _state(self) -> State:
-        return State.UNATTACHED if self._link is None else self._link.state
-
     def _wake(self) -> None:
-        if self._link is not None and self._state is not State.DETACHED:
+        if self._link is not None and self.state is not State.DETACHED:
             self._link.driver.wake()
 
     def _send_transfers(self) -> bool:
@@ -357,7 +324,6 @@ class LinkSubscriber(Generic[T]):
             if room <= 0:
                 return False  # the driver wakes this end when there is room
             if left <= 0 or items.turn_over:
-                items.turn_over = False
                 driver.wake()
                 return False
             asked = items.request(credit, self._may_ask(left), room)
@@ -428,7 +394,7 @@ class LinkSubscriber(Generic[T]):
         driver = self._driver
         if self._items.payloads or self._deliveries.body is not None or driver.queued():
             return
-        if self._settle_before_detach and not self._through:
+        if self._awaits_outcomes and not self._through:
             return
         error = self._items.error
         if error is None:
@@ -440,23 +406,16 @@ class LinkSubscriber(Generic[T]):
             condition, description, info = condition_of(error, expose=self._expose_errors)
             self._send(Detach(condition=condition, description=description, info=info))
 
-    def _send(self, frame: Transfer | Flow | Detach) -> None:
-        assert self._link is not None, "bind comes first"
-        self._link.send(frame)
-
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
+        self._count_received()
         if self._through and not self._settled:
             self._finish(None)  # only the answer to our detach was missing
-        elif returns and not self._stopped and self._deliveries.can_resend:
-            self._take_back()
+        elif returns and self._life.phase not in _GIVES_UP and self._deliveries.can_resend:
+            self._life.on(SenderEvent.LOSE)
+            self._items.put_back(*self._deliveries.take_back())  # before what was never sent
+            self._drain = False
         else:
             self._finish(error)
-
-    def _take_back(self) -> None:
-        """Hold again what is unsettled, before what was never sent."""
-        self._count_received()
-        self._items.put_back(*self._deliveries.take_back())
-        self._drain = False
 
     # how it ends
 
@@ -465,23 +424,26 @@ class LinkSubscriber(Generic[T]):
         """Whether the publisher has said its last, and all of it is sent and settled."""
         return self._items.completed and self.at_rest
 
-    def _stop(self, error: BaseException | None) -> None:
+    @property
+    def _awaits_outcomes(self) -> bool:
+        """Whether the link is detached only when all that was sent is settled."""
+        return self._settle_before_detach and self._life.phase is not SenderPhase.ABORTED
+
+    def _stop(self, error: BaseException | None, event: SenderEvent = SenderEvent.STOP) -> None:
         """Take no more from the publisher, give back what was not sent, and end with `error`."""
-        self._end_with(error)
+        self._items.close(event, error)
+        self._give_back(_UNTOLD)
+
+    def _give_back(self, lost: BaseException) -> None:
+        """Give back what was not sent; what was sent over a link that is lost has failed with `lost`."""
         doubtful, holds = self._items.take_holds()
         self.outcome_unknown += len(doubtful)
-        lost = error if self._finished and error is not None else _UNTOLD
         if self._deliveries.body is not None:
             holds = [self._deliveries.abort_body(self._deliveries.body), *holds]
-        self._items.cancel()  # first: what is given back must not come again
         for hold in doubtful:
             hold.fail(lost)  # somebody may have worked on it
         for hold in holds:
             hold.release()
-
-    def _end_with(self, error: BaseException | None) -> None:
-        self._stopped = True
-        self._items.close(error)
 
     def _finish(self, error: BaseException | None, *, left: bool = False) -> None:
         """The link has ended: give back what was not settled, and say how it went.
@@ -491,24 +453,25 @@ class LinkSubscriber(Generic[T]):
             left: Whether a subscriber left a served stream: what it has worked on it has settled before (law 5), and
                 what it has not settled crossed its detach.
         """
-        if self._finished:
+        if not self._items.close(SenderEvent.FINISH, error):
             return
-        self._finished = True
-        self._end_with(error)
-        self._items.cancel()
         self.outcome_unknown += self._deliveries.unsettled_items
         ends = _end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
         if self._finish_later is not None:
             self._finish_later(ends)
         else:
             deque(ends, 0)
-        self._stop(error)  # only now: what was not sent goes back behind what was sent before it
+        self._give_back(error or _UNTOLD)  # only now: what was not sent goes back behind what was sent before it
         failed = self._items.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
             # What ends a connection is told to each of its links; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
+
+
+_GIVES_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISHED)
+"""The phases in which a link that is lost is not replaced."""
 
 
 def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:

@@ -62,8 +62,8 @@ class StreamedSubscription(LinkSubscription[T]):
             renews_at_zero=renews_at_zero,
             answers_drain=answers_drain,
             label=label,
+            settles=self,
         )
-        self._items.settles = self
         self.window_bytes = SESSION_BYTES
         self.body: IncomingBody | None = None
         self._coming: Hashable = None  # the delivery that is coming
@@ -87,27 +87,27 @@ class StreamedSubscription(LinkSubscription[T]):
             self._void.discard(handle)
             self.ledger.settle(1)
             self._wake()
-        elif is_coming and not self._silent:
+        elif is_coming and not self.ended:
             self._pending = delivery, outcome
         else:
-            self._items.settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
+            self._outcomes.settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
 
     def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
         """Settle one delivery whose processing failed."""
-        self._items.fail(delivery, payload, error)
+        self._outcomes.fail(delivery, payload, error)
 
     def loosen(self, hold: DeliveryHold) -> None:
         """Note that a delivery may be accepted to make room."""
-        self._items.loosen(hold)
+        self._outcomes.loosen(hold)
 
     def tighten(self, hold: DeliveryHold) -> None:
         """Note that a delivery is about to be settled."""
-        self._items.tighten(hold)
+        self._outcomes.tighten(hold)
 
     def on_transfer(self, frame: Transfer) -> None:
         """A part of a delivery, or deliveries that have come whole."""
         for delivery, part in zip(frame.deliveries, frame.payloads, strict=True):
-            if self._state is State.ATTACHED and not self._broken:
+            if self.state is State.ATTACHED and not self._broken:
                 self._on_part(delivery, part, frame)
 
     def on_detach(self, frame: Detach) -> None:
@@ -122,11 +122,11 @@ class StreamedSubscription(LinkSubscription[T]):
         self._cut(frame.error)
         super().on_lost(frame)
         if pending is not None:
-            self._items.settle(*pending)
+            self._outcomes.settle(*pending)
 
     def work(self) -> None:
         """Hand over, settle, grant, end; a cancelled subscription waits for no rest of a message."""
-        if self._silent and self._pending is not None:
+        if self.ended and self._pending is not None:
             (delivery, outcome), self._pending = self._pending, None
             self.settle(delivery, outcome)
         super().work()

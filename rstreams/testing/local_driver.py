@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Self
 
 from rstreams.errors import RStreamsError
@@ -16,10 +18,12 @@ from rstreams.protocol.link import Link
 class LocalDriver:
     """Carries a link to a peer link in the same program, frame by frame, in order.
 
-    Frames and wake-ups of both ends go through one queue which whoever comes first works off, so a signal never
-    recurses into the other end, however deep the exchange.
+    Frames and wake-ups of both ends go through one queue. The first call works it off, and calls inside of that only
+    add to it. So a signal never recurses into the other end, however deep the exchange.
 
-    Context: any task of the one trio run (or plain thread) both ends live in; never blocks.
+    Deliveries in parts are handed over when they have come whole.
+
+    Context: Any task of the one trio run, or the plain thread, in which both ends live; never blocks.
     """
 
     _ROOM_BYTES = 1 << 20
@@ -31,6 +35,7 @@ class LocalDriver:
         self._credit = 0
         self._awake = False
         self._cut = False
+        self._parts: list[bytes] = []  # of a delivery that is still coming
         self._link: Link | None = None
         self._peer: LocalDriver = self
 
@@ -51,7 +56,7 @@ class LocalDriver:
         """Lose the connection: both links hear `Lost(error, returns)`, frames still under way do not arrive."""
         for end in (self, self._peer):
             end._cut = True
-            self._turns.append(lambda end=end: end._lose(Lost(error, returns)))  # type: ignore[misc]
+            self._turns.append(partial(end._lose, Lost(error, returns)))
         self._run()
 
     def send(self, frame: Frame) -> None:
@@ -83,7 +88,7 @@ class LocalDriver:
         return 0
 
     def room_bytes(self) -> int:
-        """Return a constant: the frames themselves are the peer's, who bounds them by credit."""
+        """Return a constant: the frames are with the peer at once, and credit bounds them."""
         return self._ROOM_BYTES
 
     def wake(self) -> None:
@@ -117,8 +122,20 @@ class LocalDriver:
             return
         if isinstance(frame, Transfer) and not frame.more:
             self._credit -= len(frame.deliveries)
-        self._link.receive(frame)
+        arrived = self._whole(frame) if isinstance(frame, Transfer) else frame
+        if arrived is not None:
+            self._link.receive(arrived)
         self.wake()
+
+    def _whole(self, frame: Transfer) -> Transfer | None:
+        """Return the whole deliveries of which `frame` is the last part; None if there are none yet."""
+        if frame.more:
+            self._parts += frame.payloads
+            return None
+        parts, self._parts = self._parts, []
+        if frame.aborted:
+            return None
+        return replace(frame, payloads=[b"".join((*parts, *frame.payloads))]) if parts else frame
 
     def _arrive_flow(self, change: int, drain: bool) -> None:  # noqa: FBT001 - AMQP's own flag
         self._credit += change

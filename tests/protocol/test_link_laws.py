@@ -328,7 +328,7 @@ class LinkLaws(RuleBasedStateMachine):
             return
         sender, ledger = self.sender, self.sender.ledger
         # Withdrawn while it was being given back, the credit is below none (2.6.7 counts it so): as good as none.
-        assert self.sending.credit() >= 0 or self.receiver._silent
+        assert self.sending.credit() >= 0 or self.receiver.ended
         assert len(sender._items.payloads) == len(sender._items.holds)
         assert ledger.owed + ledger.held <= self.receiver.ledger.window, "never more than was once granted"
         if not sender._items.completed:
@@ -349,7 +349,7 @@ class LinkLaws(RuleBasedStateMachine):
             assert self.receiver.ledger.unsettled == 0
         if self.publish and not self.finished:
             detached = any(isinstance(frame, Detach) for frame in self.sending.sent)
-            aborted = not self.sender._settle_before_detach
+            aborted = not self.sender._awaits_outcomes
             assert not detached or aborted or self.sender.unsettled == 0
 
     # and at the end
@@ -376,12 +376,12 @@ class LinkLaws(RuleBasedStateMachine):
 
     def who_is_paused_has_no_credit_out(self) -> None:
         alive = self.receiving_link.state is self.sending_link.state is State.ATTACHED
-        if self.receiver._suspended and not self.receiver._silent and alive:
+        if self.receiver._credit.suspended and not self.receiver.ended and alive:
             assert self.receiving.credit() == self.sending.credit() == 0
 
     def no_end_waits_for_a_wake_up(self) -> None:
         """Whoever has demand has credit for it, and whoever has credit has been asked."""
-        if self.receiver._silent or self.receiving_link.state is not State.ATTACHED:
+        if self.receiver.ended or self.receiving_link.state is not State.ATTACHED:
             return
         ledger, credit = self.receiver.ledger, self.receiving.credit()
         assert (ledger.buffered, ledger.unsettled) == (0, 0)

@@ -275,8 +275,7 @@ def test_an_outcome_that_nobody_waits_for_is_counted_and_changes_nothing() -> No
 
 
 def test_nothing_has_room_where_nothing_comes() -> None:
-    end = PlayedSender().end
-    assert (end.window_bytes, end.room_bytes()) == (0, 0)
+    assert PlayedSender().end.intake is None
 
 
 def test_at_most_once_sends_settled_and_takes_no_hold() -> None:

@@ -388,12 +388,14 @@ class LinkDriver:
                 # on its way than the receiver had seen: the engine would count back what it has sent.
                 self._engine.outgoing.ask(self)
             return
+        # Until a delivery is read, all of it or a part, the engine counts it as credit that is still to be used.
+        unread, credit = int(lib.pn_link_queued(pointer)), int(lib.pn_link_credit(pointer))
+        if frame.credit > 0 and unread > credit:
+            return  # the peer has sent more than its credit: the end hears of it when that is read, and grants no more
         self._engine.flush()  # what is settled makes room for the credit, so the peer must hear of it first (law 2)
         lib.pn_link_set_drain(pointer, frame.drain)
-        # The engine counts what has come and was not read yet, all or parts of it, as credit that is still to be used;
-        # to withdraw that, too, would be a credit below 0, which the peer takes for 2^32 and less.
-        credit = max(frame.credit, int(lib.pn_link_queued(pointer)))
-        lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
+        # To withdraw the credit of what is unread would leave less than none, which the peer takes for nearly 2^32.
+        lib.pn_link_flow(pointer, max(frame.credit, unread) - credit)
 
     def _tell_starved(self) -> None:
         """Say that the delivery sent last has been received, once it is on the wire; see `Flow.starved`.

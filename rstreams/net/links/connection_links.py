@@ -19,7 +19,7 @@ from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.home import Home
 from rstreams.net.links.sending_end import PublishingEnd
-from rstreams.net.links.sight import Sight, receiving_state
+from rstreams.net.links.sight import Sight
 from rstreams.net.transport.carrier import Carrier
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -34,38 +34,29 @@ class Sending:
     Attributes:
         end: The link's own end.
         finished: Set when the link has ended.
-        error: Why, if it was not to end so.
+        error: The reason, if it was not to end so.
     """
-
-    end: PublishingEnd[Any]
 
     def __init__(
         self,
+        end: PublishingEnd[Any],
         on_finished: Callable[[BaseException | None], None] | None,
-        on_leave: Callable[[], None] | None = None,
+        on_leave: Callable[[], None] | None,
     ) -> None:
-        self._on_leave = on_leave
+        """Send by `end`; see `Links.send`."""
+        self.end = end
         self.finished = trio.Event()
         self.error: BaseException | None = None
+        self._on_leave = on_leave or end.leave
         self._on_finished = on_finished
-        self._then: list[Callable[[], None]] = []
 
     def leave(self) -> None:
-        """Take no more from the publisher, and end when the items that it has sent are settled."""
-        if self._on_leave is None:
-            self.end.leave()
-        else:
-            self._on_leave()
-
-    def then(self, call: Callable[[], None]) -> None:
-        """Have `call` called first when the link has ended."""
-        self._then.append(call)
+        """Take no more from the publisher, and end when what it has sent is through."""
+        self._on_leave()
 
     def finish(self, error: BaseException | None) -> None:
-        """Tell who waits."""
+        """Tell those who wait."""
         self.error = error
-        for call in self._then:
-            call()
         self.finished.set()
         if self._on_finished is not None:
             self._on_finished(error)
@@ -145,8 +136,6 @@ class Links:
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
         self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
-        if isinstance(end, LinkSubscription):
-            end.stands = lambda: receiving_state(end, self.peer)
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
         self.carrier.attach(end, frame)
@@ -183,7 +172,7 @@ class Links:
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop those that it has.
-            place: The target in the peer's own words; None: as its dialect has it.
+            place: The target in the peer's own words; None: in those of its dialect.
             on_finished: Called when the link has ended, with the error or None.
             on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
@@ -197,10 +186,21 @@ class Links:
         if not self._sends:
             raise self._draining
         place = place or self.dialect.target(address)
-        sending = Sending(on_finished, on_leave)
-        if stamper is not None:
-            encode = self._stamping(sending, call, address, encode, stamper)
-        sending.end = PublishingEnd(
+        producer = None if stamper is None else (address, stamper.producer_id)
+        if stamper is not None and producer is not None:
+            if producer in self._producers:
+                msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
+                raise ConfigError(msg)
+            self._producers.add(producer)
+            encode = stamper.stamping(encode)
+
+        def finish(error: BaseException | None) -> None:
+            self._sendings.discard(sending)
+            if producer is not None:
+                self._producers.discard(producer)
+            sending.finish(error)
+
+        end: PublishingEnd[Any] = PublishingEnd(
             items,
             where=self.where(address),
             encode=encode,
@@ -209,7 +209,7 @@ class Links:
             settle_before_detach=True,
             fail_on_refusal=fail_on_refusal,
             expose_errors=expose_errors,
-            on_finished=sending.finish,
+            on_finished=finish,
             resends=self.carrier.returns,
             pack_items=pack_items,
             linger_s=linger_s,
@@ -224,24 +224,12 @@ class Links:
             place.address,
             settlement,
             capabilities=capabilities or place.capabilities,
-            properties={**sending.end.properties(), **({} if stamper is None else {ONCE: True})},
+            properties={**end.properties(), **({} if stamper is None else {ONCE: True})},
         )
+        sending = Sending(end, on_finished, on_leave)
         self._sendings.add(sending)
-        sending.then(lambda: self._sendings.discard(sending))
-        self.attach(sending.end, frame)
+        self.attach(end, frame)
         return sending
-
-    def _stamping(
-        self, sending: Sending, call: str, address: str, encode: Callable[[Any], bytes], stamper: Stamper
-    ) -> Callable[[Any], bytes]:
-        producer = (address, stamper.producer_id)
-        if producer in self._producers:
-            msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
-            raise ConfigError(msg)
-        self._producers.add(producer)
-        sending.then(lambda: self._producers.discard(producer))
-        stamp = stamper.stamp
-        return lambda item: stamp(encode(item))
 
     # the orderly end, see `rstreams.net.links.draining`
 
@@ -289,11 +277,7 @@ class Links:
     def explain(self) -> Sight:
         """Return what each link waits for."""
         ends = sorted(self._ends.items(), key=lambda item: item[1][0])
-        lines = [
-            f"{shown}: {end.state() if isinstance(end, PublishingEnd) else end.waits_for}"
-            for end, (_, shown) in ends
-            if end.wants_link
-        ]
+        lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
 
     def where(self, address: str) -> Callable[[], str]:

@@ -95,6 +95,11 @@ class Stamper:
             return self._prefix + sequence + encoded
         return with_annotations(encoded, {PRODUCER: self._id, SEQUENCE: sequence})
 
+    def stamping(self, encode: Callable[[T], bytes]) -> Callable[[T], bytes]:
+        """Return what encodes an item by `encode` and stamps it."""
+        stamp = self.stamp
+        return lambda item: stamp(encode(item))
+
 
 def check_producer_id(producer_id: str) -> str:
     """Return `producer_id` if a stamp can carry it.

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
-from rstreams._core.demand import add_demand
-from rstreams._core.holds import NO_HOLD
-from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import decode_unstamped
+from rstreams.net.links.outlet import Outlet
 from rstreams.net.options.names import check_name
 from rstreams.protocol.delivery import (
     ACCEPTED,
@@ -133,7 +131,7 @@ def dead_letter(payload: bytes, error: BaseException, address: str, *, expose: b
     )
 
 
-class DeadLetterQueue:
+class DeadLetterQueue(Outlet[ForwardedHold]):
     """Dead letters on their way to one address: a publisher whose items are the messages put in.
 
     It keeps no more than the windows of the streams whose failures it takes: each message is unsettled there until it
@@ -142,50 +140,37 @@ class DeadLetterQueue:
     Args:
         address: Where they go, for messages.
         attach: Attaches a link for this publisher; it is called when there is a message and no link.
-
-    Context: Any task of the connection's trio run; no call blocks.
     """
 
     def __init__(self, address: str, attach: Callable[[DeadLetterQueue], object]) -> None:
+        super().__init__()
         self._address = address
         self._attach = attach
-        self._subscriber: Subscriber[bytes] | None = None
-        self._attached = False
-        self._demand = 0
-        self._waiting: deque[tuple[bytes, ForwardedHold]] = deque()
-        self._current: Hold = NO_HOLD
         self._on_wait: Callable[[], None] | None = None
-
-    @property
-    def waiting(self) -> int:
-        """How many dead letters wait for credit."""
-        return len(self._waiting)
 
     def when_waiting(self, tell: Callable[[], None]) -> None:
         """Have `tell` called whenever a dead letter begins to wait."""
         self._on_wait = tell
 
     def put(self, encoded: bytes, hold: ForwardedHold) -> None:
-        """Send a message; `hold` is let go with its outcome."""
-        self._waiting.append((encoded, hold))
-        if self._attached:
-            self._send()
-            if self._waiting and self._on_wait is not None:
-                self._on_wait()
-        else:
-            self._attached = True
-            try:
-                self._attach(self)
-            except RStreamsError as error:  # it has been drained, or the peer has nothing of the kind
-                self.on_finished(error)
+        """Send a dead letter; `hold` is let go with its outcome."""
+        was_open = self._is_open
+        super().put(encoded, hold)
+        if was_open and self._waiting and self._on_wait is not None:
+            self._on_wait()
+
+    def _open(self) -> None:
+        try:
+            self._attach(self)
+        except RStreamsError as error:  # it has been drained, or the peer has no such address
+            self.on_finished(error)
 
     def on_finished(self, error: BaseException | None) -> None:
         """The link has ended: what waits is given back, and the next message attaches another.
 
-        If the peer has refused the link, whatever waits for it ends its stream: the next one would be refused as well.
+        If the peer has refused the link, each waiting message ends its stream: the next one would be refused as well.
         """
-        self._attached = False
-        self._subscriber = None
+        self._close()
         waiting, self._waiting = self._waiting, deque()
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
@@ -207,30 +192,3 @@ class DeadLetterQueue:
             refusal.place = reason.place
             return refusal
         return ConfigError(f"{what}: {reason}") if isinstance(reason, ConfigError) else None
-
-    # as the publisher of its link
-
-    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
-        """Send what waits to `subscriber`, the one link there is at a time."""
-        self._subscriber = subscriber
-        self._demand = 0
-        subscriber.on_subscribe(self)
-
-    def request(self, n: int) -> None:
-        """Count the link's credit, and send."""
-        self._demand = add_demand(self._demand, n)
-        self._send()
-
-    def cancel(self) -> None:
-        """The link takes no more; `on_finished` follows."""
-        self._demand = 0
-
-    def hold(self) -> Hold:
-        """Return the hold of the failed item: the link's outcome is its own."""
-        return self._current
-
-    def _send(self) -> None:
-        while self._demand and self._waiting and self._subscriber is not None:
-            self._demand -= 1
-            encoded, self._current = self._waiting.popleft()
-            self._subscriber.on_next(encoded)

@@ -115,7 +115,7 @@ class PublishingEnd(LinkSubscriber[T]):
             self._begin()
 
     def _lacks_credit(self) -> bool:
-        return self._state is State.ATTACHED and self._wants_credit() and self._driver.credit() <= 0
+        return self.state is State.ATTACHED and self._wants_credit() and self._driver.credit() <= 0
 
     def _wants_credit(self) -> bool:
         items = self._items
@@ -145,7 +145,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._looks_again = False
         if self._since is None or self._told:
             return
-        if self._state is State.ATTACHED and not self._lacks_credit():
+        if self.state is State.ATTACHED and not self._lacks_credit():
             self._forget()  # whoever waited has given up
             return
         waited_s = trio.current_time() - self._since
@@ -154,7 +154,7 @@ class PublishingEnd(LinkSubscriber[T]):
             self._look_again(left_s)
             return
         self._told = True
-        if self._state is State.ATTACHED:
+        if self.state is State.ATTACHED:
             text = (
                 "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it; "
                 "its statistics tell ($statistics, at an rstreams node), and %s"
@@ -178,13 +178,14 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def stall(self) -> str:
         """Say what the link waits for."""
-        return f"link to {self._where()}: {self.state()}"
+        return f"link to {self._where()}: {self.waits_for}"
 
-    def state(self) -> str:
-        """Say what the link waits for, without its address."""
+    @property
+    def waits_for(self) -> str:
+        """What the link waits for, without its address."""
         waited_s = 0.0 if self._since is None else trio.current_time() - self._since
         for_long = f" for {waited_s:.0f} s" if waited_s >= 1 else ""
-        state = self._state
+        state = self.state
         if state is State.ATTACH_SENT:
             return f"the peer has not answered the attach{for_long}"
         if state is not State.ATTACHED:
@@ -192,8 +193,9 @@ class PublishingEnd(LinkSubscriber[T]):
         credit = self._driver.credit()
         if credit <= 0 and self._wants_credit():
             return f"no credit from the peer{for_long}; {self._what_waits()}"
-        if credit > 0 and self.waits_for:
-            return f"it {self.waits_for}"
+        held_back = super().waits_for
+        if credit > 0 and held_back:
+            return f"it {held_back}"
         if self.unsettled and (credit <= 0 or self._items.completed):
             return f"{_number(self.unsettled, 'item')} sent and not settled yet"
         return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"

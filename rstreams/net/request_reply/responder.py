@@ -112,9 +112,9 @@ class ReplySenders:
             settlement=Settlement.AT_LEAST_ONCE,
             fail_on_refusal=False,
             place=Place(address),
+            on_leave=sender.complete,
             on_finished=on_finished,
         )
-        sending.leave = sender.complete  # type: ignore[method-assign]
         entry = self._open[address] = _Open(sender, sending)
         return entry
 

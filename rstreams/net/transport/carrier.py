@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from rstreams.errors import PeerClosed, RStreamsError
-from rstreams.protocol.driver import Driver
+from rstreams.protocol.driver import Driver, Intake
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.link import Endpoint, Link
 
@@ -20,17 +20,8 @@ class LinkEnd(Endpoint, Protocol):
         ...
 
     @property
-    def streams(self) -> bool:
-        """Whether deliveries are to be handed over in parts, as they come."""
-        ...
-
-    @property
-    def window_bytes(self) -> int:
-        """The most bytes that may be on hand of what is received; 0 for any number."""
-        ...
-
-    def room_bytes(self) -> int:
-        """Return how many bytes of deliveries the end takes now."""
+    def intake(self) -> Intake | None:
+        """What bounds the deliveries that come to this end; None if it sends."""
         ...
 
     @property

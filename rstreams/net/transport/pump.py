@@ -295,14 +295,16 @@ class Pump:
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
+            intake = end.intake
+            window_bytes = 0 if intake is None else intake.window_bytes
             driver = self.engine.new_link(
-                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=end.window_bytes
+                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=window_bytes
             )
             driver.origin = end, frame
-            if end.streams:
+            if intake is not None and intake.streams:
                 driver.stream()
-            if end.window_bytes:
-                driver.room_in_end = end.room_bytes
+            if intake is not None and window_bytes:
+                driver.room_in_end = intake.room_bytes
             link = end.bind(frame.name, driver)
             driver.bind(link)
             link.send(frame)

@@ -150,7 +150,7 @@ class Subscription:
         self.probe.request(n)
 
     def send(self, most: int) -> None:
-        if self.source.cancelled or self.sender._items.publisher_ended:
+        if self.source.cancelled or self.sender._items.completed:
             return
         for _ in range(min(most, self.source.outstanding)):
             self.published += 1
@@ -196,11 +196,11 @@ class Subscription:
         self.probe.cancel()
 
     def complete(self) -> None:
-        if not self.sender._items.publisher_ended:
+        if not self.sender._items.completed:
             self.source.complete()
 
     def error(self, error: BaseException) -> None:
-        if not self.sender._items.publisher_ended:
+        if not self.sender._items.completed:
             self.source.error(error)
 
     def lose(self) -> None:
@@ -226,7 +226,7 @@ class Subscription:
             "unknown": self.sender.outcome_unknown,
             "receiver": (receiver.demand, receiver.buffered, receiver.unsettled),
             "sender": (sender.owed, sender.held),
-            "states": (self.receiver._state, self.sender._state),
+            "states": (self.receiver.state, self.sender.state),
         }
 
 
@@ -295,16 +295,16 @@ def test_the_same_script_over_both_drivers(  # noqa: PLR0917
 
 
 def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription) -> None:
-    alive = engine.receiver._state.name == engine.sender._state.name == "ATTACHED"
+    alive = engine.receiver.state.name == engine.sender.state.name == "ATTACHED"
     if not alive:
         return
     credit = engine.receiving.credit()
     ledger = engine.receiver.ledger
     assert credit == engine.sending.credit() == local.receiving.credit() == local.sending.credit()
     assert credit >= 0
-    if engine.receiver._suspended:
+    if engine.receiver._credit.suspended:
         assert credit == 0, "withdrawn"
-    if not engine.receiver._silent:
+    if not engine.receiver.ended:
         assert credit <= max(0, min(ledger.demand, ledger.window - ledger.unsettled) - ledger.buffered), "law 2"
 
 

@@ -9,9 +9,14 @@ from cproton_ffi import lib
 
 from rstreams import Node
 from rstreams._codec.encode import NULL, encode_uint
+from rstreams.errors import RemoteProtocolError
+from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.link_driver import MAX_LATE_BYTES
 from rstreams.net.transport.pump import RUN
+from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
+from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Alone
 from tests.net.wire import (
     AMQP_HEADER,
@@ -92,4 +97,36 @@ def test_what_comes_on_a_link_that_has_been_ended_is_not_kept(settled: bool) -> 
     assert alone.side.engine.late_bytes == 0
     assert not alone.side.engine.dispatch(RUN, math.inf)
     assert alone.side.failures == []
+    alone.free()
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_items_beyond_credit_that_came_in_one_turn_are_not_made_good_by_the_next_grant(settled: bool) -> None:  # noqa: FBT001
+    """Runs of one delivery are read one by one, and between two of them the receiver grants what it has room for."""
+    alone, probe = Alone(), ProbeSubscriber[bytes](1000)
+
+    def take(driver: LinkDriver, attach: Attach) -> None:
+        end = LinkSubscription(probe, decode=bytes, window=2, on_raised=print)
+        link = end.bind(attach.name, driver)
+        driver.bind(link)
+        link.receive(attach)
+        link.send(Attach(attach.name, Role.RECEIVER, attach.source, attach.target, attach.settlement, mixed=True))
+        end.start()
+
+    alone.side.answer = take
+    alone.feed(
+        AMQP_HEADER
+        + open_frame()
+        + begin_frame(None)
+        + attach_frame("l", "sender", target="a", initial_delivery_count=0)
+    )
+    (driver,) = alone.side.engine.drivers
+    assert lib.pn_link_credit(driver.pointer) == 2
+    runs = [transfer_frame(number, b"x", settled=(number % 2 == 0) is settled) for number in range(97)]
+    alone.feed(b"".join(runs))
+    assert len(probe.items) <= 2, "what it had credit for"
+    assert isinstance(probe.error, RemoteProtocolError)
+    assert probe.error.condition == "amqp:link:transfer-limit-exceeded"
+    assert driver.link is not None
+    assert driver.link.state is State.DETACH_SENT
     alone.free()

@@ -12,6 +12,7 @@ from rstreams._codec import encode_value
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, SpecViolation
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.protocol.delivery import FAILED, RELEASED, ForwardedHold, Outcome
+from rstreams.protocol.life import ReceiverPhase
 from rstreams.protocol.packing import _TOLD_BYTES, OUTCOMES, Pack, without_texts
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, pump_of, until
@@ -23,7 +24,7 @@ async def test_a_loss_after_the_peers_last_word_is_no_completion_while_items_are
         probe = ProbeSubscriber[int](1)
         connection.stream("numbers", pack_items=5).subscribe(probe)
         (end,) = connection._links._received
-        await until(lambda: end._ended)  # the pack of five has come, and the detach
+        await until(lambda: end._life.phase is ReceiverPhase.ENDING)  # the pack of five has come, and the detach
         await trio.aclose_forcefully(pump_of(connection)._stream)
         await until(lambda: probe.ended)
         assert probe.items == [0]

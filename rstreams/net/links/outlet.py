@@ -1,0 +1,104 @@
+"""Messages that wait until a subscriber asks for them: dead letters, and messages that a relay passes on."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from rstreams._core.demand import add_demand
+from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams.abc import Hold, Subscriber
+
+H = TypeVar("H", bound=Hold)
+
+
+class Outlet(Generic[H]):
+    """The subscription of one subscriber at a time, and the messages that wait for its demand, each with its hold.
+
+    A message has arrived when `on_next` has returned and the subscriber has let go of its holds. Then its own hold is
+    let go, with the outcome that the subscriber gave it.
+
+    Demand: The subscriber's. Messages beyond it wait here; those who put them in bound their number.
+    Context: Any task of one trio run; no call blocks. `on_next` is not called inside of `on_next`.
+    """
+
+    def __init__(self) -> None:
+        """Have no messages, and no subscriber."""
+        self._waiting: deque[tuple[bytes, H]] = deque()
+        self._is_open = False
+        self._subscriber: Subscriber[bytes] | None = None
+        self._demand = 0
+        self._sending = False
+        self._current: SharedHold = NO_HOLD
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return len(self._waiting)
+
+    def put(self, encoded: bytes, hold: H) -> None:
+        """Send a message, now or when it is asked for; `hold` is let go with its outcome."""
+        self._waiting.append((encoded, hold))
+        if self._is_open:
+            self._send()
+        else:
+            self._is_open = True
+            self._open()
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Send the messages to `subscriber`."""
+        self._subscriber = subscriber
+        self._demand = 0
+        subscriber.on_subscribe(self)
+
+    # as a subscription
+
+    def request(self, n: int) -> None:
+        """Send `n` more messages, when there are some."""
+        self._demand = add_demand(self._demand, n)
+        self._send()
+
+    def cancel(self) -> None:
+        """Send no more."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return a hold on the message in `on_next`."""
+        return self._current.hold()
+
+    # what a kind of it does
+
+    def _open(self) -> None:
+        """Have a subscriber subscribe, now or later: there is a message for it."""
+        raise NotImplementedError
+
+    def _idle(self) -> None:
+        """Hear that no message waits."""
+
+    def _send(self) -> None:
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._demand and self._waiting and self._subscriber is not None:
+                self._demand -= 1
+                encoded, hold = self._waiting.popleft()
+                shared = self._current = share_hold(hold)
+                try:
+                    self._subscriber.on_next(encoded)
+                except BaseException as error:
+                    shared.fail(error)
+                    raise
+                shared.done()
+        finally:
+            self._current = NO_HOLD
+            self._sending = False
+        if not self._waiting:
+            self._idle()
+
+    def _close(self) -> Subscriber[bytes] | None:
+        """Forget the subscriber, until there is another message; return it."""
+        subscriber, self._subscriber = self._subscriber, None
+        self._is_open = False
+        self._demand = 0
+        return subscriber

@@ -1,0 +1,258 @@
+"""The lives of the two ends of a link: their phases, the events that move them, and a table for each end.
+
+    RECEIVING[phase][event] is the next phase of a receiving end, SENDING[phase][event] that of a sending end.
+
+An end asks the table by `Life.on`, and nothing else changes its phase. An event that is not in the row of the phase
+cannot happen there: it would be a bug, and `on` raises.
+
+`states` has another table: which frames a link may send and receive. A link that is lost is replaced by a new one with
+a new state; the life of its end goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Final, Generic, TypeAlias, TypeVar
+
+P = TypeVar("P", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+Table: TypeAlias = Mapping[P, Mapping[E, P]]
+
+
+class Life(Generic[P, E]):
+    """Where an end is in its life.
+
+    Attributes:
+        phase: The phase. Only `on` changes it.
+    """
+
+    __slots__ = ("_table", "phase")
+
+    def __init__(self, table: Table[P, E], phase: P) -> None:
+        """Begin in `phase` of `table`."""
+        self._table = table
+        self.phase = phase
+
+    def on(self, event: E) -> bool:
+        """Move to the phase that the table has for `event`; return whether that is another one.
+
+        Errors: `RuntimeError` if `event` cannot happen in this phase.
+        """
+        before = self.phase
+        after = self._table[before].get(event)
+        if after is None:
+            msg = f"{event} cannot happen in {before}: this is a bug in rstreams"
+            raise RuntimeError(msg)
+        self.phase = after
+        return after is not before
+
+
+def _stay(phase: P, *events: E) -> dict[E, P]:
+    return dict.fromkeys(events, phase)
+
+
+class ReceiverPhase(Enum):
+    """A phase of a receiving end."""
+
+    ATTACHING = auto()
+    """The first link is not attached yet, and the subscriber has heard nothing."""
+    LIVE = auto()
+    """The link is attached: the demand of the subscriber becomes credit, and deliveries become items."""
+    APART = auto()
+    """The link is lost, and another one is to be attached in its place."""
+    PARTING = auto()
+    """The peer has detached the link and is about to close the connection. Its deliveries are settled, then this side
+    detaches as well, and another link is attached later."""
+    LEAVING = auto()
+    """This side ends the subscription in order: no credit is granted, and deliveries on their way are handed over."""
+    ENDING = auto()
+    """The publisher has ended: what waits for demand is handed over, then the subscriber hears the end."""
+    SILENT = auto()
+    """The subscriber hears no more. What it holds is settled, then the link is detached."""
+
+
+class ReceiverEvent(Enum):
+    """An event in the life of a receiving end."""
+
+    BEGIN = auto()
+    """The link is attached, or it is known that the first one never will be: the subscriber hears `on_subscribe`."""
+    LOSE = auto()
+    """The link is lost, and its end is to get another one."""
+    PART = auto()
+    """The peer has detached the link, and its end is to get another one."""
+    ANSWER = auto()
+    """This side has answered that detach."""
+    LEAVE = auto()
+    """`leave` is called."""
+    END = auto()
+    """The publisher has completed or failed, or the link is lost for good."""
+    SILENCE = auto()
+    """The subscriber hears the end, cancels or raises, or this side gives the subscription up."""
+
+
+RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
+    {
+        ReceiverPhase.ATTACHING: {
+            # A subscriber that is to hear an end hears the beginning before. One that is cancelled now hears nothing.
+            **_stay(ReceiverPhase.ATTACHING, ReceiverEvent.LOSE, ReceiverEvent.PART),
+            ReceiverEvent.BEGIN: ReceiverPhase.LIVE,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.LIVE: {
+            ReceiverEvent.LOSE: ReceiverPhase.APART,
+            ReceiverEvent.PART: ReceiverPhase.PARTING,
+            ReceiverEvent.LEAVE: ReceiverPhase.LEAVING,
+            ReceiverEvent.END: ReceiverPhase.ENDING,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.APART: {
+            # The next link may be lost or refused, too, before it is attached.
+            **_stay(ReceiverPhase.APART, ReceiverEvent.LOSE, ReceiverEvent.PART),
+            ReceiverEvent.BEGIN: ReceiverPhase.LIVE,
+            ReceiverEvent.LEAVE: ReceiverPhase.LEAVING,
+            ReceiverEvent.END: ReceiverPhase.ENDING,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.PARTING: {
+            ReceiverEvent.ANSWER: ReceiverPhase.APART,
+            ReceiverEvent.LOSE: ReceiverPhase.APART,
+            ReceiverEvent.LEAVE: ReceiverPhase.LEAVING,
+            ReceiverEvent.END: ReceiverPhase.ENDING,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.LEAVING: {
+            # Without a link nothing more is on its way: the subscription ends when all is handed over.
+            **_stay(
+                ReceiverPhase.LEAVING, ReceiverEvent.BEGIN, ReceiverEvent.LOSE, ReceiverEvent.PART, ReceiverEvent.LEAVE
+            ),
+            ReceiverEvent.END: ReceiverPhase.ENDING,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.ENDING: {
+            # The first end counts, whatever happens to the link behind it, or to one that was asked for before.
+            **_stay(
+                ReceiverPhase.ENDING,
+                ReceiverEvent.BEGIN,
+                ReceiverEvent.LOSE,
+                ReceiverEvent.PART,
+                ReceiverEvent.LEAVE,
+                ReceiverEvent.END,
+            ),
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.SILENT: _stay(
+            ReceiverPhase.SILENT,
+            ReceiverEvent.BEGIN,
+            ReceiverEvent.LOSE,
+            ReceiverEvent.PART,
+            ReceiverEvent.LEAVE,
+            ReceiverEvent.END,
+            ReceiverEvent.SILENCE,
+        ),
+    }
+)
+
+
+class SenderPhase(Enum):
+    """A phase of a sending end."""
+
+    ATTACHING = auto()
+    """The first link is not attached yet, and the publisher has no subscriber."""
+    LIVE = auto()
+    """The publisher is subscribed: credit becomes demand, and items become deliveries."""
+    ENDING = auto()
+    """The publisher has completed or failed: what it sent before is sent and settled, then the link is detached."""
+    LEAVING = auto()
+    """This side takes no more of the publisher: what it has taken is sent and settled, then the link is detached."""
+    STOPPED = auto()
+    """The stream has failed here or at the receiver: what was not sent is given back to the publisher, the rest is
+    settled, then the link is detached."""
+    ABORTED = auto()
+    """This side has cancelled the publisher: as STOPPED, but nothing waits for outcomes."""
+    FINISHED = auto()
+    """The link has ended for good, and its owner has been told how."""
+
+
+class SenderEvent(Enum):
+    """An event in the life of a sending end."""
+
+    BEGIN = auto()
+    """A link is attached: the publisher is subscribed, the first time."""
+    COMPLETE = auto()
+    """The publisher has completed or failed."""
+    LEAVE = auto()
+    """`leave` is called."""
+    STOP = auto()
+    """The stream fails, by what this side or the receiver makes of an item."""
+    ABORT = auto()
+    """`abort` is called."""
+    LOSE = auto()
+    """The link is lost, or the peer has detached it, and its end is to get another one."""
+    FINISH = auto()
+    """The link has ended, and its end is to get no other one."""
+
+
+SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
+    {
+        SenderPhase.ATTACHING: {
+            **_stay(SenderPhase.ATTACHING, SenderEvent.LOSE),
+            SenderEvent.BEGIN: SenderPhase.LIVE,
+            SenderEvent.LEAVE: SenderPhase.LEAVING,
+            SenderEvent.ABORT: SenderPhase.ABORTED,
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.LIVE: {
+            # After a loss it begins again with the next link: what is unsettled is sent again.
+            **_stay(SenderPhase.LIVE, SenderEvent.BEGIN, SenderEvent.LOSE),
+            SenderEvent.COMPLETE: SenderPhase.ENDING,
+            SenderEvent.LEAVE: SenderPhase.LEAVING,
+            SenderEvent.STOP: SenderPhase.STOPPED,
+            SenderEvent.ABORT: SenderPhase.ABORTED,
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.ENDING: {
+            **_stay(SenderPhase.ENDING, SenderEvent.BEGIN, SenderEvent.LOSE, SenderEvent.COMPLETE, SenderEvent.LEAVE),
+            SenderEvent.STOP: SenderPhase.STOPPED,
+            SenderEvent.ABORT: SenderPhase.ABORTED,
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.LEAVING: {
+            **_stay(SenderPhase.LEAVING, SenderEvent.BEGIN, SenderEvent.LOSE, SenderEvent.COMPLETE, SenderEvent.LEAVE),
+            SenderEvent.STOP: SenderPhase.STOPPED,
+            SenderEvent.ABORT: SenderPhase.ABORTED,
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.STOPPED: {
+            # Lost now, it finishes: there is nothing to send on another link.
+            **_stay(SenderPhase.STOPPED, SenderEvent.COMPLETE, SenderEvent.LEAVE, SenderEvent.STOP),
+            SenderEvent.ABORT: SenderPhase.ABORTED,
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.ABORTED: {
+            **_stay(
+                SenderPhase.ABORTED,
+                SenderEvent.BEGIN,
+                SenderEvent.COMPLETE,
+                SenderEvent.LEAVE,
+                SenderEvent.STOP,
+                SenderEvent.ABORT,
+            ),
+            SenderEvent.FINISH: SenderPhase.FINISHED,
+        },
+        SenderPhase.FINISHED: _stay(
+            SenderPhase.FINISHED,
+            SenderEvent.BEGIN,
+            SenderEvent.COMPLETE,
+            SenderEvent.LEAVE,
+            SenderEvent.STOP,
+            SenderEvent.ABORT,
+            SenderEvent.FINISH,
+        ),
+    }
+)
+
+ReceiverLife: TypeAlias = Life[ReceiverPhase, ReceiverEvent]
+SenderLife: TypeAlias = Life[SenderPhase, SenderEvent]
