@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._core.fast_paths import draws_of
@@ -252,18 +252,18 @@ class OutgoingItems(Scannable, Generic[T]):
                 self._fail(error)
         return items
 
-    def _gather(self, items: list[T], requested: int) -> None:
+    def _gather(self, items: list[Any], requested: int) -> None:
         """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
             return  # closed by the publisher's own code: it has them back
         largest = largest_body(items)
+        payloads: list[bytes] = []
         if self._may_stay_bodies(largest):
             self.are_bodies = True
-            payloads = cast("list[bytes]", items)
+            payloads = items
         else:
             self._encode_held()
             may_stream = largest < 0 and Message in set(map(type, items))
-            payloads = []
             try:
                 payloads.extend(map(self._encode_any if may_stream else self._encode, items))
             except Exception as error:  # the caller's own encoder may raise anything

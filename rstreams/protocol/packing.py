@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final, TypeAlias, cast, overload
+from typing import Any, Final, TypeAlias, overload
 
 from rstreams._codec import Symbol
 from rstreams._codec.data_sections import count as count_sections
@@ -248,7 +248,8 @@ def settled_whole(
         if type(known) is not tuple:
             others.append((outcome, known))
             continue
-        pack, index = cast("PackedItem", known)
+        packed: PackedItem = known
+        pack, index = packed
         pack.outcomes[index] = outcome
         pack.left -= 1
         if not pack.left:

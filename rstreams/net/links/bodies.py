@@ -12,8 +12,8 @@ from rstreams.stream import Stream
 def open_body(body: ByteStream) -> Publisher[Any]:
     """Return the publisher of a body's chunks."""
     chunks = body.chunks
-    if callable(getattr(chunks, "subscribe", None)):
-        return chunks  # type: ignore[no-any-return] # Any has what was looked for
+    if isinstance(chunks, Publisher):
+        return chunks
     if hasattr(chunks, "__aiter__"):
         return Stream.from_async_iterable(chunks)
     return Stream.from_iterable(chunks)
