@@ -62,7 +62,6 @@ class OutgoingItems(Scannable, Generic[T]):
         turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
         item_bytes: What the items sent last have had, each; a guess before there were any.
         unencodable: Whether the stream failed because an item could not be encoded.
-        says_stall: Says why the link asks for no more; nothing unless who attaches it knows.
     """
 
     __slots__ = (
@@ -75,6 +74,7 @@ class OutgoingItems(Scannable, Generic[T]):
         "_life",
         "_open_body",
         "_publisher",
+        "_says_stall",
         "_settled",
         "_starved",
         "_subscription",
@@ -87,7 +87,6 @@ class OutgoingItems(Scannable, Generic[T]):
         "holds",
         "item_bytes",
         "payloads",
-        "says_stall",
         "turn_over",
         "unencodable",
     )
@@ -103,6 +102,7 @@ class OutgoingItems(Scannable, Generic[T]):
         settled: bool,
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
         wake: Callable[[], None],
+        says_stall: Callable[[], str],
     ) -> None:
         """Have none.
 
@@ -115,6 +115,7 @@ class OutgoingItems(Scannable, Generic[T]):
             settled: Whether they are sent settled: no hold is taken then.
             open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
             wake: Has the link work soon.
+            says_stall: Says why the link asks for no more.
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
@@ -123,7 +124,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self.error: BaseException | None = None
         self.turn_over = False
         self.unencodable = False
-        self.says_stall: Callable[[], str] = str
+        self._says_stall = says_stall
         self._publisher = publisher
         self._ledger = ledger
         self._life = life
@@ -158,7 +159,7 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def stall(self) -> str:
         """Return why the link asks for no more."""
-        return self.says_stall()
+        return self._says_stall()
 
     # the publisher calls these
 

@@ -71,7 +71,6 @@ class LinkSubscription(End, Scannable, Generic[T]):
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are to be handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
-        oldest: Says which item has been in hand longest, for `explain`; nothing unless who hands them out knows.
     """
 
     streams = False
@@ -91,6 +90,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         renews_at_zero: bool = False,
         answers_drain: bool = True,
         label: str = "link",
+        oldest: Callable[[], str] = str,
         settles: MakesRoom | None = None,
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
@@ -109,11 +109,12 @@ class LinkSubscription(End, Scannable, Generic[T]):
             answers_drain: Whether the sender can give credit back; if not, what was granted before `suspend` still
                 comes, and is handed over.
             label: What `explain` calls it.
+            oldest: Says which item has been in hand longest, for `explain`; by default nothing.
             settles: Hears the outcomes of held items, and passes them on when the peer may be told; None: nothing does.
         """
         super().__init__(pack_items)
         self._label = label
-        self.oldest: Callable[[], str] = str
+        self._oldest = oldest
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._life = Life(RECEIVING, ReceiverPhase.ATTACHING)
@@ -325,7 +326,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         """What it waits for, for `explain`: the outcomes of what fills its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand >= window:
-            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self.oldest()}"
+            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
         peer = self.place().partition(", ")[0] or "the peer"
         if self.state is State.ATTACH_SENT:
             return f"{peer} has not answered the attach"

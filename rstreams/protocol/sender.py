@@ -133,6 +133,7 @@ class LinkSubscriber(End, Generic[T]):
             settled=settled,
             open_body=open_body,
             wake=self._wake,
+            says_stall=self.stall,
         )
         self._deliveries = OutgoingDeliveries(
             settled=settled,
@@ -178,6 +179,10 @@ class LinkSubscriber(End, Generic[T]):
     def waits_for(self) -> str:
         """What it waits for although it has credit; nothing unless the bound of what is unsettled is reached."""
         return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
+
+    def stall(self) -> str:
+        """Return why the link asks for no more; nothing, unless a kind of it knows."""
+        return ""
 
     @property
     def accepted(self) -> int:

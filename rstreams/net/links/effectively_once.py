@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from rstreams._codec.annotations import with_annotations
@@ -193,19 +193,6 @@ def without_stamp(message: Message) -> Message:
     return replace(message, annotations=kept)
 
 
-class Link(Protocol):
-    """What `OnceStage` needs of its link.
-
-    Attributes:
-        losses: How often it was lost and came back.
-    """
-
-    @property
-    def losses(self) -> int:
-        """How often it was lost."""
-        ...
-
-
 _Key: TypeAlias = tuple[Hashable, ...]  # a stamp, or a message id alone
 
 
@@ -230,21 +217,24 @@ class OnceStage(Stage[T, Any], Generic[T]):
         "_known",
         "_remembered",
         "duplicates",
-        "link",
+        "losses",
     )
 
     operator = "effectively once"
-    link: Link
 
-    def __init__(self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int) -> None:
-        """Hand over to `downstream`; `link` is to be set before anything comes.
+    def __init__(
+        self, downstream: Subscriber[Any], decode: Callable[[bytes], T], *, remembered: int, losses: Callable[[], int]
+    ) -> None:
+        """Hand over to `downstream`.
 
         Args:
-            downstream: Who gets the items.
+            downstream: Gets the items.
             decode: Makes an item of an encoded message.
             remembered: How many of the messages accepted last are known.
+            losses: Returns how often the link of the messages was lost.
         """
         super().__init__(downstream)
+        self.losses = losses
         self._decode = decode
         self._remembered = remembered
         self._key: _Key | None = None  # of the message to be handed over
@@ -296,7 +286,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         if hand is not None:
             hand.done()
         elif key is not None:
-            self._know(key, self.link.losses)
+            self._know(key, self.losses())
 
     def hold(self) -> Hold:
         """Take a hold on the message, which stands for each time it comes."""
@@ -323,7 +313,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         return received - self.duplicates
 
     def _comes_again(self, key: _Key, losses: int) -> bool:
-        return len(key) == 2 or losses != self.link.losses
+        return len(key) == 2 or losses != self.losses()
 
     def _know(self, key: _Key, losses: int) -> None:
         known = self._known
@@ -345,7 +335,7 @@ class _Hand(SharedHold):
     def __init__(self, stage: OnceStage[Any], key: _Key | None, hold: Hold) -> None:
         self.holds = [hold]
         super().__init__(self.holds)
-        self.losses = stage.link.losses
+        self.losses = stage.losses()
         self._stage = stage
         self._key = key
 

@@ -110,12 +110,13 @@ class LinkPublisher(Watched, Generic[T]):
         if options.manual:
             receiver = manual = ManualStage[Any](receiver)
         decode: Callable[[bytes], Any] = options.decode
-        once: OnceStage[Any] | None = None
         if options.remembered:
-            receiver = once = OnceStage(receiver, options.decode, remembered=options.remembered)
+            receiver = once = OnceStage(
+                receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
+            )
             decode = once.decode
         make = Browsing if options.browse else LinkSubscription
-        end = make(
+        end: LinkSubscription[Any] = make(
             receiver,
             decode=decode,
             decodes_body=decode is decode_body,
@@ -127,11 +128,8 @@ class LinkPublisher(Watched, Generic[T]):
             renews_at_zero=dialect.renews_at_zero,
             answers_drain=dialect.answers_drain,
             label=label_of(options.address, dialect),
+            oldest=str if manual is None else manual.oldest,
         )
-        if once is not None:
-            once.link = end
-        if manual is not None:
-            end.oldest = manual.oldest
         self._begins(end)
         frame = Attach(
             links.new_name(),

@@ -70,7 +70,6 @@ class PublishingEnd(LinkSubscriber[T]):
         self._told = False  # of this wait
         self._patience_s = TOLD_AFTER_S
         self._looks_again = False  # a delayed call is under way
-        self._items.says_stall = self.stall
 
     # what it hears, and when a wait begins and ends
 
