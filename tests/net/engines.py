@@ -9,6 +9,7 @@ from cproton_ffi import lib
 
 from rstreams.errors import ConnectionLost, PeerClosed, SessionEnded
 from rstreams.net._proton import Engine, LinkDriver
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import LinkEnd
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Lost
@@ -24,18 +25,19 @@ class Side:
         *,
         server: bool,
         max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
+        max_message_bytes: int | None = None,
+        max_links: int = 2**31 - 1,
+        max_sessions: int = 65536,
     ) -> None:
         self.engine = Engine(
             self,
             container_id=name,
-            idle_timeout_s=30.0,
-            max_frame_bytes=max_frame_bytes,
-            max_message_bytes=max_message_bytes,
-            max_links=max_links,
-            max_sessions=max_sessions,
+            limits=ConnectionLimits(
+                max_frame_bytes=max_frame_bytes,
+                max_message_bytes=max_message_bytes,
+                max_links=max_links,
+                max_sessions=max_sessions,
+            ),
             on_wake=lambda: None,
         )
         if server:

@@ -34,7 +34,7 @@ LIMITED = b"amqp:resource-limit-exceeded"
 class Taking:
     """A server's engine whose peer has attached a link and sends on it."""
 
-    def __init__(self, *, max_message_bytes: int = 0, attached: bool = True) -> None:
+    def __init__(self, *, max_message_bytes: int | None = None, attached: bool = True) -> None:
         self.probe = ProbeSubscriber[int](100)
         self.side = Side("node", server=True, max_frame_bytes=65536, max_message_bytes=max_message_bytes)
         self.side.answer = self._take

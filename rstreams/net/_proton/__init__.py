@@ -15,17 +15,10 @@ from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import LOOPS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
-from rstreams.net._proton.unfinished import (
-    DEFAULT_MAX_UNFINISHED_BYTES,
-    DEFAULT_TOTAL_UNFINISHED_BYTES,
-    Unfinished,
-    UnfinishedTotal,
-)
+from rstreams.net._proton.unfinished import Unfinished, UnfinishedTotal
 
 __all__ = [
     "BUFFER_BYTES",
-    "DEFAULT_MAX_UNFINISHED_BYTES",
-    "DEFAULT_TOTAL_UNFINISHED_BYTES",
     "LOOPS",
     "Engine",
     "EngineEvents",

@@ -29,6 +29,7 @@ from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.net._proton.unfinished import Unfinished
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.frames import Detach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import CAPABILITY
@@ -67,12 +68,7 @@ class Engine:
         *,
         container_id: str,
         hostname: str | None = None,
-        idle_timeout_s: float,
-        max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
-        window_bytes: int = 0,
+        limits: ConnectionLimits,
         unfinished: Unfinished | None = None,
         share: Share | None = None,
         output: bytearray | None = None,
@@ -84,12 +80,7 @@ class Engine:
             events: Who hears of the connection's own events.
             container_id: This side's name for the peer.
             hostname: The host asked for, in `open` (client only).
-            idle_timeout_s: Seconds of silence after which the peer counts as dead; it is told half of them.
-            max_frame_bytes: The largest frame this side takes.
-            max_message_bytes: The largest message a link takes; 0 for no limit.
-            max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
-            max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
-            window_bytes: The bound in bytes of the links that come in the peer's sessions; 0 for none.
+            limits: The limits of the connection.
             unfinished: Counts messages that have not come whole; None: nobody does.
             share: What the connection's sending links have of the memory of their node; None: there is no such bound.
             output: Where `output` puts what goes to the peer, which others may use in between; None: a room of its own.
@@ -107,14 +98,12 @@ class Engine:
             cproton.pn_connection_set_hostname(self._connection, hostname)
         write_symbols(lib.pn_connection_offered_capabilities(self._connection), (CAPABILITY,))
         write_symbols(lib.pn_connection_desired_capabilities(self._connection), (CAPABILITY,))
-        lib.pn_transport_set_idle_timeout(self._transport, int(idle_timeout_s * 1000))
-        lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
-        if max_sessions:
-            lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
+        lib.pn_transport_set_idle_timeout(self._transport, int(limits.idle_timeout_s * 1000))
+        lib.pn_transport_set_max_frame(self._transport, limits.max_frame_bytes)
+        lib.pn_transport_set_channel_max(self._transport, limits.max_sessions - 1)
         self.peer_packs = False
-        self.max_message_bytes = max_message_bytes
-        self._window_bytes = window_bytes
-        self._max_links = max_links
+        self.max_message_bytes = limits.max_message_bytes or 0
+        self._limits = limits
         self._links_refused = 0
         self._drivers: dict[Pointer, LinkDriver] = {}
         self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
@@ -129,9 +118,9 @@ class Engine:
         self.share = share
         self.output_waits = False  # the network does not take what it was given
         self.session_bytes = BUFFER_BYTES  # what may wait in each session
-        self._incoming = IncomingFrames(self, self.loops, self._transport, self._collector, max_frame_bytes)
+        self._incoming = IncomingFrames(self, self.loops, self._transport, self._collector, limits.max_frame_bytes)
         self.outgoing = OutgoingFrames(self.loops, self._transport, output)
-        self._sessions = Sessions(self._connection, self._transport, self.outgoing, max_frame_bytes)
+        self._sessions = Sessions(self._connection, self._transport, self.outgoing, limits.max_frame_bytes)
         self._connects = False
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
@@ -443,7 +432,7 @@ class Engine:
         session = lib.pn_event_session(event)
         if not lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
             return
-        why_not = self._sessions.accept(session, self._window_bytes)
+        why_not = self._sessions.accept(session, self._limits.window_bytes or 0)
         if why_not is not None:
             self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, why_not)
         else:
@@ -482,7 +471,7 @@ class Engine:
         if driver is None:
             driver = LinkDriver(self, self._limited(pointer))
             self._drivers[pointer] = driver
-            if self._max_links and len(self._drivers) > self._max_links:
+            if len(self._drivers) > self._limits.max_links:
                 self._refuse_link(driver)
             else:
                 self._events.on_attach(driver, driver.remote_attach())
@@ -492,8 +481,8 @@ class Engine:
     def _refuse_link(self, driver: LinkDriver) -> None:
         """Refuse one link too many; a peer that goes on and on loses the connection, as each refusal is kept for it."""
         self._links_refused += 1
-        text = f"this connection has its {self._max_links} links, and takes no more"
-        if self._links_refused > self._max_links:
+        text = f"this connection has its {self._limits.max_links} links, and takes no more"
+        if self._links_refused > self._limits.max_links:
             self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
         else:
             driver.bind(refuse(driver, driver.remote_attach(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text))

@@ -12,10 +12,6 @@ that it had at a time, rounded up to a power of two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-DEFAULT_MAX_UNFINISHED_BYTES: Final = 72 * 1024 * 1024
-DEFAULT_TOTAL_UNFINISHED_BYTES: Final = 80 * 1024 * 1024
 
 End = Callable[[str], None]
 """Ends the link with a message that is not whole, and says why."""

@@ -19,7 +19,7 @@ import trio
 
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
-from rstreams.net.options.limits import check_count, check_time, check_tls
+from rstreams.net.options.limits import ConnectionLimits, check_count, check_time, check_tls
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.pump import Pump
@@ -49,28 +49,16 @@ class ConnectionOptions:
     Attributes:
         container_id: The node's name for its peers.
         admission: Who is let in.
-        idle_timeout_s: Seconds of silence after which a peer counts as dead.
-        max_frame_bytes: The largest frame taken.
-        max_message_bytes: The largest message taken; 0 for any size.
-        max_links: The most links of a connection.
-        max_sessions: The most sessions of a connection.
-        window_bytes: The bound in bytes of the links that peers attach; 0 for none.
-        max_unfinished_bytes: The most bytes of messages that have not come whole, of a connection.
-        unfinished: Those of all connections.
+        limits: The limits of each connection.
+        unfinished: The messages of all connections that have not come whole.
         budget: What the unsettled deliveries of all connections may cost.
     """
 
     container_id: str
     admission: Admission
-    idle_timeout_s: float
-    max_frame_bytes: int
-    max_message_bytes: int
-    max_links: int
-    max_sessions: int
-    max_unfinished_bytes: int
+    limits: ConnectionLimits
     unfinished: UnfinishedTotal
     budget: Budget
-    window_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +257,8 @@ class _Client:
             stream,
             peer=self.peer if user is None else f"{user}@{self.peer}",
             container_id=options.container_id,
-            idle_timeout_s=options.idle_timeout_s,
-            max_frame_bytes=options.max_frame_bytes,
-            max_message_bytes=options.max_message_bytes,
-            max_links=options.max_links,
-            max_sessions=options.max_sessions,
-            window_bytes=options.window_bytes,
-            unfinished=Unfinished(options.max_unfinished_bytes, options.unfinished),
+            limits=options.limits,
+            unfinished=Unfinished(options.limits.max_unfinished_bytes, options.unfinished),
             share=Share(options.budget),
             on_attach=self._on_attach,
         )

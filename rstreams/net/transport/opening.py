@@ -16,7 +16,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 import trio
@@ -31,16 +31,8 @@ from rstreams.errors import (
 )
 from rstreams.net._proton import LinkDriver
 from rstreams.net.options.limits import (
-    DEFAULT_IDLE_TIMEOUT_S,
-    DEFAULT_MAX_FRAME_BYTES,
-    DEFAULT_MAX_LINKS,
-    DEFAULT_MAX_MESSAGE_BYTES,
-    DEFAULT_MAX_SESSIONS,
-    check_connect_timeout,
-    check_count,
-    check_idle_timeout,
-    check_max_frame,
-    check_max_message,
+    ConnectionLimits,
+    check_time,
     check_tls,
 )
 from rstreams.net.transport.address import PeerAddress, is_loopback
@@ -68,11 +60,7 @@ class OpeningOptions:
             offers it, else ANONYMOUS.
         allow_plain_over_tcp: Whether a password may go to another machine in clear text.
         connect_timeout_s: Seconds until the connection must be open.
-        idle_timeout_s: Seconds of silence after which the peer counts as dead.
-        max_frame_bytes: The largest frame this side takes.
-        max_message_bytes: The largest message it takes; None for any size.
-        max_links: The most links of the connection before those that the peer attaches are refused.
-        max_sessions: The most sessions of both sides together.
+        limits: The limits of the connection.
         sends_tokens: Whether tokens go over it when it is open, which are secrets as passwords are.
 
     Errors: `ConfigError` that names an option that cannot be.
@@ -83,11 +71,7 @@ class OpeningOptions:
     sasl: Mechanism | None = None
     allow_plain_over_tcp: bool = False
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
-    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES
-    max_links: int = DEFAULT_MAX_LINKS
-    max_sessions: int = DEFAULT_MAX_SESSIONS
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     sends_tokens: bool = False
 
     def __post_init__(self) -> None:
@@ -99,12 +83,7 @@ class OpeningOptions:
         if not isinstance(self.allow_plain_over_tcp, bool):
             msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
             raise ConfigError(msg)
-        check_connect_timeout(self.connect_timeout_s)
-        check_idle_timeout(self.idle_timeout_s)
-        check_max_frame(self.max_frame_bytes)
-        check_max_message(self.max_message_bytes)
-        check_count("max_links", self.max_links, "links")
-        check_count("max_sessions", self.max_sessions, "sessions", most=65536)
+        check_time("connect_timeout_s", self.connect_timeout_s)
 
     def check(self, address: PeerAddress) -> None:
         """Check that the options can work with an address, as far as can be told without the network.
@@ -202,11 +181,7 @@ class _Attempt:
                 peer=str(address),
                 container_id=options.container_id,
                 hostname=address.host,
-                idle_timeout_s=options.idle_timeout_s,
-                max_frame_bytes=options.max_frame_bytes,
-                max_message_bytes=options.max_message_bytes or 0,
-                max_links=options.max_links,
-                max_sessions=options.max_sessions,
+                limits=options.limits,
                 on_attach=on_attach,
             )
         except BaseException:

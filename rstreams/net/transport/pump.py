@@ -39,6 +39,7 @@ from rstreams.errors import (
     SessionEnded,
 )
 from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
@@ -95,12 +96,7 @@ class Pump:
         peer: str,
         container_id: str,
         hostname: str | None = None,
-        idle_timeout_s: float,
-        max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
-        window_bytes: int = 0,
+        limits: ConnectionLimits,
         unfinished: Unfinished | None = None,
         share: Share | None = None,
         on_attach: Callable[[LinkDriver, Attach], None],
@@ -112,12 +108,7 @@ class Pump:
             peer: Where it leads, for messages.
             container_id: This side's name for the peer.
             hostname: The host asked for (client only).
-            idle_timeout_s: Seconds of silence after which the peer counts as dead.
-            max_frame_bytes: The largest frame this side takes.
-            max_message_bytes: The largest message it takes; 0 for no limit.
-            max_links: The most links before those the peer attaches are refused; 0 for no limit.
-            max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
-            window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
+            limits: The limits of the connection.
             unfinished: Counts messages that have not come whole; None: nobody does.
             share: What the sending links have of the memory of their node; None: there is no such bound.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
@@ -133,12 +124,7 @@ class Pump:
             self,
             container_id=container_id,
             hostname=hostname,
-            idle_timeout_s=idle_timeout_s,
-            max_frame_bytes=max_frame_bytes,
-            max_message_bytes=max_message_bytes,
-            max_links=max_links,
-            max_sessions=max_sessions,
-            window_bytes=window_bytes,
+            limits=limits,
             unfinished=unfinished,
             share=share,
             output=self._run.output,
@@ -147,7 +133,7 @@ class Pump:
         self._stream = stream
         self._wire = wire_over(stream)
         self._unsent = b""  # what the network did not take at once
-        self._idle_timeout_s = idle_timeout_s
+        self._idle_timeout_s = limits.idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which sees by itself what there is to do
