@@ -189,13 +189,11 @@ class Links:
             pack_items=self._pack_items,
             window_bytes=self._window_bytes,
         )
-        if end.window_bytes:
-            driver.room_in_end = end.room_bytes
         replies = isinstance(producer, Relayed) or self._temporaries.get(frame.target or "") is not None
         (self.repliers if replies else self.producers).add(end)
         self._temporaries.sends(frame.target or "", end)
         link = end.bind(frame.name, driver)
-        driver.bind(link)
+        driver.bind(link, end)
         link.receive(frame)
         link.send(_answer(replace(frame, target=frame.target or ""), Role.RECEIVER, end.properties()))
         end.start()

@@ -14,6 +14,7 @@ from rstreams._core.argument_names import name_arguments
 from rstreams._core.times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
+from rstreams.message import decode_body
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until

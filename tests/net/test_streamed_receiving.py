@@ -89,7 +89,7 @@ async def test_a_slow_reader_stops_the_sender() -> None:
                 await trio.lowlevel.checkpoint()
             assert asked == before, "nobody reads, so nothing comes"
             assert asked * 64 * KB < read + 8 * MB  # what sockets, both engines and this end keep
-        await until(lambda: not pump_of(connection).engine.drivers)
+        await until(lambda: not pump_of(connection).engine.links.drivers)
         node.queue("work")
         await connection.publish("work", Stream.of(1))  # the connection has not suffered
 

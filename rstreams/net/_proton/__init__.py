@@ -13,6 +13,7 @@ arrived and was not taken, so it is exact once everything has been read.
 from rstreams.net._proton.engine import Engine
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.loops import LOOPS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.unfinished import Unfinished, UnfinishedTotal
@@ -23,6 +24,7 @@ __all__ = [
     "Engine",
     "EngineEvents",
     "LinkDriver",
+    "LinkEnd",
     "Unfinished",
     "UnfinishedTotal",
 ]

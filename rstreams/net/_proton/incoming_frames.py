@@ -18,18 +18,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from cproton_ffi import lib
 
 from rstreams._codec.decode import Malformed, read_items, read_value
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import Condition
-from rstreams.net._proton.loops import Loops, Pointer
-
-if TYPE_CHECKING:
-    from rstreams.net._proton.engine import Engine
-    from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.host_connection import HostConnection
+from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.receiving_driver import ReceivingDriver
+from rstreams.net._proton.sending_driver import SendingDriver
 
 Bytes = bytes | bytearray | memoryview
 
@@ -68,21 +69,43 @@ class _Channel:
     unused: int = 0
 
 
+class FrameListener(Protocol):
+    """The connection whose frames are read."""
+
+    def note_events(self) -> None:
+        """Work off what the engine has made of the frames so far."""
+        ...
+
+    def driver_at(self, pointer: Pointer) -> LinkDriver | None:
+        """Return the driver of a link of the engine; None if it has none."""
+        ...
+
+    def refuse_peer(self, condition: str, description: str) -> None:
+        """Close the connection because of a frame, when what came before it has been handed over."""
+        ...
+
+
 class IncomingFrames:
     """The frames that come on one connection.
 
     Context: Only the task that owns the connection.
     """
 
-    def __init__(
-        self, engine: Engine, loops: Loops, transport: Pointer, collector: Pointer, max_frame_bytes: int
-    ) -> None:
-        """Expect the peer's first byte; frames may have up to `max_frame_bytes`."""
-        self._engine = engine
-        self._loops = loops
+    def __init__(self, listener: FrameListener, host: HostConnection, transport: Pointer, collector: Pointer) -> None:
+        """Expect the peer's first byte.
+
+        Args:
+            listener: The connection.
+            host: The connection as its links see it.
+            transport: The connection's bytes in the engine.
+            collector: The connection's events in the engine.
+        """
+        self._listener = listener
+        self._loops = host.loops
+        self._outgoing = host.outgoing
+        self._most = host.limits.max_frame_bytes
         self._transport = transport
         self._collector = collector
-        self._most = max_frame_bytes
         self._header = b""  # as much as has come of a protocol header, or of a SASL frame's
         self._skipped = 0  # bytes still to come of a frame that is passed over
         self._in_frames = False  # behind the AMQP header
@@ -91,7 +114,8 @@ class IncomingFrames:
         self._refused = False
         self._opened = False
         self._channels: dict[int, _Channel] = {}
-        self._asking: dict[tuple[int, int], LinkDriver] = {}  # by channel and handle, links whose state was asked for
+        # By channel and handle, the links whose state was asked for, of those that send.
+        self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
     def feed(self, data: Bytes) -> int:
         """Take what has come, and give the engine what it is to see.
@@ -119,11 +143,6 @@ class IncomingFrames:
         if self._held and not self._refused:
             self._push(memoryview(self._held))
             self._held = b""
-
-    def forget(self, driver: LinkDriver) -> None:
-        """The link has ended."""
-        for key in [key for key, asking in self._asking.items() if asking is driver]:
-            del self._asking[key]
 
     # from bytes to frames
 
@@ -183,7 +202,7 @@ class IncomingFrames:
     def _push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
         """Give the engine a frame when it has done with all before; return its event, if that is of these kinds."""
         self._push(before)
-        self._engine.note_events()
+        self._listener.note_events()
         self._push(frame)
         event = lib.pn_collector_peek(self._collector)
         return event if event and lib.pn_event_type(event) in kinds else None
@@ -192,7 +211,7 @@ class IncomingFrames:
         """End the connection because of a frame; what came before it counts, and an error in that comes first."""
         self._push(before)
         self._refused = True
-        self._engine.refuse_peer(condition.value, text)
+        self._listener.refuse_peer(condition.value, text)
         return True
 
     # frame by frame
@@ -257,7 +276,7 @@ class IncomingFrames:
         known = self._channels.get(channel)
         if handle is None:
             if echo is True and known is not None:
-                self._engine.outgoing.ask_session(known.session)
+                self._outgoing.ask_session(known.session)
             return False
         handle = _number(handle)
         if known is not None and handle < known.unused and handle not in known.handles:
@@ -267,13 +286,13 @@ class IncomingFrames:
         alone = asks or credit > MAX_CREDIT or self._peer_sends(channel, handle)
         if alone:
             event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
-            driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
+            driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
             if driver is not None:
                 credit = self._correct(frame, credit, driver)
-                if asks:
-                    self._asking[key] = driver
+                if asks and isinstance(driver, SendingDriver):
+                    self._asking[key] = driver.numbers
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
-                    self._engine.outgoing.ask(driver)
+                    driver.tell_state()
         if key in self._asking:
             self._asking[key].allowed_until = (_number(count) + credit) & 0xFFFFFFFF
         return alone
@@ -315,8 +334,8 @@ class IncomingFrames:
         if not message_format:
             return False
         event = self._push_alone(before, frame, lib.PN_DELIVERY)
-        driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
-        if driver is not None:
+        driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
+        if isinstance(driver, ReceivingDriver):
             driver.note_format(lib.pn_event_delivery(event), message_format)
         return True
 

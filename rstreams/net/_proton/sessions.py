@@ -10,15 +10,13 @@ the server waits for it, as long as other channels are free, so that no new sess
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cproton_ffi import lib
 
+from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import Pointer
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
-
-if TYPE_CHECKING:
-    from rstreams.net._proton.link_driver import LinkDriver
 
 MAX_LINKS: Final = 2**32
 """More than a session can have."""

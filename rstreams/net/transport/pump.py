@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import trio
 
@@ -38,9 +38,9 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
-from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
@@ -119,6 +119,8 @@ class Pump:
         self.error: RStreamsError | None = None
         self.returns = False
         self._on_attach = on_attach
+        self._share = share
+        self._unfinished = unfinished
         self._run = _run_of_pumps()
         self.engine = Engine(
             self,
@@ -172,10 +174,10 @@ class Pump:
             self._run.busy.discard(self)
             with trio.CancelScope(shield=True):
                 await self._free()
-            if self.engine.share is not None:
-                self.engine.share.end()
-            if self.engine.unfinished is not None:
-                self.engine.unfinished.clear()
+            if self._share is not None:
+                self._share.end()
+            if self._unfinished is not None:
+                self._unfinished.clear()
             self.ended.set()
             with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
                 await trio.aclose_forcefully(self._stream)
@@ -183,7 +185,7 @@ class Pump:
     async def _free(self) -> None:
         """Tell the links that have not heard of the end, and give the engine's memory back, and keep nobody waiting."""
         error = self.error or self._end
-        while self.engine.lose(error, most=LOST_AT_ONCE):
+        while self.engine.links.lose(error, most=LOST_AT_ONCE):
             await trio.lowlevel.checkpoint()
         if self.engine.is_heavy:
             await trio.to_thread.run_sync(self.engine.let_go())
@@ -282,17 +284,7 @@ class Pump:
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
-            driver = self.engine.new_link(
-                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=end.window_bytes
-            )
-            driver.origin = end, frame
-            if end.streams:
-                driver.stream()
-            if end.window_bytes:
-                driver.room_in_end = end.room_bytes
-            link = end.bind(frame.name, driver)
-            driver.bind(link)
-            link.send(frame)
+            self.engine.links.attach(end, frame)
 
     def _send_now(self, output: memoryview) -> None:
         try:
@@ -303,7 +295,7 @@ class Pump:
 
     async def _send_unsent(self) -> None:
         unsent, self._unsent = self._unsent, b""
-        self.engine.output_waits = True
+        self.engine.pause_output()
         try:
             await self._wire.send(unsent)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -400,10 +392,8 @@ class Pump:
         for link, origin in links:
             returns = for_another and origin is not None and link.state is State.ATTACHED
             link.lose(Lost(error, returns))
-            if returns:
-                end, frame = cast("tuple[LinkEnd, Attach]", origin)
-                if end.wants_link:
-                    self.attach(end, frame)
+            if returns and origin is not None and origin[0].wants_link:
+                self.attach(*origin)
 
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer has closed the connection: answer, and end every link."""
@@ -457,9 +447,9 @@ class Pump:
         if self.error is None and not self._closing:
             self.error = error
         lost = self._lost(self.error or error)
-        origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
-        self.engine.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
-        self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
+        origins = [driver.origin for driver in self.engine.links.drivers if driver.lives and driver.origin is not None]
+        self.engine.links.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
+        self._keep_waiting(lost, origins)
         attaching, self._attaching = self._attaching, []
         self._tell_lost(lost, attaching)
         self.opened.set()

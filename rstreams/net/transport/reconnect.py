@@ -36,9 +36,9 @@ from rstreams.errors import (
     RStreamsError,
     TransportError,
 )
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton import LinkDriver, LinkEnd
 from rstreams.net.transport.address import PeerAddress
-from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.opening import OpeningOptions, open_connection
 from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Lost
