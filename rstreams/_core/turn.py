@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED
-from rstreams.abc import Scheduler
+from rstreams.abc import Cancellable, Scheduler
 
 
-class Turn:
+class Clock(Protocol):
+    """Tells the time: a scheduler, or `rstreams.runtime.system_clock`."""
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        ...
+
+
+C = TypeVar("C", bound=Clock)
+
+
+class Turn(Generic[C]):
     """The turn of one loop, which is over after `SLICE` steps or after some seconds.
 
     The loop looks at the clock after 1, 2, 4, 8... steps. Thus slow steps are noticed soon, and quick steps cost
@@ -17,20 +28,15 @@ class Turn:
 
     Attributes:
         look_at: The number of steps after which the loop calls `is_over`.
+        ends: When the time of the turn is over, by its clock.
     """
 
-    __slots__ = ("_now", "_until", "look_at")
+    __slots__ = ("_clock", "ends", "look_at")
 
-    def __init__(self, now: Callable[[], float] | None) -> None:
-        """Prepare for turns by the clock `now`, in seconds; None: there is no clock."""
+    def __init__(self, clock: C | None) -> None:
+        """Prepare for turns by `clock`; None: there is no clock."""
         self.look_at = UNBOUNDED
-        self._now = now
-        self._until = 0.0
-
-    @classmethod
-    def by(cls, scheduler: Scheduler | None) -> Self:
-        """Return turns by the clock of a scheduler."""
-        return cls(None if scheduler is None else scheduler.now)
+        self._clock = clock
 
     def begin(self, look_at: int = 1, seconds: float = TURN_S) -> Self:
         """Begin a turn.
@@ -39,20 +45,27 @@ class Turn:
             look_at: The number of steps before the first look at the clock.
             seconds: How long the turn may last.
         """
-        now = self._now
-        if now is not None:
+        clock = self._clock
+        if clock is not None:
             self.look_at = look_at
-            self._until = now() + seconds
+            self.ends = clock.now() + seconds
         return self
 
-    def is_over(self, steps: int) -> bool:
-        """Tell whether other tasks are to run now, after `steps` steps; if not, `look_at` is when to ask again."""
-        if steps >= SLICE or self.time_is_up():
+    def is_over(self, steps: int = 0) -> bool:
+        """Tell whether other tasks are to run now; if not, `look_at` is when to ask again.
+
+        Args:
+            steps: How many steps the loop has made in this turn; 0 where only the time counts.
+        """
+        clock = self._clock
+        if clock is None:
+            return False
+        if steps >= SLICE or clock.now() >= self.ends:
             return True
-        self.look_at *= 2
+        self.look_at = 2 * steps
         return False
 
-    def time_is_up(self) -> bool:
-        """Tell whether the turn has lasted as long as it may, however few steps it took."""
-        now = self._now
-        return now is not None and now() >= self._until
+    def go_on(self: Turn[Scheduler], loop: Callable[[], None]) -> Cancellable:
+        """Have `loop` called in the scope's next turn, because this turn is over."""
+        assert self._clock is not None, "without a scheduler a turn has no end"
+        return self._clock.call_later(0, loop)

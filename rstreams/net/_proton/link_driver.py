@@ -104,12 +104,12 @@ class LinkDriver(ABC):
 
     # its life
 
-    def bind(self, link: Link, _end: LinkEnd | None = None) -> None:
+    def bind(self, link: Link, end: LinkEnd | None = None) -> None:  # noqa: ARG002 - for a receiver
         """Carry `link`.
 
         Args:
-            link: The link.
-            _end: Its end, for a receiver that bounds its bytes or takes deliveries in parts; before the attach is sent.
+            link: The link, whose attach has not been sent yet.
+            end: Its end, if that is a receiver that bounds its bytes or takes deliveries in parts.
         """
         self.link = link
         self._refused = link.state is State.DETACH_SENT
@@ -126,7 +126,7 @@ class LinkDriver(ABC):
     def _forget(self) -> None:
         """Forget what has not been sent, or not been handed over."""
 
-    def settle_some(self, _most: int) -> bool:
+    def settle_some(self, most: int) -> bool:  # noqa: ARG002 - for a sender
         """Settle so many deliveries of an ended link that nobody has settled; tell whether it still has many.
 
         To free them all at once, with the link, takes long, and the thread stands still meanwhile.

@@ -13,11 +13,11 @@ Context: Any task of the connection's trio run puts a link into a queue; only th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Protocol
 
 from rstreams._core.turn import Turn
 from rstreams.net._proton.loops import Pointer
+from rstreams.runtime import system_clock
 
 
 class TakesTurns(Protocol):
@@ -55,7 +55,7 @@ class LinkTurns:
         self._dirty: dict[TakesTurns, None] = {}
         self._waiting: set[TakesTurns] = set()
         self._ended: list[TakesTurns] = []
-        self._turn = Turn(perf_counter)
+        self._turn = Turn(system_clock).begin()
 
     def __bool__(self) -> bool:
         """Tell whether a link has something to do now."""
@@ -146,19 +146,19 @@ class LinkTurns:
         do: Callable[[TakesTurns], bool],
         slice_s: float,
     ) -> None:
-        turn = self._turn = Turn(perf_counter).begin(seconds=slice_s)
+        turn = self._turn.begin(seconds=slice_s)
         for driver in drivers:
             if driver not in queue:
                 continue  # its link ended meanwhile
             del queue[driver]
             if do(driver):
                 queue[driver] = None  # behind the others
-            if turn.time_is_up():
+            if turn.is_over():
                 return
 
     def slice_is_over(self) -> bool:
         """Tell whether links have read, or ends have worked, for as long as they may."""
-        return self._turn.time_is_up()
+        return self._turn.is_over()
 
 
 def _work(driver: TakesTurns) -> bool:

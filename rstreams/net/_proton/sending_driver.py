@@ -95,7 +95,7 @@ class SendingDriver(LinkDriver):
                 self._tell_starved()
             super().work()
 
-    def hand_over(self, _most: int) -> bool:
+    def hand_over(self, most: int) -> bool:  # noqa: ARG002 - of a receiver's deliveries
         """See `LinkDriver`: flow and outcomes have news."""
         if self.flow_noted:  # first: what the peer gives back with its credit must not come to it again
             self.flow_noted = False

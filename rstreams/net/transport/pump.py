@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
 from typing import Any, Final
 
 import trio
 
+from rstreams._core.turn import Turn
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -45,6 +45,7 @@ from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
+from rstreams.runtime import system_clock
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
@@ -251,11 +252,11 @@ class Pump:
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
         slice_s = self._run.slice_s
-        until = perf_counter() + slice_s
+        turn = Turn(system_clock).begin(seconds=slice_s)
         self._turning = True
         try:
             while self._turn(slice_s):
-                if self._unsent or perf_counter() > until:
+                if self._unsent or turn.is_over():
                     self._run.busy.add(self)
                     return True
         finally:
@@ -332,15 +333,15 @@ class Pump:
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
         """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
         view, at, slice_s = memoryview(data), 0, self._run.slice_s
-        until = perf_counter() + slice_s
+        turn = Turn(system_clock).begin(seconds=slice_s)
         while True:
-            began, size = perf_counter(), self._feed_bytes
+            began, size = system_clock.now(), self._feed_bytes
             part = view[at : at + size]
             fed = self.engine.feed_some(part)
-            at, now = at + fed, perf_counter()
-            quick = now - began < slice_s / 2
+            at += fed
+            quick = system_clock.now() - began < slice_s / 2
             self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
-            if at >= len(data) or fed < len(part) or now > until:
+            if at >= len(data) or fed < len(part) or turn.is_over():
                 break
         self._over = self._over or not data
         if self.engine.output_waits and data:
