@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import cproton
 from cproton_ffi import lib
 
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import COORDINATOR, Attach, Role, Settlement
-
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
 
 _DISTRIBUTIONS: Final[dict[Literal["move", "copy"], int]] = {
     "move": lib.PN_DIST_MODE_MOVE,

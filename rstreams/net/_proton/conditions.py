@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import cproton
 from cproton_ffi import ffi, lib
 from proton._data import dat2obj, obj2dat, symbol
 
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
+from rstreams.net._proton.pointers import Pointer
 
 MAX_TEXT_BYTES: Final = 4096
 """The longest description sent, whatever the size of the peer's frames."""

@@ -25,8 +25,9 @@ from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_table import LinkTable
-from rstreams.net._proton.loops import TOLD_EVENTS, Pointer
+from rstreams.net._proton.loops import TOLD_EVENTS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net.options.limits import ConnectionLimits

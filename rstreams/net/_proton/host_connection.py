@@ -9,8 +9,9 @@ from cproton_ffi import lib
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
-from rstreams.net._proton.loops import Pointer, choose_loops
+from rstreams.net._proton.loops import choose_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share

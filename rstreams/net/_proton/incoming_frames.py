@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from cproton_ffi import lib
 
@@ -27,8 +27,8 @@ from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import Condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import Pointer
 from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
 
@@ -64,7 +64,7 @@ class _Channel:
     """
 
     session: Pointer
-    ours: int | None
+    ours: object
     handles: dict[int, bool] = field(default_factory=dict)
     unused: int = 0
 
@@ -421,7 +421,7 @@ def _fields_at(frame: bytes) -> tuple[int, int]:
     return at, 0
 
 
-def _fields(frame: bytes, most: int) -> list[Any]:
+def _fields(frame: bytes, most: int) -> list[object]:
     """Return the first fields of a frame's performative; None for those that are not there."""
     at, count = _fields_at(frame)
     fields, _ = read_items(frame, at, min(count, most), 0)

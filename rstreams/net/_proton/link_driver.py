@@ -17,7 +17,7 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_end import LinkEnd
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Attach, Detach, Frame, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS

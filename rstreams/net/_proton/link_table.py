@@ -11,7 +11,7 @@ from rstreams.errors import RStreamsError
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net._proton.sessions import Sessions
@@ -97,7 +97,7 @@ class LinkTable:
     def _session_of(self, name: str) -> Pointer | None:
         for driver in self._drivers.values():
             if driver.link is not None and driver.link.name == name:
-                return lib.pn_link_session(driver.pointer)
+                return Pointer(lib.pn_link_session(driver.pointer))
         return None
 
     # how they go

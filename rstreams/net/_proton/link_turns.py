@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rstreams._core.turn import Turn
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 from rstreams.runtime import system_clock
 
 

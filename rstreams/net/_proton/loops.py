@@ -13,14 +13,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from cproton_ffi import ffi, lib
 
 from rstreams.net._proton.frame_walk import walk, walk_in_python
-
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
-Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
+from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
 _INTERFACE: Final = 4  # of `_loops.c`
@@ -106,7 +104,8 @@ class Loops(Protocol):
 
 def as_delivery(delivery: Delivery) -> Pointer:
     """Return the engine's pointer for a delivery."""
-    return ffi.cast("pn_delivery_t *", delivery)
+    pointer: Pointer = ffi.cast("pn_delivery_t *", delivery)
+    return pointer
 
 
 class PythonLoops:
@@ -251,7 +250,8 @@ _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
 
 def _begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
     tag = ffi.new("char[]", _pack_tag(number & 0xFFFFFFFF))
-    return lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # which copies the tag
+    delivery: Pointer = lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # copies the tag
+    return delivery
 
 
 class CompiledLoops:

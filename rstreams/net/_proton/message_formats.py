@@ -11,9 +11,9 @@ from __future__ import annotations
 from cproton_ffi import lib
 
 from rstreams.errors import Condition
-from rstreams.net._proton.loops import Pointer
 from rstreams.net._proton.outcomes import write_outcome
 from rstreams.net._proton.parts import take_part
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import Outcome
 
 CONDITION = Condition.NOT_IMPLEMENTED.value

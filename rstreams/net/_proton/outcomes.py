@@ -9,7 +9,7 @@ from cproton_ffi import lib
 from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, write_map
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.packing import without_texts
 

@@ -27,7 +27,8 @@ from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
-from rstreams.net._proton.loops import Loops, Pointer
+from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
 """What may wait in a session before its senders hold back, and the most that goes out at once."""

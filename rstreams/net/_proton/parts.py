@@ -6,7 +6,7 @@ from typing import Final
 
 from cproton_ffi import ffi, lib
 
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 
 READ_BYTES: Final = 64 * 1024
 """What has come of a delivery is left in the engine until it has so many bytes, unless a window is to open again."""

@@ -17,11 +17,12 @@ from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
-from rstreams.net._proton.loops import Pointer, as_delivery
+from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.message_formats import CONDITION as FORMAT_CONDITION
 from rstreams.net._proton.message_formats import MessageFormats
 from rstreams.net._proton.outcomes import OUTCOME_CODES, write_outcome
 from rstreams.net._proton.parts import Parts, take_part
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Transfer
 from rstreams.protocol.link import Link

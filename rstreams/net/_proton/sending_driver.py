@@ -7,8 +7,9 @@ from cproton_ffi import lib
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import Pointer, as_delivery
+from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
 

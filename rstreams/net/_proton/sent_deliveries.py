@@ -8,8 +8,9 @@ from operator import itemgetter
 
 from cproton_ffi import lib
 
-from rstreams.net._proton.loops import Delivery, Loops, Pointer, as_delivery
+from rstreams.net._proton.loops import Loops, as_delivery
 from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
+from rstreams.net._proton.pointers import Delivery, Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import Disposition
 

@@ -15,8 +15,8 @@ from typing import Final
 from cproton_ffi import lib
 
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import Pointer
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
+from rstreams.net._proton.pointers import Pointer
 
 MAX_LINKS: Final = 2**32
 """More than a session can have."""
@@ -97,7 +97,7 @@ class Sessions:
         if window_bytes and idle:
             session = idle[0]
         elif len(self._ours) < limit or not self._ours:
-            session = lib.pn_session(self._connection)
+            session = Pointer(lib.pn_session(self._connection))
             self._set_window(session, window_bytes)
             lib.pn_session_open(session)
             self._ours.append(session)

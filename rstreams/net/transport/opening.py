@@ -271,7 +271,8 @@ async def _open_tcp(address: PeerAddress) -> trio.SocketStream:
 
 def _reason(error: BaseException) -> str:
     """Return why a connection could not be made, without the address, which stands before it."""
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number in errno.errorcode and not isinstance(error, socket.gaierror):
-        return os.strerror(number)
-    return getattr(error, "strerror", None) or str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno is not None and error.errno in errno.errorcode and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

@@ -41,6 +41,7 @@ from rstreams.errors import (
 from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import ConnectionStatus
+from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
@@ -52,14 +53,8 @@ RUN: Final = 256
 """The most deliveries handed to one link in a turn, as many as the default window: of a larger one, the credit for one
 part travels while another is worked on."""
 
-SLICE_S: Final = 0.005
-"""How long turns are taken, and links may signal, before other tasks run, in seconds."""
-
 LOST_AT_ONCE: Final = 64
 """So many links hear at once that their connection is no more; of more, the others hear it a slice at a time."""
-
-MIN_SLICE_S: Final = 0.0005
-"""How short a slice becomes at the least when many connections have much to do, in seconds."""
 
 FEED_BYTES: Final = 64 * 1024
 """How many bytes the engine is fed between two looks at the time, at the least and at first."""
@@ -122,7 +117,7 @@ class Pump:
         self._on_attach = on_attach
         self._share = share
         self._unfinished = unfinished
-        self._run = _run_of_pumps()
+        self._share_of_run = share_of_run()
         self.engine = Engine(
             self,
             container_id=container_id,
@@ -130,7 +125,7 @@ class Pump:
             limits=limits,
             unfinished=unfinished,
             share=share,
-            output=self._run.output,
+            output=self._share_of_run.output,
             on_wake=self._ring,
         )
         self._stream = stream
@@ -172,7 +167,7 @@ class Pump:
             end = self._end
             self._over = True  # before links hear of it: what they attach now comes too late
             self._fail(end)
-            self._run.busy.discard(self)
+            self._share_of_run.busy.discard(self)
             with trio.CancelScope(shield=True):
                 await self._free()
             if self._share is not None:
@@ -251,17 +246,17 @@ class Pump:
 
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
-        slice_s = self._run.slice_s
+        slice_s = self._share_of_run.slice_s
         turn = Turn(system_clock).begin(seconds=slice_s)
         self._turning = True
         try:
             while self._turn(slice_s):
                 if self._unsent or turn.is_over():
-                    self._run.busy.add(self)
+                    self._share_of_run.busy.add(self)
                     return True
         finally:
             self._turning = False
-        self._run.busy.discard(self)
+        self._share_of_run.busy.discard(self)
         return bool(self._unsent)
 
     def _turn(self, slice_s: float) -> bool:
@@ -332,7 +327,7 @@ class Pump:
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
         """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
-        view, at, slice_s = memoryview(data), 0, self._run.slice_s
+        view, at, slice_s = memoryview(data), 0, self._share_of_run.slice_s
         turn = Turn(system_clock).begin(seconds=slice_s)
         while True:
             began, size = system_clock.now(), self._feed_bytes
@@ -357,7 +352,7 @@ class Pump:
         """
         self._turning = True
         try:
-            self.engine.dispatch(RUN, self._run.slice_s)
+            self.engine.dispatch(RUN, self._share_of_run.slice_s)
         finally:
             self._turning = False
 
@@ -468,33 +463,3 @@ class Pump:
 
     def _lost(self, error: RStreamsError) -> Lost:
         return Lost(error, returns=self.returns and not self._closing)
-
-
-class _Run:
-    """What the pumps of one trio run share.
-
-    Attributes:
-        output: The room for output: what is in it is sent at once, or kept elsewhere.
-        busy: Those that had more to do when their last slice was over.
-    """
-
-    def __init__(self) -> None:
-        self.output = bytearray(BUFFER_BYTES)
-        self.busy: set[Pump] = set()
-
-    @property
-    def slice_s(self) -> float:
-        """How long a pump takes turns before other tasks run: busy ones share a slice, so that nobody else waits."""
-        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
-
-
-_run: Final[trio.lowlevel.RunVar[_Run]] = trio.lowlevel.RunVar("rstreams.net.pumps")
-
-
-def _run_of_pumps() -> _Run:
-    try:
-        return _run.get()
-    except LookupError:
-        run = _Run()
-        _run.set(run)
-        return run

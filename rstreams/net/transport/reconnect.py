@@ -178,6 +178,7 @@ class KeptConnection:
         self._random = random
         self._on_attach = on_attach
         self._gate = gate
+        self._nursery: trio.Nursery | None = None  # of its tasks, from `open` on
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
@@ -233,6 +234,7 @@ class KeptConnection:
         """Attach a link after the policy's delay, or as soon as there is the next connection."""
         pump = self._pump
         assert pump is not None, "it lives: the peer has just spoken"
+        assert self._nursery is not None, "it has been opened"
         if not pump.waiting:
             self._nursery.start_soon(self._attach_waiting, pump, error)
         pump.waiting.append((end, frame))
@@ -383,7 +385,6 @@ class KeptConnection:
 
 
 def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least <= value < math.inf or value > most:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf or value > most:
         msg = f"Reconnect({option}={value!r}): it must be {allowed}"
         raise ConfigError(msg)
