@@ -61,7 +61,7 @@ def _sender_mode(frame: Attach) -> int:
 
 
 def read_attach(pointer: Pointer) -> Attach:
-    """Return the peer's half; fields of it that are not what the specification has there count as absent."""
+    """Return the peer's attach; a field with a value that the specification does not allow counts as absent."""
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
     ours = source if sends else target  # the end that the peer speaks of as its own wish

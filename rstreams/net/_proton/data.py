@@ -26,13 +26,13 @@ def write_map(data: Pointer, values: Mapping[str, Any]) -> None:
 def write_symbols(data: Pointer, names: Sequence[str]) -> None:
     """Put one symbol, or an array of several, where `data` is.
 
-    Errors: `ConfigError` for a name that is no symbol.
+    Errors: `ConfigError` for a name that cannot be a symbol.
     """
     _write(data, encode_symbols(names))
 
 
 def read_map(data: Pointer) -> Mapping[str, Any]:
-    """Return the map a peer sent; what is none counts as empty."""
+    """Return the map that a peer sent; any other value counts as an empty map."""
     found = _read(data)
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
 

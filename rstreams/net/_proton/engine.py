@@ -1,9 +1,15 @@
 """A connection in the engine: bytes in and out, the clock, and its events turned into frames.
 
-Theory of operation. Bytes go in by `feed` and come out by `output`; in between `dispatch` works off the engine's
-events and turns them into frames for the protocol's links. Transfers and dispositions are only noted during
-events and handed over afterwards, as one frame for a whole run. Which session a link goes to is for `sessions` to say,
-and what waits for the clock is kept by `delayed_calls`.
+Theory of operation. Bytes go in by `feed` and come out by `output`. In between, `dispatch` turns the engine's events
+into frames for the protocol's links. Transfers and dispositions are only noted during events. They are handed over
+afterwards, as one frame for a whole run. Other modules keep the parts:
+
+    link_table       the links, by their pointers into the engine
+    link_turns       the links that have something to do
+    sessions         the session that a link goes to
+    delayed_calls    the calls that wait for the clock
+    incoming_frames  the frames that the engine does not see, or misreads
+    outgoing_frames  the flows that the engine does not write
 """
 
 from __future__ import annotations
@@ -37,20 +43,20 @@ from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import Share
 
 MIN_SESSION_BYTES: Final = 8 * 1024
-"""What may wait in a session in any case, however many there are."""
+"""The bytes that may wait in a session in any case, however many sessions there are."""
 
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
-"""What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
+"""The capability of a node that takes messages on links without an address and passes each on to its own `to`."""
 
 MIN_IDLE_MS: Final = 100
-"""The shortest idle-time-out of a peer that is kept, in milliseconds: a heartbeat is due at half of it.
+"""The shortest idle-time-out of a peer that this side keeps, in milliseconds. A heartbeat is due at half of it.
 
-That is ten of this side's slices, and twenty heartbeats a second, which take no time to speak of.
+That is ten slices of this side, and twenty heartbeats a second, which cost next to nothing.
 """
 
 
 class Engine:
-    """One connection in the engine; the pump's, and touched by nothing else.
+    """One connection in the engine. It belongs to the pump, and nothing else touches it.
 
     Attributes:
         links: The links of the connection.
@@ -73,13 +79,13 @@ class Engine:
         """Make an unopened connection.
 
         Args:
-            events: Who hears of the connection's own events.
+            events: Hears the connection's own events.
             container_id: This side's name for the peer.
             hostname: The host asked for, in `open` (client only).
             limits: The limits of the connection.
-            unfinished: Counts messages that have not come whole; None: nobody does.
-            share: What the connection's sending links have of the memory of their node; None: there is no such bound.
-            output: Where `output` puts what goes to the peer, which others may use in between; None: a room of its own.
+            unfinished: Counts messages that have not come whole; None: they are not counted.
+            share: The sending links' part of the memory of their node; None: there is no such bound.
+            output: The room where `output` puts bytes; others may use it in between. None: a room of its own.
             on_wake: Called when a link has something to do.
         """
         self._events = events
@@ -133,9 +139,10 @@ class Engine:
         if user is not None:
             cproton.pn_connection_set_user(self._connection, user)
         if "PLAIN" in allowed:
-            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # whether it is insecure `_opening` knows; TLS is outside
+            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # `opening` has checked that; the engine sees no TLS
             cproton.pn_connection_set_password(self._connection, password or "")
-            # Traced after SASL only, whose frames carry the password: see `output`. Nor by the engine's own variable.
+            # The trace begins after SASL, whose frames carry the password: see `output`. The engine's own variable must
+            # not begin it either.
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_OFF)
         else:
             self._trace()
@@ -170,10 +177,10 @@ class Engine:
         self.let_go()()
 
     def let_go(self) -> Callable[[], None]:
-        """Return a function that gives the engine's memory back, which any thread may call; the first time it does.
+        """Forget all links and the owner; return a function that gives the engine's memory back, in any thread.
 
-        It lets go of everybody, too, so that none of this waits for the garbage collector, and so that an end which
-        waits for the next connection keeps no more of this one than its driver.
+        The function does nothing if this was called before. Because everything is forgotten, no memory waits for the
+        garbage collector, and an end that waits for the next connection keeps only its driver alive.
         """
         if not self._freed:
             self._freed = True
@@ -191,7 +198,7 @@ class Engine:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
             self._incoming.end()
-            lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
+            lib.pn_transport_pending(self._transport)  # reads what came before: a refusal in it counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
         fed = 0
@@ -199,10 +206,10 @@ class Engine:
             fed += self._incoming.feed(memoryview(data)[fed:])
 
     def feed_some(self, data: bytes | bytearray | memoryview) -> int:
-        """Take what came, as `feed` does, but no more links and sessions at a time than others can wait for.
+        """Take what came, as `feed` does, but stop after some frames that begin or end links and sessions.
 
         Returns:
-            How many bytes that was; the rest is to come again, behind a turn.
+            How many bytes were taken. The rest is to be given again, after a turn of the links.
         """
         if data:
             return self._incoming.feed(data)
@@ -210,7 +217,7 @@ class Engine:
         return 0
 
     def output(self) -> memoryview:
-        """Return what is to go to the peer, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        """Return the bytes for the peer, at most `BUFFER_BYTES`; they are valid until the next call."""
         if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
         output = self._outgoing.take()
@@ -243,24 +250,24 @@ class Engine:
 
     def tick(self, now_s: float) -> float:
         """Do what the clock asks for (heartbeats, time-outs, calls); return when to come again."""
-        # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself. A moment that is a deadline
-        # in floating point may be a hair below it, and must still count as having come.
+        # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
+        # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
         return min((deadline - 1) / 1000 if deadline else math.inf, self._host.calls.make_due(now_s))
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:
-        """What the peer says of itself in its `open`."""
+        """The properties of the peer's `open`."""
         return read_map(lib.pn_connection_remote_properties(self._connection))
 
     # events
 
     def dispatch(self, most: int, slice_s: float) -> bool:
-        """Turn what has happened into frames for the links, and let those work that want to.
+        """Turn the engine's events into frames for the links, and let the links work that want to.
 
         Args:
             most: The most deliveries handed to one link before the next has its turn.
-            slice_s: How long links may be handed what came, and how long they may work, in seconds.
+            slice_s: How long links may read, and then how long they may work, in seconds.
 
         Returns:
             Whether there is more to do at once.
@@ -269,7 +276,7 @@ class Engine:
         return self._turns.give(most, slice_s)
 
     def note_events(self) -> None:
-        """Note what has happened; what concerns the connection, a session or a link's beginning or end, is heard."""
+        """Note deliveries and flow for the links' turns; act at once on all other events."""
         collector, driver_at, turns = self._collector, self.links.at, self._turns
         while True:
             for link, deliveries, flow in self._host.loops.note_events(collector):
@@ -298,10 +305,10 @@ class Engine:
         self._events.on_open()
 
     def refuse_peer(self, condition: str, description: str) -> None:
-        """Have the connection closed because of a frame, when what came before it has been handed over."""
+        """Have the connection closed because of a frame, after all that came before the frame is handed over."""
         self.note_events()
         if lib.pn_connection_state(self._connection) & lib.PN_REMOTE_UNINIT:
-            # A close would wait for the peer's open. What the engine says when it gives up, it says at once.
+            # A close would wait for the peer's open. The engine sends its own last words at once.
             write_condition(lib.pn_transport_condition(self._transport), condition, description, {}, 0)
             lib.pn_transport_close_tail(self._transport)
             return
@@ -334,7 +341,7 @@ class Engine:
             self._share_out()
 
     def _share_out(self) -> None:
-        """Let all sessions together keep four times what one may: a peer may begin many, and let none of them send."""
+        """Let all sessions together keep four times as much as one alone: a peer may begin many and read nothing."""
         most = 4 * BUFFER_BYTES // max(1, self._sessions.peers)
         self._host.session_bytes = min(BUFFER_BYTES, max(most, MIN_SESSION_BYTES))
 
@@ -368,7 +375,7 @@ class Engine:
             driver.receive(driver.remote_attach())
 
     def _refuse_link(self, driver: LinkDriver) -> None:
-        """Refuse one link too many; a peer that goes on and on loses the connection, as each refusal is kept for it."""
+        """Refuse a link that is one too many; a peer that goes on is cut off, because each refusal takes memory."""
         self._links_refused += 1
         text = f"this connection has its {self._limits.max_links} links, and takes no more"
         if self._links_refused > self._limits.max_links:

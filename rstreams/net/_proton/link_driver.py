@@ -84,7 +84,7 @@ class LinkDriver(ABC):
         """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
 
     def wake(self) -> None:
-        """Have the link work in the connection's next turn; nothing happens when there is none any more."""
+        """Have the link work in the connection's next turn; does nothing when the connection has ended."""
         if not self._let_go:
             self._host.turns.wake(self)
 
@@ -127,9 +127,9 @@ class LinkDriver(ABC):
         """Forget what has not been sent, or not been handed over."""
 
     def settle_some(self, most: int) -> bool:  # noqa: ARG002 - for a sender
-        """Settle so many deliveries of an ended link that nobody has settled; tell whether it still has many.
+        """Settle up to `most` unsettled deliveries of an ended link; tell whether it may have more.
 
-        To free them all at once, with the link, takes long, and the thread stands still meanwhile.
+        To free many of them at once, with the link, takes long, and the thread stands still meanwhile.
         """
         return False
 
@@ -156,7 +156,7 @@ class LinkDriver(ABC):
         """Return the peer's attach."""
         attach = read_attach(self.pointer)
         if PACK_ITEMS in attach.properties and not self._host.peer_packs:
-            # It does not know what it says: some peers send back what they were sent.
+            # The peer does not know packs: some peers send back the properties that they got.
             return replace(attach, properties={})
         return attach
 
@@ -175,7 +175,7 @@ class LinkDriver(ABC):
         """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
 
     def hand_over_all(self) -> None:
-        """Hand over everything that was noted: the link's end comes next."""
+        """Hand over all that was noted, because the end of the link comes next."""
         while self.hand_over(1024):
             pass
 

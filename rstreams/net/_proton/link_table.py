@@ -20,10 +20,10 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.states import State
 
 HEAVY: Final = 4096
-"""So many deliveries are freed at once, and no more, on the thread that everybody waits for: in some 2 ms."""
+"""The most deliveries that are freed at once in the thread of the trio run: that takes some 2 ms."""
 
 MAX_FREE_LINKS: Final = 64
-"""So many links, likewise."""
+"""The most links, likewise."""
 
 
 class LinkTable:
@@ -103,7 +103,7 @@ class LinkTable:
     # how they go
 
     def hand_over_all(self) -> None:
-        """Hand over what came before the end: an outcome that was told is known, a message that came is here."""
+        """Hand over all that has come, because the end of the connection comes next."""
         for driver in self.drivers:
             driver.hand_over_all()
 
@@ -160,8 +160,8 @@ class LinkTable:
 
 
 def _is_alive_there(driver: LinkDriver) -> bool:
-    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away.
+    """Tell whether the peer has not ended the link yet; the driver throws away what the peer goes on sending.
 
-    For the engine a link whose peer has left it, and not closed it, goes on; with the detach of this side it is over.
+    For the engine, a link that the peer has detached and not closed goes on. With this side's detach it is over.
     """
     return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)

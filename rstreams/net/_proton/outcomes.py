@@ -1,4 +1,4 @@
-"""What became of deliveries, as the engine has it: read and written."""
+"""The outcomes of deliveries, read from the engine and written to it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_outcome(delivery: Pointer, state: int) -> Outcome:
             undeliverable_here=bool(lib.pn_disposition_is_undeliverable(disposition)),
             annotations=read_map(lib.pn_disposition_annotations(disposition)),
         )
-    return RELEASED  # or settled without an outcome, which says as little as being given back
+    return RELEASED  # or settled without an outcome, which means the same to the sender
 
 
 _BESIDE_ANNOTATIONS_BYTES: Final = 128

@@ -1,18 +1,17 @@
-"""What goes to the peer: the engine's output, and the flows the peer has asked for that the engine does not write.
+"""The bytes for the peer: the engine's output, and the flows that the peer asks for and the engine does not write.
 
-Theory of operation. A peer asks for the state of a link or a session with `echo`, of a sender also with `drain`. The
-engine answers a drain as long as there is credit to give back, and nothing else. It can be made to write a flow of a
-session, though, which has all numbers of the session right: by setting the session's capacity again to what it is.
-If a receiver has news at that moment, the engine makes the flow the receiver's, which is all a receiver needs.
-For a link that sends, the session's flow is completed here with the four numbers of the link:
+Theory of operation. A peer asks for the state of a link or a session with `echo`, and for a sender's also with `drain`.
+The engine answers a drain as long as there is credit to give back. It answers nothing else. But it writes a flow of a
+session, with the right numbers of the session, when the session's capacity is set again to the value it has. If a
+receiver has news at that moment, the engine makes the flow one of the receiver's link. For a link that sends, this
+module completes the session's flow with the four numbers of the link:
 
-    handle          from the engine's own attach, which is looked for in what goes out
+    handle          from the engine's own attach, which is found in its output
     link-credit     the engine's number
-    delivery-count  what the peer's last flow allows, less the link-credit; the engine does not tell its own
+    delivery-count  the one up to which the peer's last flow allows, less the link-credit; the engine does not tell it
     drain           the engine's number
 
-This is done when all that the engine had to say has been taken, so that these numbers are those of this very place in
-what goes out.
+This is done when all output of the engine has been taken. Then the numbers are right for this place in the output.
 
 Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
 """
@@ -31,7 +30,7 @@ from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
-"""What may wait in a session before its senders hold back, and the most that goes out at once."""
+"""The bytes that may wait in a session before its senders hold back, and the most bytes that go out at once."""
 
 _ANSWER_BYTES: Final = 512
 """More than a flow and a heartbeat take."""
@@ -71,7 +70,7 @@ class OutgoingFrames:
     """
 
     def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
-        """Have nothing to say yet; `room` is where `take` puts what is to go out, None for a room of its own."""
+        """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
@@ -83,7 +82,7 @@ class OutgoingFrames:
         self._held = b""  # the beginning of a frame, too short to be known
 
     def take(self) -> memoryview:
-        """Return what is to go out now, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        """Return the output, at most `BUFFER_BYTES`; the bytes are valid until the next call."""
         size = min(len(self._kept), BUFFER_BYTES)
         if size:
             self._buffer[:size] = self._kept[:size]
@@ -94,7 +93,7 @@ class OutgoingFrames:
         return self._buffer[:size]
 
     def keep(self) -> int:
-        """Take all that the engine has to say, for later; return how many bytes wait now."""
+        """Take all output of the engine, to send it later; return how many bytes wait now."""
         room = memoryview(bytearray(BUFFER_BYTES))
         size = BUFFER_BYTES
         while size == BUFFER_BYTES:
@@ -131,7 +130,7 @@ class OutgoingFrames:
         self._sessions_asked.pop(session, None)
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all links and sessions."""
         self._asked.clear()
         self._sessions_asked.clear()
         self._attaching.clear()
@@ -140,7 +139,7 @@ class OutgoingFrames:
 
     def _pull(self, room: memoryview) -> int:
         size = self._loops.output(self._transport, room) if len(room) else 0
-        # Only what fills the room can end inside a frame, so what is not looked at leaves no frame in the middle.
+        # Only output that fills the room can end inside a frame. Other output ends with a frame and may pass unread.
         if size and (self._attaching or self._skipped or self._held or size == len(room)):
             self._look(room[:size])
             if size < len(room):
@@ -184,7 +183,7 @@ class OutgoingFrames:
     # answers
 
     def _answer(self, size: int) -> int:
-        """Add what has been asked for to so many bytes of output, behind which the engine has no more to say."""
+        """Add the flows that were asked for behind `size` bytes of output; return how many bytes there are then."""
         sessions, self._sessions_asked = self._sessions_asked, {}
         for session in sessions:
             _have_flow_written(session)
@@ -192,7 +191,7 @@ class OutgoingFrames:
             if BUFFER_BYTES - size < _ANSWER_BYTES:
                 return size
             if numbers is not None and lib.pn_link_get_drain(link) and lib.pn_link_queued(link):
-                continue  # it has used up its credit when these have gone out
+                continue  # when these deliveries have gone out, its credit is used up
             del self._asked[link]
             if lib.pn_link_state(link) & lib.PN_LOCAL_ACTIVE:
                 size += self._write_state(link, numbers, size)
@@ -202,7 +201,7 @@ class OutgoingFrames:
         """Write the state of a link into the output at `at`; return how many bytes that takes."""
         _have_flow_written(lib.pn_link_session(link))
         if numbers is None:
-            lib.pn_link_flow(link, 0)  # is news of it, so that the engine makes the flow this link's
+            lib.pn_link_flow(link, 0)  # counts as news of it, therefore the engine makes the flow one of this link
         size = self._pull(self._buffer[at:])
         if numbers is None or numbers.handle is None:
             return size
@@ -223,7 +222,7 @@ class OutgoingFrames:
 
 
 def _have_flow_written(session: Pointer) -> None:
-    """Have the engine write a flow, by telling it what it knows."""
+    """Have the engine write a flow of a session, by setting the capacity that it has."""
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
 
 
@@ -233,7 +232,7 @@ def _name_of(link: Pointer) -> bytes:
 
 
 def _completed(flow: bytes, link: Pointer, handle: int, allowed_until: int) -> bytes:
-    """Return a session's flow with the state of a link in it that sends."""
+    """Return a session's flow, completed with the state of a link that sends."""
     windows, _ = read_items(flow, _items_at(flow), 4, 0)
     credit = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))  # below 0: sent, and then taken back
     count = (allowed_until - credit) & 0xFFFFFFFF

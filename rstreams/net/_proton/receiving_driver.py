@@ -31,10 +31,10 @@ from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import OVERHEAD_BYTES
 
 MAX_LATE: Final = 4096
-"""Deliveries without credit that a link may get after its end before its peer counts as one that means harm."""
+"""The most deliveries without credit that a link may get after its end; after more the connection is closed."""
 
 MAX_LATE_BYTES: Final = 128 * 1024
-"""What a connection may have of deliveries that came behind this side's detach, and are not settled."""
+"""The most bytes of a connection's deliveries that came behind this side's detach and are not settled."""
 
 
 class ReceivingDriver(LinkDriver):
@@ -127,13 +127,13 @@ class ReceivingDriver(LinkDriver):
             self._ask_for_room()
 
     def _has_room(self) -> bool:
-        """Tell whether the link's end takes more; for one that is ending there is no window left to close."""
+        """Tell whether the link's end takes more; always, if it is ending: its window does not matter any more."""
         if self._room_in_end is None or self._is_ending or self._refused or not self.lives:
             return True
         return self._room_in_end() > self._parts.size
 
     def _ask_for_room(self) -> None:
-        """Have the link's end let go of what it may, unless that has been in vain."""
+        """Have the link's end settle what it may, unless it has been asked with as little room before."""
         if self._room_in_end is None or self._streams or self.link is None or self.link.state is not State.ATTACHED:
             return
         room = self._room_in_end()
@@ -190,9 +190,9 @@ class ReceivingDriver(LinkDriver):
             super().receive(frame)
 
     def _throw_away(self, frame: Transfer) -> None:
-        """Settle what comes behind this side's detach, but for a little of which the peer need not hear any more.
+        """Settle deliveries that come behind this side's detach, except the first `MAX_LATE_BYTES` of them.
 
-        The engine keeps the room of what is not settled until the peer has detached, too.
+        The peer need not hear of those. The engine keeps the memory of what is not settled until the peer detaches.
         """
         if frame.settled or frame.more or frame.aborted:
             return
@@ -211,29 +211,29 @@ class ReceivingDriver(LinkDriver):
         noted, self.deliveries_noted = self.deliveries_noted, 0
         if not lib.pn_link_current(self.pointer):
             self._parts.check()  # the engine may use the same place for the next delivery
-            starved, frame = noted > 0, None  # news of what has been read: see `Flow`
+            starved, frame = noted > 0, None  # a delivery that was read has news: see `Flow`
         else:
             frame = self._read_joined(most)
             starved = frame is not None and not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
         if frame is not None:
             self.receive(frame)
         else:
-            self._host.turns.wake(self)  # what was aborted is nothing to hand over, but has used up credit
+            self._host.turns.wake(self)  # an aborted delivery is not handed over, and has used up credit
         if starved:
             self.receive(Flow(self.credit(), starved=True))
 
     def _read(self, most: int) -> Transfer | None:
-        """Take up to `most` whole deliveries, all settled or all not, from the engine, and none that is too large."""
+        """Read up to `most` whole deliveries from the engine, all settled or all not, and none that is too large."""
         if self._formats:
             most = 1  # this one is of a known format; the next may not be
         deliveries, payloads, settled = self._loops.read(self.pointer, most, self._max_message_bytes)
         return Transfer(deliveries, payloads, settled) if payloads else None
 
     def _read_joined(self, most: int) -> Transfer | None:
-        """Read as `_read` does, and what has come of the next delivery.
+        """Read as `_read` does, and read the beginning of the next delivery, which has not come whole.
 
-        In a session with a window, for it to open again; of a large one everywhere, for the engine's room doubles as it
-        grows.
+        In a session with a window this opens the window again. Elsewhere it is done for large deliveries, because the
+        engine's buffer doubles as it grows.
         """
         parts = self._parts
         parts.check()
@@ -250,12 +250,12 @@ class ReceivingDriver(LinkDriver):
         if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
             parts.take_in(whole=self.is_windowed)
             if self._refused or not self.lives:
-                parts.drop()  # nobody waits for it
+                parts.drop()  # it will not be handed over
         self._count_unfinished(parts.cost)
         return frame
 
     def _read_part(self) -> Transfer | None:
-        """Read what has come of the current delivery, which is over with its last part; None if there is no news."""
+        """Read the next part of the current delivery; None if nothing more of it has come."""
         pointer = self.pointer
         delivery = lib.pn_link_current(pointer)
         if not delivery:
@@ -275,11 +275,11 @@ class ReceivingDriver(LinkDriver):
     # deliveries that are refused
 
     def note_format(self, delivery: Pointer, message_format: int) -> None:
-        """The delivery has begun with a message-format that is not 0."""
+        """Note that a delivery has begun with a message-format that is not 0."""
         self._formats.note(delivery, message_format)
 
     def _refuse_format(self) -> bool:
-        """Refuse the current delivery if nobody here knows its format; tell whether that was so."""
+        """Refuse the current delivery if its format is not known here; tell whether that was so."""
         current = lib.pn_link_current(self.pointer)
         if not current or not self._formats.has(current):
             return False
@@ -297,18 +297,18 @@ class ReceivingDriver(LinkDriver):
             self._host.unfinished.count(self.end_unfinished, size)
 
     def end_unfinished(self, why: str) -> None:
-        """Have the link ended because of its message that has not come whole; any task of the run may call this."""
+        """Have the link ended because of its unfinished message; any task of the run may call this."""
         self._counted = 0
         self._too_much = why
         self._host.turns.read_on(self)
 
     def _look_at_next(self, current: Pointer) -> bool:
-        """Refuse the delivery that was not read if it must not come any further; tell whether there is more to read."""
+        """Refuse the delivery that was not read if it is too large; tell whether there is more to read."""
         if self._is_too_large(self._parts.size + lib.pn_delivery_pending(current)):
             return self._refuse_message(current)
         if self._too_much:
             why, self._too_much = self._too_much, ""
-            self._parts.take_in(whole=True)  # and so the session's window opens again
+            self._parts.take_in(whole=True)  # this opens the session's window again
             self._parts.drop()
             if self.lives and not self._refused:
                 self._end_link(Condition.RESOURCE_LIMIT_EXCEEDED, why)
@@ -318,16 +318,16 @@ class ReceivingDriver(LinkDriver):
         return 0 < self._max_message_bytes < size
 
     def _refuse_message(self, delivery: Pointer) -> bool:
-        """End the link because of a message that is too large, whole or not; the engine keeps none of it (2.7.3)."""
+        """End the link because of a message that is too large; the engine keeps nothing of the message (2.7.3)."""
         text = f"the peer sent a message of more than max_message_bytes={self._max_message_bytes}"
         condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED
         self._parts.drop()
         self._count_unfinished(0)
-        if self.lives:  # rejected: what was merely given back would only come again
+        if self.lives:  # rejected, because a released message would come again
             outcome = Outcome("rejected", condition.value, text)
             write_outcome(lib.pn_delivery_local(delivery), outcome, self._host.peer_frame_bytes)
             lib.pn_delivery_update(delivery, lib.PN_REJECTED)
-        lib.pn_delivery_settle(delivery)  # the engine throws away what there is, and what is still to come of it
+        lib.pn_delivery_settle(delivery)  # the engine throws away the part that is here and the parts to come
         self._end_link(condition, text, "connect() may allow more, and streamed_messages() takes messages of any size")
         return bool(lib.pn_link_current(self.pointer))
 
@@ -349,10 +349,10 @@ class ReceivingDriver(LinkDriver):
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
-        self._host.flush()  # what is settled makes room for the credit, so the peer must hear of it first
+        self._host.flush()  # settled deliveries make room for this credit, therefore the peer hears of them first
         lib.pn_link_set_drain(pointer, frame.drain)
-        # The engine counts what has come and was not read yet, all or parts of it, as credit that is still to be used;
-        # to withdraw that, too, would be a credit below 0, which the peer takes for 2^32 and less.
+        # The engine counts a delivery that has come and was not read, or only in part, as credit that is still to be
+        # used. If that was withdrawn as well, the credit would be below 0, which the peer reads as nearly 2^32.
         credit = max(frame.credit, int(lib.pn_link_queued(pointer)))
         lib.pn_link_flow(pointer, credit - lib.pn_link_credit(pointer))
 
@@ -366,7 +366,7 @@ class ReceivingDriver(LinkDriver):
             for delivery in frame.deliveries:
                 local = lib.pn_delivery_local(as_delivery(delivery))
                 write_outcome(local, outcome, self._host.peer_frame_bytes)
-        if self._streams:  # these are known by their pointers
+        if self._streams:  # these deliveries are pointers
             for delivery in frame.deliveries:
                 lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])
                 lib.pn_delivery_settle(delivery)

@@ -98,7 +98,7 @@ class SendingDriver(LinkDriver):
 
     def hand_over(self, most: int) -> bool:  # noqa: ARG002 - of a receiver's deliveries
         """See `LinkDriver`: flow and outcomes have news."""
-        if self.flow_noted:  # first: what the peer gives back with its credit must not come to it again
+        if self.flow_noted:  # first: a delivery that the peer gives back as it withdraws credit must not be sent again
             self.flow_noted = False
             self.receive(Flow(self.credit(), bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
@@ -130,8 +130,8 @@ class SendingDriver(LinkDriver):
         elif lib.pn_link_credit(self.pointer) > 0:
             lib.pn_link_drained(self.pointer)
         elif lib.pn_link_get_drain(self.pointer):
-            # No credit is left to give back: of that the engine keeps silent. Or less than none, because more was on
-            # its way than the receiver had seen: the engine would count back what it has sent.
+            # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
+            # receiver had not seen all that was on its way; then the engine would count back deliveries it has sent.
             self.tell_state()
 
     def tell_state(self) -> None:

@@ -1,11 +1,11 @@
 """Opening a connection as the client: TCP, TLS, SASL and `open`, from an address to a pump that runs.
 
-One call is one attempt, and leaves nothing behind if it fails: who wants to try again calls again, with the same
-options and the same or another address. What went wrong is told in words that say what to do about it:
+One call is one attempt, and leaves nothing behind if it fails. For another attempt call again, with the same options
+and the same or another address. The errors say what to do:
 
-    ConfigError             the options cannot work with this address; trying again is of no use
-    AuthenticationFailed    the peer refused who this side is, or takes no mechanism that it may use
-    ConnectFailed           everything else up to `open`: no listener, no AMQP, no TLS, a certificate not to be trusted
+    ConfigError             the options cannot work with this address; another attempt is of no use
+    AuthenticationFailed    the peer refused the credentials, or takes no mechanism that this side may use
+    ConnectFailed           all other failures up to `open`: no listener, no AMQP, no TLS, a certificate not trusted
     ConnectionClosed        the peer opened the connection and closed it at once, with a condition
 """
 
@@ -51,7 +51,7 @@ LAST_WORDS_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class OpeningOptions:
-    """What one attempt to open a connection needs to know besides the address; there are no secrets in it.
+    """The options of one attempt to open a connection, besides the address; they hold no secrets.
 
     Attributes:
         container_id: This side's name for the peer.
@@ -98,7 +98,7 @@ class OpeningOptions:
             self.check_plain(address, address.host)
 
     def mechanisms(self, address: PeerAddress) -> tuple[Mechanism, ...]:
-        """Return the SASL mechanisms that may be used, of which the engine takes what the peer offers.
+        """Return the SASL mechanisms that may be used; the engine takes one that the peer offers.
 
         Errors: `ConfigError` if the address and `sasl` do not go together.
         """
@@ -122,7 +122,7 @@ class OpeningOptions:
         raise ConfigError(msg)
 
     def check_plain(self, address: PeerAddress, host: str) -> None:
-        """Check that no password or token goes to `host`, the address behind the name, for everyone to read.
+        """Check that no password or token goes to `host` in clear text, unless that is allowed.
 
         Errors: `ConfigError`.
         """
@@ -151,8 +151,8 @@ async def open_connection(
         nursery: Where the pump's task lives.
         on_attach: Called for each link that the peer attaches.
 
-    Errors: As the module says, within `options.connect_timeout_s`; then no task and no socket is left.
-    Cancels: Likewise; the peer sees the connection break.
+    Errors: Those of the module's table, within `options.connect_timeout_s`. Then no task and no socket is left.
+    Cancels: No task and no socket is left; the peer sees the connection break.
     """
     options.check(address)
     attempt = _Attempt(address, options)
@@ -203,7 +203,7 @@ class _Attempt:
         raise self._explained(pump.error)
 
     async def _secured(self, tcp: trio.SocketStream) -> trio.abc.Stream:
-        """Return the stream for AMQP, and see that no password goes over it that should not."""
+        """Return the stream for AMQP, and check that no password goes over it in clear text unless that is allowed."""
         address = self._address
         if address.tls:
             self.phase = "TLS"
@@ -218,7 +218,7 @@ class _Attempt:
         return tcp
 
     def _explained(self, error: RStreamsError) -> RStreamsError:
-        """Return what ended the connection before it was open, as an error that says what to do."""
+        """Return the error of a connection that ended before it was open, in words that say what to do."""
         address = self._address
         refused = None if not isinstance(self._stream, TlsStream) else self._stream.refusal(address)
         if refused is not None:
@@ -235,7 +235,7 @@ class _Attempt:
         return error if isinstance(error, ConnectFailed) and text == str(error) else ConnectFailed(text)
 
     def _refusal(self, told: str) -> str:
-        """Say why the peer let this side not in, and what might help."""
+        """Say why the peer refused this side, and what may help."""
         mechanisms = self._options.mechanisms(self._address)
         if "[mech=none]" in told:
             hints = {
@@ -252,7 +252,7 @@ class _Attempt:
 
 
 async def _cut(pump: Pump) -> None:
-    """End a connection at once; this takes a moment only: its socket is closed, and nothing waited for."""
+    """End a connection at once; this is quick, because its socket is closed without waiting."""
     pump.cut()
     with trio.CancelScope(shield=True):
         await pump.ended.wait()

@@ -1,7 +1,7 @@
-"""TLS on a connection's way: `trio.SSLStream`, and its errors in words that say what to do.
+"""TLS for a connection: `trio.SSLStream`, and its errors in words that say what to do.
 
-The engine knows nothing of it. In TLS 1.3 a client that the server refuses hears so only when it reads for the first
-time, long after its own handshake: so the stream remembers what it was told.
+The engine does not know of TLS. In TLS 1.3, a client that the server refuses learns it only when it reads for the first
+time, after its own handshake. Therefore the stream remembers how TLS failed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rstreams.errors import (
 from rstreams.net.transport.address import PeerAddress
 from rstreams.tls import ClientCertificate
 
-# What OpenSSL calls it when certificates are refused (`man verify`).
+# OpenSSL's codes for refused certificates (`man verify`).
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 
-# Alerts (RFC 8446 section 6.2) by which a peer refuses a certificate, or says that there is none.
+# The alerts (RFC 8446 section 6.2) by which a peer refuses a certificate, or says that it got none.
 _ALERTS_ON_CERTIFICATES: Final = (
     "CERTIFICATE",  # bad, expired, revoked, unknown, required, unsupported
     "UNKNOWN_CA",
@@ -39,7 +39,7 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "R
 
 
 _PROTOCOL_VERSION: Final = b"\x15\x03\x03\x00\x02\x02\x46"
-"""The alert for who speaks no TLS, for which OpenSSL has none: any AMQP peer can see that this is TLS."""
+"""The alert for a client that does not speak TLS; OpenSSL has none for it. It shows any AMQP peer that this is TLS."""
 
 
 class TlsStream(trio.abc.Stream):
@@ -50,7 +50,7 @@ class TlsStream(trio.abc.Stream):
         self._failure: ssl.SSLError | None = None
 
     def refusal(self, address: PeerAddress) -> TransportError | None:
-        """Return what the peer's alert means, if TLS failed."""
+        """Return the meaning of the peer's alert, if TLS failed."""
         return None if self._failure is None else _client_error(address, self._failure)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -62,7 +62,7 @@ class TlsStream(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive; see `trio.abc.ReceiveStream`. An end that TLS was not told of is one: AMQP has its own."""
+        """Receive; see `trio.abc.ReceiveStream`. An end without TLS's goodbye is allowed: AMQP has its own."""
         try:
             return await self._stream.receive_some(max_bytes)
         except trio.BrokenResourceError as error:
@@ -73,15 +73,15 @@ class TlsStream(trio.abc.Stream):
             raise
 
     async def aclose(self) -> None:
-        """Tell the peer that nothing more comes (RFC 8446 section 6.1), and close."""
+        """Tell the peer that no more bytes come (RFC 8446 section 6.1), and close."""
         await self._stream.aclose()
 
 
 async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.SSLContext) -> TlsStream:
     """Do the handshake as the client.
 
-    Errors: `ConnectFailed` if the peer speaks no TLS or its certificate is not to be trusted; `AuthenticationFailed` if
-        it wants another certificate from this side.
+    Errors: `ConnectFailed` if the peer does not speak TLS or its certificate is not trusted; `AuthenticationFailed` if
+        it wants another certificate of this side.
     """
     try:
         tls = trio.SSLStream(stream, context, server_hostname=address.host.rstrip("."))
@@ -99,7 +99,8 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
 async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[TlsStream, ClientCertificate | None]:
     """Do the handshake as the server; return also the client's certificate, if it has shown one that was verified.
 
-    Errors: `RemoteProtocolError` if the client speaks no TLS; `AuthenticationFailed` if its certificate is refused.
+    Errors: `RemoteProtocolError` if the client does not speak TLS; `AuthenticationFailed` if its certificate is
+        refused.
     """
     tls = trio.SSLStream(stream, context, server_side=True)
     try:
@@ -113,7 +114,7 @@ async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[
 
 
 async def _send_alert(stream: trio.SSLStream[trio.abc.Stream], otherwise: bytes = b"") -> None:
-    """Send the alert that OpenSSL has written for the peer when the handshake failed: trio (0.35) leaves it lying."""
+    """Send the alert that OpenSSL has written for the peer when the handshake failed: trio (0.35) does not send it."""
     outgoing = getattr(stream, "_outgoing", None)
     alert = (outgoing.read() if isinstance(outgoing, ssl.MemoryBIO) else b"") or otherwise
     if alert:
@@ -122,7 +123,7 @@ async def _send_alert(stream: trio.SSLStream[trio.abc.Stream], otherwise: bytes 
 
 
 def _client_error(address: PeerAddress, cause: BaseException | None) -> TransportError:
-    """Return what a failure of TLS means to a client."""
+    """Return a client's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return ConnectFailed(f"the certificate of {address} is not to be trusted: {_why_not(address, cause)}")
@@ -157,7 +158,7 @@ def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
 
 
 def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteProtocolError:
-    """Return what a failure of TLS means to a server."""
+    """Return a server's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return AuthenticationFailed(f"its certificate was refused: {cause.verify_message.rstrip('.')}")
@@ -180,7 +181,7 @@ def _server_error(cause: BaseException | None) -> AuthenticationFailed | RemoteP
 
 
 def _reason(cause: BaseException | None) -> str:
-    """Return OpenSSL's word for what happened; "" if the peer just hung up."""
+    """Return OpenSSL's word for the failure; "" if the peer just hung up."""
     if not isinstance(cause, ssl.SSLError) or isinstance(cause, ssl.SSLEOFError):
         return ""
     return cause.reason or ""
