@@ -244,7 +244,7 @@ class KeptConnection:
         pump.waiting.append((end, frame))
 
     async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
-        """Attach again, after a delay, the links that the peer has detached; if the connection ends, the next one does."""
+        """Attach again, after a delay, links that the peer has detached; if the connection ends, the next one does."""
         lasted_s = trio.current_time() - self._attached_at
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
         delay_s = self._policy.delay_s(self._refused + 1, self._random())
