@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from time import perf_counter as now
+import time
+from typing import Final
 
-__all__ = ["now"]
+now: Final = time.perf_counter
+"""Return the time in seconds."""
