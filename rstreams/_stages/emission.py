@@ -30,15 +30,16 @@ from operator import length_hint
 from sys import maxsize
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
+from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._core.subscription import require_subscriber, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._core.turn import Turn
 from rstreams._stages.fusion import Step, Stopped, fused_loop
-from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber
+from rstreams.abc import Cancellable, Hold, Subscriber
 
 T = TypeVar("T")
 
@@ -112,11 +113,11 @@ class IteratorEmission(Scannable, Generic[T]):
         "_maker",
         "_next_turn",
         "_requested",
-        "_scheduler",
         "_steps",
         "_stop",
         "_subscriber",
         "_thread",
+        "_turn",
         "ended",
         "refused",
     )
@@ -134,7 +135,7 @@ class IteratorEmission(Scannable, Generic[T]):
         self._exact = iterator if isinstance(iterator, _EXACT) else None
         # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
         self._generator = iterator if isinstance(iterator, Generator) else None
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
         self._handed: Iterator[int] | None = None  # goes on with each item drawn by somebody else
         self._drawn: list[T] | None = None  # where items gather that are drawn
@@ -256,30 +257,24 @@ class IteratorEmission(Scannable, Generic[T]):
         """Send items for as long as there are items and demand, or until the turn is over."""
         self._busy = True
         self._next_turn = None
-        scheduler = self._scheduler
-        sent, look_at = 0, UNBOUNDED if scheduler is None else self._first_look
-        began = 0.0 if scheduler is None else scheduler.now()
+        turn, sent = self._turn.begin(self._first_look), 0
         try:
             while not self.ended:
                 if self._exhausted or (self._exact is not None and length_hint(self._exact) == 0):
                     self.ended = True
                     self._subscriber.on_complete()
                 elif not self._demand:
-                    if scheduler is not None:
-                        quick = sent >= _FEW and scheduler.now() - began < TURN_S
-                        self._first_look = min(sent, _MANY) if quick else 1
+                    self._first_look = min(sent, _MANY) if sent >= _FEW and not turn.is_over() else 1
                     return
-                elif sent < look_at:
-                    batch = min(self._demand, look_at - sent)
+                elif sent < turn.look_at:
+                    batch = min(self._demand, turn.look_at - sent)
                     self._emit_batch(batch)
                     sent += batch
-                elif scheduler is not None and (sent >= SLICE or scheduler.now() - began >= TURN_S):
+                elif turn.is_over(sent):
                     self._first_look = _MANY if sent >= SLICE else 1
                     if self._drawn is None:
-                        self._next_turn = scheduler.call_later(0, self._emit)
+                        self._next_turn = turn.go_on(self._emit)
                     return
-                else:
-                    look_at *= 2
         finally:
             self._busy = False
             if self.ended:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._core.demand import SLICE, TURN_S
+from rstreams._core.demand import SLICE
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.subscription import ENDED
+from rstreams._core.turn import Turn
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.stage import Stage, raised_during
@@ -107,12 +108,13 @@ class Resubscribing(Arbiter[T]):
     def _take_turn(self) -> None:
         self._next_turn = None
         self._looping = True
-        began = 0.0 if self._scheduler is None else self._scheduler.now()
+        turn = Turn(self._scheduler).begin()
         steps = fruitless = 0
         emissions = self._emissions
         try:
             while self._due and not self._ended and self._next_turn is None:
-                if steps and self._turn_is_over(steps, began):
+                if steps >= turn.look_at and turn.is_over(steps):
+                    self._next_turn = turn.go_on(self._take_turn)
                     return
                 if fruitless == SLICE and self._scheduler is None and self._endless is not None:
                     self._due = False
@@ -134,15 +136,6 @@ class Resubscribing(Arbiter[T]):
                 raise  # by the subscriber, out of a signal (2.13)
             self._awaiting = False  # the source breaks 1.9: trying once more would not make it whole
             self._fail(error)
-
-    def _turn_is_over(self, steps: int, began: float) -> bool:
-        # The clock is looked at after 1, 2, 4, 8... steps, as elsewhere.
-        if self._scheduler is None or steps & (steps - 1):
-            return False
-        if steps < SLICE and self._scheduler.now() - began < TURN_S:
-            return False
-        self._next_turn = self._scheduler.call_later(0, self._take_turn)
-        return True
 
     def _let_go(self) -> None:
         if self._next_turn is not None:

@@ -22,12 +22,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._core.demand import SLICE, TURN_S, add_demand, demand_error
+from rstreams._core.demand import add_demand, demand_error
 from rstreams._core.holds import SharedHold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED, checked_error, require_subscriber, require_subscription
 from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._core.turn import Turn
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
 from rstreams._stages.stage import window_of
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
@@ -41,6 +42,8 @@ NOBODY: Final = -1
 
 _logger = logging.getLogger("rstreams")
 
+_ENDLESS: Final = Turn[Scheduler](None)
+
 
 class Member(Scannable, Generic[T]):
     """The subscription of one of several subscribers.
@@ -48,6 +51,7 @@ class Member(Scannable, Generic[T]):
     Attributes:
         subscriber: Who gets the items.
         scheduler: That of the scope it subscribed in, if there is one.
+        turn: The turns that the run takes in that scope.
         thread: The one it subscribed in, and the only one that may call it.
         requested: What it has requested in all.
         limit: What it has requested, and not received yet or in all, as the run counts.
@@ -64,6 +68,7 @@ class Member(Scannable, Generic[T]):
         "scheduler",
         "subscriber",
         "thread",
+        "turn",
     )
 
     def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
@@ -71,6 +76,7 @@ class Member(Scannable, Generic[T]):
         self._emitting: SharedHold | None = None
         self.thread = get_ident()
         self.scheduler: Scheduler | None = current_scheduler.get(None)
+        self.turn = Turn(self.scheduler)
         self.subscriber = subscriber
         self.requested = 0
         self.limit = 0
@@ -467,17 +473,10 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     def _serve(self) -> bool:
         """Send what is kept as far as there is demand, and the end; return False if the turn was over before."""
-        scheduler, steps = self.members[0].scheduler if self.members else None, 0
-        began = 0.0 if scheduler is None else scheduler.now()
+        turn, steps = (self.members[0].turn if self.members else _ENDLESS).begin(), 0
         while (member := self._next()) is not None:
-            # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
-            if (
-                scheduler is not None
-                and steps
-                and not steps & (steps - 1)
-                and (steps >= SLICE or scheduler.now() - began >= TURN_S)
-            ):
-                self._next_turn = scheduler.call_later(0, self._take_turn)
+            if steps >= turn.look_at and turn.is_over(steps):
+                self._next_turn = turn.go_on(self._take_turn)
                 return False
             steps += 1
             self._serve_item(member)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
-from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand
+from rstreams._core.demand import add_demand
 from rstreams._core.scheduler import current_scheduler
+from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage, resume, suspend
-from rstreams.abc import Cancellable, Scheduler, Subscriber
+from rstreams.abc import Cancellable, Subscriber
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,7 +23,7 @@ R = TypeVar("R")
 class TurningStage(KeepingStage[T, R], ABC):
     """A stage that counts its demand and works it off in turns; the operator says what a step is."""
 
-    __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "started", "suspended")
+    __slots__ = ("_demand", "_draining", "_next_turn", "_turn", "started", "suspended")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
@@ -30,7 +31,7 @@ class TurningStage(KeepingStage[T, R], ABC):
         self.suspended = False  # no source is to send anything
         self._demand = 0
         self._draining = False
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
 
     def request(self, n: int) -> None:
@@ -55,24 +56,20 @@ class TurningStage(KeepingStage[T, R], ABC):
     def _take_turn(self) -> None:
         self._next_turn = None
         self._draining = True
-        scheduler = self._scheduler
-        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
-        steps, look_at = 0, UNBOUNDED if scheduler is None else 1
-        began = 0.0 if scheduler is None else scheduler.now()
+        turn, steps = self._turn.begin(), 0
         try:
             if self._demand and not self.started:
                 self.started = True
                 self._begin()
-            while done := self._step(look_at - steps):
+            while done := self._step(turn.look_at - steps):
                 steps += done
-                if steps < look_at or scheduler is None:
+                if steps < turn.look_at:
                     continue
                 if self._ended:
                     return
-                if steps >= SLICE or scheduler.now() - began >= TURN_S:
-                    self._next_turn = scheduler.call_later(0, self._take_turn)
+                if turn.is_over(steps):
+                    self._next_turn = turn.go_on(self._take_turn)
                     return
-                look_at *= 2
         finally:
             self._draining = False
 

@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TypeVar
 
-from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand, take_demand
+from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.subscription import ENDED
+from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage
-from rstreams.abc import Cancellable, Scheduler, Subscriber
+from rstreams.abc import Cancellable, Subscriber
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ T = TypeVar("T")
 class Waiting(KeepingStage[T, T], ABC):
     """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
 
-    __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_scheduler", "_shut")
+    __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_shut", "_turn")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
@@ -35,7 +36,7 @@ class Waiting(KeepingStage[T, T], ABC):
         self._kept: deque[tuple[T, SharedHold]] = deque()
         self._shut = False  # nothing goes out, whatever the demand
         self._busy = False  # emitting what is kept, or changing it
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
 
     def on_next(self, item: T) -> None:
@@ -100,11 +101,11 @@ class Waiting(KeepingStage[T, T], ABC):
     def _take_turn(self) -> None:
         self._next_turn = None
         self._busy = True
-        began = 0.0 if self._scheduler is None else self._scheduler.now()
-        steps = 0
+        turn, steps = self._turn.begin(), 0
         try:
             while self._kept and self._demand and not self._shut:
-                if steps and self._turn_is_over(steps, began):
+                if steps >= turn.look_at and turn.is_over(steps):
+                    self._next_turn = turn.go_on(self._take_turn)
                     return
                 item, hold = self._kept.popleft()
                 self._demand = take_demand(self._demand, 1)
@@ -115,16 +116,6 @@ class Waiting(KeepingStage[T, T], ABC):
             self._busy = False
         if self._upstream is ENDED and not self._kept:
             self._finish()
-
-    def _turn_is_over(self, steps: int, began: float) -> bool:
-        """Tell whether it is time to let others run, and see to the next turn then."""
-        # The clock is looked at after 1, 2, 4, 8... steps: slow items show soon, and quick ones pay little.
-        if self._scheduler is None or steps & (steps - 1):
-            return False
-        if steps < SLICE and self._scheduler.now() - began < TURN_S:
-            return False
-        self._next_turn = self._scheduler.call_later(0, self._take_turn)
-        return True
 
     def _let_go(self) -> None:
         if self._next_turn is not None:

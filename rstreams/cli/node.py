@@ -16,11 +16,12 @@ from typing import Final, Literal, TypeAlias, cast
 import trio
 
 from rstreams.errors import ConfigError
-from rstreams.net._proton import DEFAULT_MAX_UNFINISHED_BYTES, DEFAULT_TOTAL_UNFINISHED_BYTES
 from rstreams.net.options.limits import (
     DEFAULT_MAX_MESSAGE_BYTES,
+    DEFAULT_MAX_UNFINISHED_BYTES,
     DEFAULT_MAX_UNSETTLED,
     DEFAULT_MAX_UNSETTLED_BYTES,
+    DEFAULT_TOTAL_UNFINISHED_BYTES,
     DEFAULT_TOTAL_UNSETTLED_BYTES,
 )
 from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT

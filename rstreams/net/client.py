@@ -22,6 +22,7 @@ from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
+    ConnectionLimits,
     check_unsettled,
 )
 from rstreams.net.options.names import check_container_id
@@ -116,9 +117,7 @@ async def connect(
         sasl=sasl,
         allow_plain_over_tcp=allow_plain_over_tcp,
         connect_timeout_s=connect_timeout_s,
-        idle_timeout_s=idle_timeout_s,
-        max_frame_bytes=max_frame_bytes,
-        max_message_bytes=max_message_bytes,
+        limits=ConnectionLimits(idle_timeout_s, max_frame_bytes, max_message_bytes),
         sends_tokens=cbs is not None,
     )
     for address in addresses:

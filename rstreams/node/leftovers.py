@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from time import perf_counter
 from typing import Final
 
 import trio
+
+from rstreams._core.turn import Turn
+from rstreams.runtime import system_clock
 
 SLICE_S: Final = 0.002
 """How long messages are given back before other tasks run, in seconds."""
@@ -46,8 +48,8 @@ class Leftovers:
             if not self._waiting:
                 self._bell = trio.Event()
                 await self._bell.wait()
-            until = perf_counter() + SLICE_S
-            while self._waiting and perf_counter() < until:
+            turn = Turn(system_clock).begin(seconds=SLICE_S)
+            while self._waiting and not turn.is_over():
                 if next(self._waiting[0], self) is self:
                     self._waiting.popleft()
             await trio.lowlevel.checkpoint()

@@ -17,12 +17,7 @@ from rstreams._core.times import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import decode_body
-from rstreams.net._proton import (
-    DEFAULT_MAX_UNFINISHED_BYTES,
-    DEFAULT_TOTAL_UNFINISHED_BYTES,
-    LinkDriver,
-    UnfinishedTotal,
-)
+from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
 from rstreams.net.links.encoding import check_encode
@@ -34,10 +29,10 @@ from rstreams.net.options.limits import (
     DEFAULT_MAX_LINKS,
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_MAX_SESSIONS,
+    DEFAULT_MAX_UNFINISHED_BYTES,
+    DEFAULT_TOTAL_UNFINISHED_BYTES,
+    ConnectionLimits,
     check_count,
-    check_idle_timeout,
-    check_max_frame,
-    check_max_message,
     check_unsettled,
 )
 from rstreams.net.options.names import CertificateUsers, check_certificate_users, check_container_id, check_users
@@ -64,7 +59,6 @@ from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import StatisticsAddress
-from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
@@ -138,27 +132,28 @@ class Node:
         pack_items: int = 1,
         container_id: str | None = None,
     ) -> None:
-        check_idle_timeout(idle_timeout_s)
-        check_max_frame(max_frame_bytes)
         check_container_id(container_id)
         unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
         budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
         unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
-        check_count("max_unfinished_bytes", max_unfinished_bytes, "bytes", most=2**63 - 1)
-        if check_max_message(max_message_bytes) > max(DEFAULT_MAX_MESSAGE_BYTES, min(max_unfinished_bytes, unfinished)):
+        limits = ConnectionLimits(
+            idle_timeout_s,
+            max_frame_bytes,
+            max_message_bytes,
+            max_links=max_links,
+            max_sessions=max_sessions,
+            window_bytes=window_bytes,
+            max_unfinished_bytes=max_unfinished_bytes,
+        )
+        room = max(DEFAULT_MAX_MESSAGE_BYTES, min(max_unfinished_bytes, unfinished))
+        if max_message_bytes is not None and max_message_bytes > room:
             why = "as many must be allowed by max_unfinished_bytes and total_unfinished_bytes, while they come"
             msg = f"max_message_bytes={max_message_bytes!r}: {why}"
             raise ConfigError(msg)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
             admission=Admission(check_users(users), check_certificate_users(certificate_users)),
-            idle_timeout_s=idle_timeout_s,
-            max_frame_bytes=max_frame_bytes,
-            max_message_bytes=check_max_message(max_message_bytes),
-            max_links=check_count("max_links", max_links, "links"),
-            max_sessions=check_count("max_sessions", max_sessions, "sessions", most=65536),
-            window_bytes=check_window_bytes(window_bytes),
-            max_unfinished_bytes=max_unfinished_bytes,
+            limits=limits,
             unfinished=UnfinishedTotal(unfinished),
             budget=Budget(budget),
         )
@@ -169,7 +164,7 @@ class Node:
             self._addresses,
             expose_errors=expose_errors,
             pack_items=check_pack(pack_items, DEFAULT_WINDOW),
-            window_bytes=self._options.window_bytes,
+            window_bytes=limits.window_bytes or 0,
             unsettled=unsettled,
         )
         self._listeners: list[Listener] = []

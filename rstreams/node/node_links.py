@@ -215,12 +215,10 @@ class NodeLinks:
             pack_items=self._pack_items,
             window_bytes=self._window_bytes,
         )
-        if end.window_bytes:
-            driver.room_in_end = end.room_bytes
         (self.repliers if address.open_while_draining else self.producers).add(end)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
-        driver.bind(link)
+        driver.bind(link, end)
         link.receive(frame)
         link.send(_answer(frame, Role.RECEIVER, end.properties()))
         end.start()

@@ -20,11 +20,12 @@ import reactivex
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 
-from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
+from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.subscription import ENDED, checked_error, require_subscription
 from rstreams._core.threads import get_ident
+from rstreams._core.turn import Turn
 from rstreams._stages.stage import Joined, KeepingStage, require_at_least, require_publisher
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscription
 from rstreams.errors import BufferOverflow, SpecViolation
@@ -78,6 +79,7 @@ class _Rx(KeepingStage[T, R]):
         "_rx_scheduler",
         "_scheduler",
         "_source",
+        "_turn",
         "_waiting",
     )
 
@@ -103,6 +105,7 @@ class _Rx(KeepingStage[T, R]):
         self._pushing: SharedHold = NO_HOLD
         self._disposable: abc.DisposableBase | None = None
         self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._turn = Turn(self._scheduler)
         self._rx_scheduler = rx_scheduler(self._scheduler)
         self._next_turn: Cancellable | None = None
 
@@ -188,16 +191,12 @@ class _Rx(KeepingStage[T, R]):
         if self._looping or self._next_turn is not None:
             return
         self._looping = True
-        scheduler = self._scheduler
-        began = 0.0 if scheduler is None else scheduler.now()
-        steps = 0
+        turn, steps = self._turn.begin(), 0
         try:
             while not self._ended and self._step():
                 steps += 1
-                if scheduler is None or steps & (steps - 1):  # the clock is looked at after 1, 2, 4, 8... steps
-                    continue
-                if steps >= SLICE or scheduler.now() - began >= TURN_S:
-                    self._next_turn = scheduler.call_later(0, self._take_turn)
+                if steps >= turn.look_at and turn.is_over(steps):
+                    self._next_turn = turn.go_on(self._take_turn)
                     return
         finally:
             self._looping = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rstreams.net._proton import engine, loops
+from rstreams.net._proton import host_connection, loops
 from rstreams.protocol.outgoing_items import OutgoingItems
 from tests.compiled import compiled
 
@@ -39,7 +39,9 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "C":
         compiled(loops._compiled)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "choose_loops", loops.CompiledLoops if request.param == "C" else loops.PythonLoops)
+        patched.setattr(
+            host_connection, "choose_loops", loops.CompiledLoops if request.param == "C" else loops.PythonLoops
+        )
         yield request.param
 
 

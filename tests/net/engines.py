@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from cproton_ffi import lib
 
 from rstreams.errors import ConnectionLost, PeerClosed, SessionEnded
-from rstreams.net._proton import Engine, LinkDriver
-from rstreams.net.transport.carrier import LinkEnd
+from rstreams.net._proton import Engine, LinkDriver, LinkEnd
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.refusal import refuse
@@ -24,18 +24,19 @@ class Side:
         *,
         server: bool,
         max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
+        max_message_bytes: int | None = None,
+        max_links: int = 2**31 - 1,
+        max_sessions: int = 65536,
     ) -> None:
         self.engine = Engine(
             self,
             container_id=name,
-            idle_timeout_s=30.0,
-            max_frame_bytes=max_frame_bytes,
-            max_message_bytes=max_message_bytes,
-            max_links=max_links,
-            max_sessions=max_sessions,
+            limits=ConnectionLimits(
+                max_frame_bytes=max_frame_bytes,
+                max_message_bytes=max_message_bytes,
+                max_links=max_links,
+                max_sessions=max_sessions,
+            ),
             on_wake=lambda: None,
         )
         if server:
@@ -78,7 +79,7 @@ class Side:
 
     def attach(self, end: LinkEnd, frame: Attach) -> LinkDriver:
         """Attach a link of this side, as the pump does."""
-        driver = self.engine.new_link(frame.name, frame.role)
+        driver = self.engine.links.new(frame.name, frame.role)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.send(frame)
@@ -133,5 +134,5 @@ class Alone:
             pass
 
     def free(self) -> None:
-        self.side.engine.lose(ConnectionLost("the end"))
+        self.side.engine.links.lose(ConnectionLost("the end"))
         self.side.engine.free()

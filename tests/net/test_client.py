@@ -154,7 +154,7 @@ async def test_two_hundred_links_share_at_most_32_sessions() -> None:
         await until(lambda: all(probe.completed for probe in probes))
         assert [probe.items for probe in probes] == [[number] for number in range(200)]
         assert len(pump_of(connection).engine._sessions) == 32
-        await until(lambda: not pump_of(connection).engine.links)
+        await until(lambda: not pump_of(connection).engine.links.alive)
         assert await connection.stream("stream 7").to_list() == [7]
         assert len(pump_of(connection).engine._sessions) == 32
 
@@ -258,7 +258,7 @@ async def test_every_link_says_its_last_before_the_connection_is_closed(monkeypa
                 await connection.publish(queue.name, Stream.of(5))
                 connection.stream(queue.name).subscribe(probe)
             await until(lambda: all(probe.items for probe in probes))
-            monkeypatch.setattr("rstreams.net._proton.engine.perf_counter", itertools.count().__next__)
+            monkeypatch.setattr("rstreams.runtime.system_clock.now", itertools.count().__next__)
             for probe in probes:
                 probe.holds[0].done()
         await until(lambda: not any(queue.statistics().unsettled for queue in queues))
@@ -338,7 +338,7 @@ async def test_a_cancelled_publish_cancels_its_source_and_leaves_the_connection_
         assert source.cancelled
         await until(lambda: not queue.statistics().producers)
         assert await connection.publish("work", Stream.of(2)) == rstreams.PublishResult(1)
-        await until(lambda: not pump_of(connection).engine.links)
+        await until(lambda: not pump_of(connection).engine.links.alive)
 
 
 async def test_a_publish_cancelled_before_the_peer_has_answered() -> None:
@@ -347,7 +347,7 @@ async def test_a_publish_cancelled_before_the_peer_has_answered() -> None:
         queue = node.queue("work")
         with trio.move_on_after(0):
             await connection.publish("work", source)
-        await until(lambda: not pump_of(connection).engine.links)
+        await until(lambda: not pump_of(connection).engine.links.alive)
         assert source.subscriptions == 0
         assert queue.statistics().producers == 0
 
@@ -361,7 +361,7 @@ async def test_a_cancelled_open_cancels_its_subscription() -> None:
                 await until(lambda: node.statistics().served["never"].subscribers)
                 scope.cancel()
         await until(lambda: node.statistics().served["never"].cancelled)
-        await until(lambda: not pump_of(connection).engine.links)
+        await until(lambda: not pump_of(connection).engine.links.alive)
 
 
 @pytest.mark.parametrize("items", [[1, 2], None, 5, object])

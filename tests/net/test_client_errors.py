@@ -46,7 +46,7 @@ async def test_an_unknown_address_is_named_with_its_peer_and_the_connection_live
             await connection.publish("here", Stream.of(1))
         assert raised.value.condition == "amqp:not-allowed"
         assert await connection.stream("here").to_list() == [1]
-        await until(lambda: not pump_of(connection).engine.links)
+        await until(lambda: not pump_of(connection).engine.links.alive)
 
 
 @pytest.mark.parametrize("expose", [True, False])

@@ -219,7 +219,7 @@ class TokenNode(Node):
         address = (frame.source if frame.role is Role.RECEIVER else frame.target) or ""
         address = address.partition("/ConsumerGroups/")[0]
         self.filters = frame.filters
-        self.tokens.connection = connection = self._number(driver._engine)
+        self.tokens.connection = connection = self._number(driver._host)
         open_to_all = frame.dynamic or address == "$cbs"
         if not open_to_all and self.tokens.holding.get((connection, address), -math.inf) <= trio.current_time():
             self.refused.append(address)

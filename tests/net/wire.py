@@ -31,6 +31,7 @@ from rstreams._codec.encode import (
 from rstreams.net.client import _refuse_attach as refuse_attach
 from rstreams.net.connection import Connection
 from rstreams.net.links.connection_links import Links
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import Pump
 from rstreams.runtime.scope import Scope
 
@@ -380,8 +381,7 @@ async def pumped(stream: trio.abc.Stream, *, idle_timeout_s: float = 30.0) -> As
             peer="the scripted peer",
             container_id="test",
             hostname="localhost",
-            idle_timeout_s=idle_timeout_s,
-            max_frame_bytes=65536,
+            limits=ConnectionLimits(idle_timeout_s=idle_timeout_s),
             on_attach=refuse_attach,
         )
         pump.engine.connect(None, None)

@@ -19,6 +19,7 @@ from rstreams.errors import ConfigError, TransportError
 from rstreams.message import encode_item
 from rstreams.net.connection import Connection
 from rstreams.net.links.connection_links import Links
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import Pump
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -401,16 +402,14 @@ async def quiet(node_idle_s: float, client_idle_s: float) -> AsyncIterator[tuple
             ours,
             peer="the node",
             container_id="client",
-            idle_timeout_s=client_idle_s,
-            max_frame_bytes=65536,
+            limits=ConnectionLimits(idle_timeout_s=client_idle_s),
             on_attach=lambda _driver, _frame: None,
         )
         server = Pump(
             theirs,
             peer="the client",
             container_id="node",
-            idle_timeout_s=node_idle_s,
-            max_frame_bytes=65536,
+            limits=ConnectionLimits(idle_timeout_s=node_idle_s),
             on_attach=node._on_attach,
         )
         lib.pn_transport_bind(client.engine._transport, client.engine._connection)

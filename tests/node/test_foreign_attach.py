@@ -104,7 +104,7 @@ async def test_a_detach_is_answered_by_its_like_and_the_link_can_be_attached_aga
             numbers = node.statistics().queues["work"]
             assert (numbers.consumers, numbers.producers) == (0, 0)
             (pump,) = listener._connections
-            assert pump.engine.drivers == [], "nothing is kept of a link that was left"
+            assert pump.engine.links.drivers == [], "nothing is kept of a link that was left"
 
 
 async def test_what_a_consumer_had_when_it_left_without_closing_comes_again() -> None:

@@ -8,7 +8,8 @@ import trio.testing
 
 from rstreams import operators, sources
 from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED
-from rstreams.abc import Publisher
+from rstreams._core.turn import Turn
+from rstreams.abc import Publisher, Scheduler
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ProbeSubscriber
 
@@ -103,3 +104,48 @@ async def test_a_reduce_without_end_lets_others_run() -> None:
         for _ in range(10):
             await trio.lowlevel.checkpoint()
         probe.cancel()
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.time_s = 100.0
+        self.looks = 0
+
+    def now(self) -> float:
+        self.looks += 1
+        return self.time_s
+
+
+def test_a_turn_of_quick_steps_is_over_after_a_slice_and_few_looks() -> None:
+    clock = ManualClock()
+    turn, steps = Turn(clock).begin(), 0
+    while steps < turn.look_at or not turn.is_over(steps):
+        steps += 1
+    assert steps == SLICE
+    assert clock.looks == 11, "at the beginning, then after 1, 2, 4... 512 steps"
+
+
+def test_a_turn_of_slow_steps_is_over_when_its_time_is() -> None:
+    clock = ManualClock()
+    turn, steps = Turn(clock).begin(), 0
+    while steps < turn.look_at or not turn.is_over(steps):
+        steps += 1
+        clock.time_s += TURN_S / 3
+    assert steps == 4
+
+
+def test_a_turn_of_a_given_time_begins_anew() -> None:
+    clock = ManualClock()
+    turn = Turn(clock).begin(seconds=1.0)
+    assert not turn.is_over()
+    clock.time_s += 1.0
+    assert turn.is_over()
+    assert not turn.begin(seconds=1.0).is_over()
+
+
+def test_a_turn_without_a_clock_has_no_end() -> None:
+    turn = Turn[Scheduler](None).begin()
+    assert turn.look_at == UNBOUNDED
+    assert not turn.is_over()
+    assert not turn.is_over(UNBOUNDED)
+    assert turn.look_at == UNBOUNDED

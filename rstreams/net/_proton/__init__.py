@@ -1,35 +1,32 @@
 """The engine: Qpid Proton's C functions. The only package that imports proton.
 
 The hot path (delivery, send, recv, advance, settle, the collector, bytes in and out) is in `loops`, which calls the C
-functions for many messages at a time, in C where that was built and else through `cproton_ffi.lib`. Setting up and
-taking down goes through `cproton`, whose wrappers turn strings.
+functions for many messages at a time: in C where the extension was built, otherwise through `cproton_ffi.lib`. The
+calls that make and free things go through `cproton`, whose wrappers convert strings.
 
-What the engine does that must be known (0.40): it takes sends beyond credit and beyond any buffer, so the sending end
-and `room_bytes` hold back; settling the current delivery also advances, so `advance` comes before `settle`; closing a
-link with deliveries still queued loses them, so `queued` is watched; a receiver's `pn_link_credit` counts what has
-arrived and was not taken, so it is exact once everything has been read.
+Facts about the engine (0.40) on which this package depends:
+
+- It takes sends beyond credit and beyond any buffer. Therefore the sending end and `room_bytes` hold back.
+- To settle the current delivery also advances. Therefore `advance` comes before `settle`.
+- To close a link with queued deliveries loses them. Therefore `queued` is watched.
+- A receiver's `pn_link_credit` counts deliveries that have arrived and were not read. It is exact once all are read.
 """
 
 from rstreams.net._proton.engine import Engine
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.loops import LOOPS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
-from rstreams.net._proton.unfinished import (
-    DEFAULT_MAX_UNFINISHED_BYTES,
-    DEFAULT_TOTAL_UNFINISHED_BYTES,
-    Unfinished,
-    UnfinishedTotal,
-)
+from rstreams.net._proton.unfinished import Unfinished, UnfinishedTotal
 
 __all__ = [
     "BUFFER_BYTES",
-    "DEFAULT_MAX_UNFINISHED_BYTES",
-    "DEFAULT_TOTAL_UNFINISHED_BYTES",
     "LOOPS",
     "Engine",
     "EngineEvents",
     "LinkDriver",
+    "LinkEnd",
     "Unfinished",
     "UnfinishedTotal",
 ]

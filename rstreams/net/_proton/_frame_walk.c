@@ -12,7 +12,7 @@
 
 enum { TRANSFER = 0x14 };
 
-/* What there is to say of one frame. */
+/* A frame passes, or must be read, or there is too little of it to tell. */
 enum kind { PASSES, LOOK, SHORT };
 
 static uint32_t read_u32(const unsigned char *at)
@@ -146,7 +146,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What frame_walk.py asks for: another number when what the function takes or returns has changed. */
+/* frame_walk.py compares this number; it changes with the arguments or the result of the function. */
 enum { INTERFACE = 1 };
 
 static int add_constants(PyObject *module)

@@ -323,7 +323,7 @@ static PyObject *settle_accepted(PyObject *Py_UNUSED(module), PyObject *args)
     void *const *deliveries = view.buf;
     for (; settled < count && pn.delivery_remote_state(deliveries[settled]) == accepted; settled++) {
         if (!pn.delivery_settled(deliveries[settled]))
-            pn.delivery_update(deliveries[settled], accepted); /* who settles second is told what it was */
+            pn.delivery_update(deliveries[settled], accepted); /* a receiver that settles second hears its outcome again */
         pn.delivery_settle(deliveries[settled]);
     }
     PyBuffer_Release(&view);
@@ -455,7 +455,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What loops.py asks for: another number when what a function takes or returns has changed. */
+/* loops.py compares this number; it changes with the arguments or the result of a function. */
 enum { INTERFACE = 4 };
 
 static int add_constants(PyObject *module)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import cproton
 from cproton_ffi import lib
 
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import COORDINATOR, Attach, Expiry, Role, Settlement
-
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
 
 _DISTRIBUTIONS: Final[dict[Literal["move", "copy"], int]] = {
     "move": lib.PN_DIST_MODE_MOVE,
@@ -70,7 +69,7 @@ def _sender_mode(frame: Attach) -> int:
 
 
 def read_attach(pointer: Pointer) -> Attach:
-    """Return the peer's half; fields of it that are not what the specification has there count as absent."""
+    """Return the peer's attach; a field with a value that the specification does not allow counts as absent."""
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
     ours = source if sends else target  # the end that the peer speaks of as its own wish

@@ -1,21 +1,21 @@
 """Text and error conditions between the engine's structures and plain values.
 
-What a peer sends is read whatever it is: text that is no UTF-8 with replacement characters, an info map that Python
-cannot hold as an empty one. What goes out is made to fit: the engine takes C strings, which end at a NUL, and a
-performative has to fit into one frame of the peer.
+All that a peer sends can be read: text that is not UTF-8 gets replacement characters, and an info map that Python
+cannot hold is empty. All that goes out is made to fit: the engine takes C strings, which end at a NUL, and a
+performative must fit into one frame of the peer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import cproton
 from cproton_ffi import ffi, lib
 from proton._data import dat2obj, obj2dat, symbol
 
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
+from rstreams.net._proton.pointers import Pointer
 
 MAX_TEXT_BYTES: Final = 4096
 """The longest description sent, whatever the size of the peer's frames."""
@@ -23,7 +23,7 @@ MAX_TEXT_BYTES: Final = 4096
 MAX_CONDITION_BYTES: Final = 255
 
 _BESIDE_TEXT_BYTES: Final = MAX_CONDITION_BYTES + 128
-"""What else may stand in the frame of an error: the condition, and what the performative itself needs."""
+"""The bytes in the frame of an error besides its text: the condition, and the performative itself."""
 
 
 def read_text(pointer: Pointer) -> str:
@@ -38,7 +38,7 @@ def read_condition(condition: Pointer) -> tuple[str, str, Mapping[str, Any]] | N
     try:
         info = dat2obj(lib.pn_condition_info(condition))
         named = {str(key): value for key, value in info.items()} if isinstance(info, dict) else {}
-    except Exception:  # the engine's own classes raise what they like: KeyError, TypeError, UnicodeDecodeError
+    except Exception:  # the engine's own classes raise KeyError, TypeError, UnicodeDecodeError and others
         named = {}
     return (
         read_text(lib.pn_condition_get_name(condition)),
@@ -55,7 +55,7 @@ def write_condition(
     Args:
         condition: Where to.
         name: The condition.
-        description: Text for people; what is too long for the frame is cut off.
+        description: Text for people; it is cut off if it is too long for the frame.
         info: More about it; left out if it cannot be sent.
         frame_bytes: The largest frame the peer takes; 0 if there is no limit.
     """
@@ -67,9 +67,9 @@ def write_condition(
 
 
 def _write_info(data: Pointer, info: Mapping[str, Any], room: int) -> None:
-    """Write the map; an empty one if there is none, or it cannot be sent, for Azure's Python client reads it always."""
+    """Write the map, or an empty one if it cannot be sent; Azure's Python client always expects a map."""
     if info:
-        with suppress(Exception):  # somebody's own error may carry anything
+        with suppress(Exception):  # a user's own error may carry anything
             obj2dat({symbol(key): value for key, value in info.items()}, data)
             if lib.pn_data_encoded_size(data) <= room:
                 return

@@ -6,14 +6,13 @@ They go through our own codec, which knows each AMQP type: the engine keeps such
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from cproton_ffi import ffi, lib
 
 from rstreams._codec import Symbol, decode_value, encode_symbols, encode_value
 from rstreams.errors import RemoteProtocolError
-
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
+from rstreams.net._proton.pointers import Pointer
 
 
 def write_map(data: Pointer, values: Mapping[str, Any]) -> None:
@@ -27,13 +26,13 @@ def write_map(data: Pointer, values: Mapping[str, Any]) -> None:
 def write_symbols(data: Pointer, names: Sequence[str]) -> None:
     """Put one symbol, or an array of several, where `data` is.
 
-    Errors: `ConfigError` for a name that is no symbol.
+    Errors: `ConfigError` for a name that cannot be a symbol.
     """
     _write(data, encode_symbols(names))
 
 
 def read_map(data: Pointer) -> Mapping[str, Any]:
-    """Return the map a peer sent; what is none counts as empty."""
+    """Return the map that a peer sent; any other value counts as an empty map."""
     found = _read(data)
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
 
@@ -51,7 +50,7 @@ def _write(data: Pointer, encoded: bytes) -> None:
     assert taken == len(encoded), "our own encoding is whole"
 
 
-def _read(data: Pointer) -> Any:  # noqa: ANN401 - whatever the peer put there
+def _read(data: Pointer) -> object:
     size = 0 if data == ffi.NULL else int(lib.pn_data_encoded_size(data))
     if size <= 0:
         return None

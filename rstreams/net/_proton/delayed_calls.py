@@ -1,4 +1,4 @@
-"""Functions to be called after some time, by whoever has a clock."""
+"""Functions that are to be called after some time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class DelayedCalls:
-    """Calls that wait for their time, which is known only when somebody comes along who knows what time it is.
+    """Calls that wait for their time; the time is known only in `make_due`.
 
     Context: Only the task that owns the connection.
     """
@@ -18,7 +18,7 @@ class DelayedCalls:
     def __init__(self) -> None:
         """Have nothing to call."""
         self._calls: list[tuple[float, int, Callable[[], None]]] = []  # a heap by the time they are due
-        self._new: list[tuple[float, Callable[[], None]]] = []  # the next `make_due` knows when it is
+        self._new: list[tuple[float, Callable[[], None]]] = []  # counted from the next `make_due`
         self._made = 0  # calls due at the same time are made in the order they were asked for
 
     def add(self, delay_s: float, function: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class DelayedCalls:
         while calls and calls[0][0] <= now_s:
             _, _, function = heapq.heappop(calls)
             function()
-        self._count_from(now_s)  # what those calls have added, for there may be no other turn before it is due
+        self._count_from(now_s)  # the calls that these calls have added: there may be no turn before they are due
         return calls[0][0] if calls else math.inf
 
     def _count_from(self, now_s: float) -> None:
@@ -42,6 +42,6 @@ class DelayedCalls:
         self._new.clear()
 
     def clear(self) -> None:
-        """Make none of them."""
+        """Forget all calls."""
         self._calls.clear()
         self._new.clear()

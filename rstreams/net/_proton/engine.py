@@ -1,9 +1,15 @@
 """A connection in the engine: bytes in and out, the clock, and its events turned into frames.
 
-Theory of operation. Bytes go in by `feed` and come out by `output`; in between `dispatch` works off the engine's
-events and turns them into frames for the protocol's links. Transfers and dispositions are only noted during
-events and handed over afterwards, as one frame for a whole run. Which session a link goes to is for `sessions` to say,
-and what waits for the clock is kept by `delayed_calls`.
+Theory of operation. Bytes go in by `feed` and come out by `output`. In between, `dispatch` turns the engine's events
+into frames for the protocol's links. Transfers and dispositions are only noted during events. They are handed over
+afterwards, as one frame for a whole run. Other modules keep the parts:
+
+    link_table       the links, by their pointers into the engine
+    link_turns       the links that have something to do
+    sessions         the session that a link goes to
+    delayed_calls    the calls that wait for the clock
+    incoming_frames  the frames that the engine does not see, or misreads
+    outgoing_frames  the flows that the engine does not write
 """
 
 from __future__ import annotations
@@ -12,51 +18,48 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any, Final
 
 import cproton
 from cproton_ffi import lib
 
-from rstreams.errors import Condition, RStreamsError, SessionEnded, error_for
-from rstreams.net._proton.conditions import read_condition, read_text, write_condition
+from rstreams.errors import Condition, SessionEnded, error_for
+from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_symbols
-from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.engine_events import EngineEvents
+from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import TOLD_EVENTS, Pointer, choose_loops
-from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
+from rstreams.net._proton.link_table import LinkTable
+from rstreams.net._proton.loops import TOLD_EVENTS
+from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
 from rstreams.net._proton.unfinished import Unfinished
-from rstreams.protocol.frames import Detach, Lost, Role
-from rstreams.protocol.link import Link
+from rstreams.net.options.limits import ConnectionLimits
+from rstreams.protocol.frames import Detach
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
-from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
 
-HEAVY: Final = 4096
-"""So many deliveries are freed at once, and no more, on the thread that everybody waits for: in some 2 ms."""
-
-MAX_FREE_LINKS: Final = 64
-"""So many links, likewise."""
-
 MIN_SESSION_BYTES: Final = 8 * 1024
-"""What may wait in a session in any case, however many there are."""
+"""The bytes that may wait in a session in any case, however many sessions there are."""
 
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
-"""What a node offers that takes messages on links without an address, and passes each on to where it says itself."""
+"""The capability of a node that takes messages on links without an address and passes each on to its own `to`."""
 
 MIN_IDLE_MS: Final = 100
-"""The shortest idle-time-out of a peer that is kept, in milliseconds: a heartbeat is due at half of it.
+"""The shortest idle-time-out of a peer that this side keeps, in milliseconds. A heartbeat is due at half of it.
 
-That is ten of this side's slices, and twenty heartbeats a second, which take no time to speak of.
+That is ten slices of this side, and twenty heartbeats a second, which cost next to nothing.
 """
 
 
 class Engine:
-    """One connection in the engine; the pump's, and touched by nothing else.
+    """One connection in the engine. It belongs to the pump, and nothing else touches it.
+
+    Attributes:
+        links: The links of the connection.
 
     Context: Only the task that owns the connection.
     """
@@ -67,12 +70,7 @@ class Engine:
         *,
         container_id: str,
         hostname: str | None = None,
-        idle_timeout_s: float,
-        max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
-        window_bytes: int = 0,
+        limits: ConnectionLimits,
         unfinished: Unfinished | None = None,
         share: Share | None = None,
         output: bytearray | None = None,
@@ -81,23 +79,16 @@ class Engine:
         """Make an unopened connection.
 
         Args:
-            events: Who hears of the connection's own events.
+            events: Hears the connection's own events.
             container_id: This side's name for the peer.
             hostname: The host asked for, in `open` (client only).
-            idle_timeout_s: Seconds of silence after which the peer counts as dead; it is told half of them.
-            max_frame_bytes: The largest frame this side takes.
-            max_message_bytes: The largest message a link takes; 0 for no limit.
-            max_links: The most links there may be before those the peer attaches are refused; 0 for no limit.
-            max_sessions: The most sessions of the peer and of this side together; 0 for the engine's own limit.
-            window_bytes: The bound in bytes of the links that come in the peer's sessions; 0 for none.
-            unfinished: Counts messages that have not come whole; None: nobody does.
-            share: What the connection's sending links have of the memory of their node; None: there is no such bound.
-            output: Where `output` puts what goes to the peer, which others may use in between; None: a room of its own.
+            limits: The limits of the connection.
+            unfinished: Counts messages that have not come whole; None: they are not counted.
+            share: The sending links' part of the memory of their node; None: there is no such bound.
+            output: The room where `output` puts bytes; others may use it in between. None: a room of its own.
             on_wake: Called when a link has something to do.
         """
-        self.loops = choose_loops()
         self._events = events
-        self._on_wake = on_wake
         self._collector = lib.pn_collector()
         self._connection = lib.pn_connection()
         self._transport = lib.pn_transport()
@@ -107,31 +98,26 @@ class Engine:
             cproton.pn_connection_set_hostname(self._connection, hostname)
         write_symbols(lib.pn_connection_offered_capabilities(self._connection), (CAPABILITY,))
         write_symbols(lib.pn_connection_desired_capabilities(self._connection), (CAPABILITY,))
-        lib.pn_transport_set_idle_timeout(self._transport, int(idle_timeout_s * 1000))
-        lib.pn_transport_set_max_frame(self._transport, max_frame_bytes)
-        if max_sessions:
-            lib.pn_transport_set_channel_max(self._transport, max_sessions - 1)
-        self.peer_packs = False
-        self.max_message_bytes = max_message_bytes
-        self._window_bytes = window_bytes
-        self._max_links = max_links
+        lib.pn_transport_set_idle_timeout(self._transport, int(limits.idle_timeout_s * 1000))
+        lib.pn_transport_set_max_frame(self._transport, limits.max_frame_bytes)
+        lib.pn_transport_set_channel_max(self._transport, limits.max_sessions - 1)
+        self._limits = limits
         self._links_refused = 0
-        self._drivers: dict[Pointer, LinkDriver] = {}
-        self._noted: dict[LinkDriver, None] = {}  # drivers with frames to hand over
-        self._dirty: dict[LinkDriver, None] = {}  # drivers whose link wants to work
-        self._waiting: set[LinkDriver] = set()  # drivers whose link waits for room or for its queue to empty
-        self._calls = DelayedCalls()
-        self._ended: list[LinkDriver] = []
-        self._slice_ends = 0.0
-        self.outputs = 0
-        self.late_bytes = 0  # of deliveries that came behind this side's detach, and are not settled
-        self.unfinished = unfinished
-        self.share = share
-        self.output_waits = False  # the network does not take what it was given
-        self.session_bytes = BUFFER_BYTES  # what may wait in each session
-        self._incoming = IncomingFrames(self, self.loops, self._transport, self._collector, max_frame_bytes)
-        self.outgoing = OutgoingFrames(self.loops, self._transport, output)
-        self._sessions = Sessions(self._connection, self._transport, self.outgoing, max_frame_bytes)
+        self._host = HostConnection(
+            self._connection,
+            self._transport,
+            limits,
+            output=output,
+            unfinished=unfinished,
+            share=share,
+            on_wake=on_wake,
+            on_misuse=events.on_misuse,
+        )
+        self._turns = self._host.turns
+        self._outgoing = self._host.outgoing
+        self._incoming = IncomingFrames(self, self._host, self._transport, self._collector)
+        self._sessions = Sessions(self._connection, self._transport, self._outgoing, limits.max_frame_bytes)
+        self.links = LinkTable(self._host, self._sessions)
         self._connects = False
         self._freed = False
         self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
@@ -153,9 +139,10 @@ class Engine:
         if user is not None:
             cproton.pn_connection_set_user(self._connection, user)
         if "PLAIN" in allowed:
-            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # whether it is insecure `_opening` knows; TLS is outside
+            lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # `opening` has checked that; the engine sees no TLS
             cproton.pn_connection_set_password(self._connection, password or "")
-            # Traced after SASL only, whose frames carry the password: see `output`. Nor by the engine's own variable.
+            # The trace begins after SASL, whose frames carry the password: see `output`. The engine's own variable must
+            # not begin it either.
             lib.pn_transport_trace(self._transport, lib.PN_TRACE_OFF)
         else:
             self._trace()
@@ -176,35 +163,32 @@ class Engine:
         """Close the connection, with an error or without."""
         if condition is not None:
             where = lib.pn_connection_condition(self._connection)
-            write_condition(where, condition, description, {}, self.peer_frame_bytes)
+            write_condition(where, condition, description, {}, self._host.peer_frame_bytes)
         self._sessions.close_all()
         lib.pn_connection_close(self._connection)
 
     @property
     def is_heavy(self) -> bool:
         """Whether it takes long to give the engine's memory back."""
-        unsettled = sum(int(lib.pn_link_unsettled(pointer)) for pointer in self._drivers)
-        return unsettled + HEAVY // MAX_FREE_LINKS * len(self._drivers) > HEAVY
+        return self.links.are_heavy
 
     def free(self) -> None:
         """Give the engine's memory back; every link of it must have been lost before."""
         self.let_go()()
 
     def let_go(self) -> Callable[[], None]:
-        """Return a function that gives the engine's memory back, which any thread may call; the first time it does.
+        """Forget all links and the owner; return a function that gives the engine's memory back, in any thread.
 
-        It lets go of everybody, too, so that none of this waits for the garbage collector, and so that an end which
-        waits for the next connection keeps no more of this one than its driver.
+        The function does nothing if this was called before. Because everything is forgotten, no memory waits for the
+        garbage collector, and an end that waits for the next connection keeps only its driver alive.
         """
         if not self._freed:
             self._freed = True
-            for driver in self._drivers.values():
-                driver.let_go()
-            for each in (self._drivers, self._noted, self._dirty, self._waiting, self._ended):
-                each.clear()
-            self._calls.clear()
-            self.outgoing.clear()
-            del self._events, self._on_wake, self._incoming
+            self.links.let_go()
+            self._turns.clear()
+            self._host.calls.clear()
+            self._outgoing.clear()
+            del self._events, self._host, self._turns, self._incoming
             return partial(_free, self._transport, self._collector, self._connection)
         return _do_nothing
 
@@ -214,7 +198,7 @@ class Engine:
         """Take what came from the peer; empty at the end of its stream."""
         if not data:
             self._incoming.end()
-            lib.pn_transport_pending(self._transport)  # works off what came before: a refusal counts, not the end
+            lib.pn_transport_pending(self._transport)  # reads what came before: a refusal in it counts, not the end
             lib.pn_transport_close_tail(self._transport)
             return
         fed = 0
@@ -222,10 +206,10 @@ class Engine:
             fed += self._incoming.feed(memoryview(data)[fed:])
 
     def feed_some(self, data: bytes | bytearray | memoryview) -> int:
-        """Take what came, as `feed` does, but no more links and sessions at a time than others can wait for.
+        """Take what came, as `feed` does, but stop after some frames that begin or end links and sessions.
 
         Returns:
-            How many bytes that was; the rest is to come again, behind a turn.
+            How many bytes were taken. The rest is to be given again, after a turn of the links.
         """
         if data:
             return self._incoming.feed(data)
@@ -233,162 +217,72 @@ class Engine:
         return 0
 
     def output(self) -> memoryview:
-        """Return what is to go to the peer, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        """Return the bytes for the peer, at most `BUFFER_BYTES`; they are valid until the next call."""
         if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
-        output = self.outgoing.take()
-        self._free_ended(all_is_out=len(output) < BUFFER_BYTES)
+        output = self._outgoing.take()
+        self.links.free_ended()
+        if len(output) < BUFFER_BYTES:
+            self._sessions.free_closed()
         if output:
-            self.outputs += 1
-        if output:
-            self._wake_waiting()
+            self._host.outputs += 1
+            self._turns.wake_waiting()
         return output
 
-    def _wake_waiting(self) -> None:
-        """Have those work again who wait for room."""
-        if self._waiting:
-            for driver in sorted(self._waiting, key=_sent_at):  # or one that always has more would take all the room
-                self._dirty.pop(driver, None)
-                self._dirty[driver] = None
-            self._waiting.clear()
+    @property
+    def output_waits(self) -> bool:
+        """Whether the network does not take what it was given."""
+        return self._host.output_waits
+
+    def pause_output(self) -> None:
+        """Let no link send: the network does not take what it was given."""
+        self._host.output_waits = True
 
     def resume_output(self) -> None:
         """Let links send again: the network has taken what it was given."""
-        self.output_waits = False
-        self._wake_waiting()
+        self._host.output_waits = False
+        self._turns.wake_waiting()
 
     def has_work(self) -> bool:
         """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
         self.note_events()
-        return bool(self._noted or self._dirty or self.outgoing.has_kept)
-
-    def flush(self) -> None:
-        """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
-        lib.pn_transport_pending(self._transport)
+        return bool(self._turns) or self._outgoing.has_kept
 
     def tick(self, now_s: float) -> float:
         """Do what the clock asks for (heartbeats, time-outs, calls); return when to come again."""
-        # The engine takes 0 for "no deadline yet", so its clock must not be at 0 itself. A moment that is a deadline
-        # in floating point may be a hair below it, and must still count as having come.
+        # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
+        # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
-        return min((deadline - 1) / 1000 if deadline else math.inf, self._calls.make_due(now_s))
-
-    @property
-    def peer_frame_bytes(self) -> int:
-        """The largest frame the peer takes; 0 if it has set no limit."""
-        return int(lib.pn_transport_get_remote_max_frame(self._transport))
-
-    # links
-
-    def new_link(self, name: str, role: Role, *, paired: bool = False, window_bytes: int = 0) -> LinkDriver:
-        """Return the driver of a new link of ours, not yet attached.
-
-        One that is `paired` lives in the session of the link that has its name and the other role. One with
-        `window_bytes` has a session to itself, whose window stops the peer; unless the peer allows no more sessions.
-        """
-        make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
-        session = (self._session_of(name) if paired else None) or self._sessions.one_for_link(
-            self._drivers.values(), window_bytes
-        )
-        driver = LinkDriver(self, self._limited(make(session, name)))
-        driver.owns_session = window_bytes > 0 and driver.is_windowed
-        self._drivers[driver.pointer] = driver
-        return driver
-
-    @property
-    def drivers(self) -> list[LinkDriver]:
-        """The drivers of the links alive."""
-        return list(self._drivers.values())
-
-    @property
-    def links(self) -> list[Link]:
-        """The links alive."""
-        return [driver.link for driver in self._drivers.values() if driver.link is not None]
-
-    def lose(self, error: RStreamsError, *, returns: bool = False, most: int | None = None) -> bool:
-        """Tell links that the connection is gone, and whether it returns; tell whether there are more of them.
-
-        Args:
-            error: What has ended it.
-            returns: Whether there will be another one.
-            most: How many links to tell; None: all.
-        """
-        links = [link for link in self.links if link.state is not State.DETACHED]
-        for link in links[:most]:
-            link.lose(Lost(error, returns))
-        return most is not None and len(links) > most
-
-    def _limited(self, pointer: Pointer) -> Pointer:
-        """Return the link, which is to tell the peer of the largest message it takes (2.7.3)."""
-        if self.max_message_bytes:
-            lib.pn_link_set_max_message_size(pointer, self.max_message_bytes)
-        return pointer
+        return min((deadline - 1) / 1000 if deadline else math.inf, self._host.calls.make_due(now_s))
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:
-        """What the peer says of itself in its `open`."""
+        """The properties of the peer's `open`."""
         return read_map(lib.pn_connection_remote_properties(self._connection))
-
-    @property
-    def peer_container(self) -> str:
-        """The peer's name for itself."""
-        return read_text(lib.pn_connection_remote_container(self._connection))
-
-    def _session_of(self, name: str) -> Pointer | None:
-        for driver in self._drivers.values():
-            if driver.link is not None and driver.link.name == name:
-                return lib.pn_link_session(driver.pointer)
-        return None
 
     # events
 
     def dispatch(self, most: int, slice_s: float) -> bool:
-        """Turn what has happened into frames for the links, and let those work that want to.
+        """Turn the engine's events into frames for the links, and let the links work that want to.
 
         Args:
             most: The most deliveries handed to one link before the next has its turn.
-            slice_s: How long links may be handed what came, and how long they may work, in seconds.
+            slice_s: How long links may read, and then how long they may work, in seconds.
 
         Returns:
             Whether there is more to do at once.
         """
         self.note_events()
-        # Senders first: what they have heard is soon done with, where a receiver's run of items may take long.
-        self._give_turns(self._noted, sorted(self._noted, key=_receives), LinkDriver.hand_over, most, slice_s)
-        # In a slice of its own: who works must not wait for all the others to have got theirs.
-        self._give_turns(self._dirty, list(self._dirty), LinkDriver.work, most, slice_s)
-        return bool(self._noted or self._dirty)
-
-    def _give_turns(
-        self,
-        queue: dict[LinkDriver, None],
-        drivers: Sequence[LinkDriver],
-        turn: Callable[[LinkDriver, int], bool],
-        most: int,
-        slice_s: float,
-    ) -> None:
-        self._slice_ends = perf_counter() + slice_s
-        for driver in drivers:
-            if driver not in queue:
-                continue  # its link ended meanwhile
-            del queue[driver]
-            if turn(driver, most):
-                queue[driver] = None  # behind the others
-            if self.slice_is_over():
-                return
-
-    def slice_is_over(self) -> bool:
-        """Tell whether links have been handed what came, or have worked, for as long as they may."""
-        return perf_counter() > self._slice_ends
+        return self._turns.give(most, slice_s)
 
     def note_events(self) -> None:
-        """Note what has happened; what concerns the connection, a session or a link's beginning or end, is heard."""
-        collector, drivers, noted = self._collector, self._drivers, self._noted
+        """Note deliveries and flow for the links' turns; act at once on all other events."""
+        collector, driver_at, turns = self._collector, self.links.at, self._turns
         while True:
-            for link, deliveries, flow in self.loops.note_events(collector):
-                driver = drivers.get(link)
+            for link, deliveries, flow in self._host.loops.note_events(collector):
+                driver = driver_at(link)
                 if driver is not None:
-                    noted[driver] = None
+                    turns.note(driver)
                     driver.deliveries_noted += deliveries
                     driver.flow_noted = driver.flow_noted or flow
             event = lib.pn_collector_peek(collector)
@@ -398,7 +292,9 @@ class Engine:
             lib.pn_collector_pop(collector)
 
     def _on_connection_open(self, _event: Pointer) -> None:
-        self.peer_packs = CAPABILITY in read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
+        self._host.peer_packs = CAPABILITY in read_symbols(
+            lib.pn_connection_remote_offered_capabilities(self._connection)
+        )
         idle_ms = int(lib.pn_transport_get_remote_idle_timeout(self._transport))
         if 0 < idle_ms < MIN_IDLE_MS:
             text = f"its idle-time-out of {idle_ms} ms is shorter than {MIN_IDLE_MS} ms, the shortest that is kept here"
@@ -409,32 +305,27 @@ class Engine:
         self._events.on_open()
 
     def refuse_peer(self, condition: str, description: str) -> None:
-        """Have the connection closed because of a frame, when what came before it has been handed over."""
+        """Have the connection closed because of a frame, after all that came before the frame is handed over."""
         self.note_events()
         if lib.pn_connection_state(self._connection) & lib.PN_REMOTE_UNINIT:
-            # A close would wait for the peer's open. What the engine says when it gives up, it says at once.
+            # A close would wait for the peer's open. The engine sends its own last words at once.
             write_condition(lib.pn_transport_condition(self._transport), condition, description, {}, 0)
             lib.pn_transport_close_tail(self._transport)
             return
-        self._hand_over_all()
+        self.links.hand_over_all()
         self._events.on_broken_frame(condition, description)
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
-        """Return the driver of a link, if that has one."""
-        return self._drivers.get(pointer)
-
-    def _hand_over_all(self) -> None:
-        """Hand over what came before the end: an outcome that was told is known, a message that came is here."""
-        for driver in list(self._drivers.values()):
-            driver.hand_over_all()
+        """Return the driver of a link of the engine; None if it has none."""
+        return self.links.at(pointer)
 
     def _on_connection_close(self, _event: Pointer) -> None:
-        self._hand_over_all()
+        self.links.hand_over_all()
         condition = read_condition(lib.pn_connection_remote_condition(self._connection))
         self._events.on_close(None if condition is None else error_for(*condition, scope="connection"))
 
     def _on_transport_error(self, _event: Pointer) -> None:
-        self._hand_over_all()
+        self.links.hand_over_all()
         condition = read_condition(lib.pn_transport_condition(self._transport))
         name, description, _ = condition or (Condition.CONNECTION_FRAMING_ERROR.value, "", {})
         self._events.on_failure(name, description)
@@ -443,16 +334,16 @@ class Engine:
         session = lib.pn_event_session(event)
         if not lib.pn_session_state(session) & lib.PN_LOCAL_UNINIT:
             return
-        why_not = self._sessions.accept(session, self._window_bytes)
+        why_not = self._sessions.accept(session, self._limits.window_bytes or 0)
         if why_not is not None:
             self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, why_not)
         else:
             self._share_out()
 
     def _share_out(self) -> None:
-        """Let all sessions together keep four times what one may: a peer may begin many, and let none of them send."""
+        """Let all sessions together keep four times as much as one alone: a peer may begin many and read nothing."""
         most = 4 * BUFFER_BYTES // max(1, self._sessions.peers)
-        self.session_bytes = min(BUFFER_BYTES, max(most, MIN_SESSION_BYTES))
+        self._host.session_bytes = min(BUFFER_BYTES, max(most, MIN_SESSION_BYTES))
 
     def _on_session_close(self, event: Pointer) -> None:
         session = lib.pn_event_session(event)
@@ -463,26 +354,20 @@ class Engine:
             error = SessionEnded(*condition)
         self._sessions.remove(session)
         self._share_out()
-        self.outgoing.forget_session(session)
-        dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
-        for driver in dead:
-            driver.hand_over_all()
-        for driver in dead:
-            self._drivers.pop(driver.pointer, None)
-            self.forget(driver)
+        self._outgoing.forget_session(session)
+        dead = self.links.remove_session(session)
         self._events.on_session_end(dead, error)
         for driver in dead:
             driver.let_go()
         if self._sessions.rest(session):
-            self._calls.add(SESSION_REST_S, self._sessions.close_first)
+            self._host.calls.add(SESSION_REST_S, self._sessions.close_first)
 
     def _on_link_open(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
-        driver = self._drivers.get(pointer)
+        driver = self.links.at(pointer)
         if driver is None:
-            driver = LinkDriver(self, self._limited(pointer))
-            self._drivers[pointer] = driver
-            if self._max_links and len(self._drivers) > self._max_links:
+            driver = self.links.add(pointer)
+            if len(self.links) > self._limits.max_links:
                 self._refuse_link(driver)
             else:
                 self._events.on_attach(driver, driver.remote_attach())
@@ -490,81 +375,23 @@ class Engine:
             driver.receive(driver.remote_attach())
 
     def _refuse_link(self, driver: LinkDriver) -> None:
-        """Refuse one link too many; a peer that goes on and on loses the connection, as each refusal is kept for it."""
+        """Refuse a link that is one too many; a peer that goes on is cut off, because each refusal takes memory."""
         self._links_refused += 1
-        text = f"this connection has its {self._max_links} links, and takes no more"
-        if self._links_refused > self._max_links:
+        text = f"this connection has its {self._limits.max_links} links, and takes no more"
+        if self._links_refused > self._limits.max_links:
             self._events.on_misuse(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
         else:
             driver.bind(refuse(driver, driver.remote_attach(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text))
 
     def _on_link_detach(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
-        driver = self._drivers.get(pointer)
+        driver = self.links.at(pointer)
         if driver is None:
             return
         driver.hand_over_all()
         condition = read_condition(lib.pn_link_remote_condition(pointer))
         closed = lib.pn_event_type(event) == lib.PN_LINK_REMOTE_CLOSE
         driver.receive(Detach(closed) if condition is None else Detach(closed, *condition))
-
-    # for the drivers
-
-    def misused(self, condition: str, description: str) -> None:
-        """Have the connection closed: the peer goes on with what has been refused."""
-        self._events.on_misuse(condition, description)
-
-    def read_on(self, driver: LinkDriver) -> None:
-        """Have the driver read in the next turn what it left in the engine."""
-        self._noted[driver] = None
-        self._on_wake()
-
-    def wake(self, driver: LinkDriver) -> None:
-        """Have the driver's link work in the next turn."""
-        if driver not in self._dirty:
-            self._dirty[driver] = None
-            self._on_wake()
-
-    def call_after(self, driver: LinkDriver, delay_s: float, function: Callable[[], None]) -> None:
-        """Call `function` after `delay_s` seconds, if the driver's link is still there."""
-
-        def call() -> None:
-            if self._drivers.get(driver.pointer) is driver:
-                function()
-
-        self._calls.add(delay_s, call)
-        self._on_wake()
-
-    def wait(self, driver: LinkDriver) -> None:
-        """Have the driver's link work again once output has gone."""
-        self._waiting.add(driver)
-
-    def end(self, driver: LinkDriver) -> None:
-        """Free the driver's link when its last frame has gone, and the peer's has come."""
-        self._ended.append(driver)
-
-    def forget(self, driver: LinkDriver) -> None:
-        """Take a driver out of every list."""
-        self._noted.pop(driver, None)
-        self._dirty.pop(driver, None)
-        self._waiting.discard(driver)
-        self._incoming.forget(driver)
-        self.outgoing.forget(driver)
-
-    def _free_ended(self, *, all_is_out: bool) -> None:
-        ended, self._ended = self._ended, []
-        for driver in ended:
-            if self._drivers.get(driver.pointer) is driver and not _is_alive_there(driver):
-                if driver.settle_some(HEAVY):
-                    self._ended.append(driver)
-                    self._dirty[driver] = None  # for another turn
-                    continue
-                del self._drivers[driver.pointer]
-                self.forget(driver)
-                driver.let_go()
-                lib.pn_link_free(driver.pointer)
-        if all_is_out:
-            self._sessions.free_closed()
 
     def _trace(self) -> None:
         if self._trace_wanted:
@@ -582,22 +409,6 @@ def _free(transport: Pointer, collector: Pointer, connection: Pointer) -> None:
 
 def _do_nothing() -> None:
     pass
-
-
-def _receives(driver: LinkDriver) -> bool:
-    return not driver.sends
-
-
-def _sent_at(driver: LinkDriver) -> int:
-    return driver.sent_at
-
-
-def _is_alive_there(driver: LinkDriver) -> bool:
-    """Tell whether the peer has not ended the link yet: what it goes on sending needs somebody to throw it away.
-
-    For the engine a link whose peer has left it, and not closed it, goes on; with the detach of this side it is over.
-    """
-    return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
 
 
 _HANDLERS: Final = {

@@ -1,4 +1,4 @@
-"""What the owner of a connection hears from its engine."""
+"""The events that the owner of a connection hears from its engine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rstreams.protocol.frames import Attach
 
 
 class EngineEvents(Protocol):
-    """Who hears of what concerns the connection as a whole."""
+    """Hears the events that concern the connection as a whole."""
 
     def on_open(self) -> None:
         """The peer opened the connection."""
         ...
 
     def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        """The peer attached a link this side knows nothing of: bind a link to `driver`, or refuse it."""
+        """The peer attached a link of its own: bind a link to `driver`, or refuse it."""
         ...
 
     def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
@@ -30,7 +30,7 @@ class EngineEvents(Protocol):
         ...
 
     def on_failure(self, condition: str, description: str) -> None:
-        """The engine gave up on the connection: what came was no AMQP, or broke it, or nothing came at all."""
+        """The engine gave up on the connection: bytes came that are not AMQP or break its rules, or none came."""
         ...
 
     def on_broken_frame(self, condition: str, description: str) -> None:

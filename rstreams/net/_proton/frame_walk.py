@@ -1,6 +1,6 @@
-"""The walk over AMQP frames: it passes over those that are nearly all there is, and stops at one that needs a look.
+"""The walk over AMQP frames: it passes over the frequent ones, and stops at a frame that must be read.
 
-In C where that was built, else in Python; `loops` chooses.
+In C where the extension was built, otherwise in Python; `loops` chooses.
 
 Spec: AMQP 1.0 section 2.3 (framing) and 2.7.5 (transfer).
 """
@@ -22,14 +22,16 @@ Walk: TypeAlias = Callable[["bytes | bytearray | memoryview", int, int, int], tu
 Args:
     data: Bytes of one direction of a connection.
     at: Where in them a frame begins.
-    passing: Which performatives are passed over: bit n for the one of code 0x10 + n. A transfer with a message-format
-        that is not 0 is none of them.
+    passing: The performatives that are passed over: bit n for the one of code 0x10 + n. A transfer with a
+        message-format that is not 0 is not passed over.
     most: The largest frame there may be, in bytes.
 
 Returns:
-    Where it stopped, and why. A number above 0: a frame of so many bytes begins there that needs a look; it may end
-    behind the data. 0: there is less there than it takes to tell, or nothing; a place behind the data is the end of the
-    frame that the data end in. -1: what begins there is no frame.
+    The place where it stopped, and a number that says why:
+
+    - above 0: a frame of so many bytes begins there and must be read; it may end behind the data
+    - 0: there are too few bytes to tell, or none; a place behind the data is the end of the frame that the data end in
+    - -1: no frame can begin there
 """
 
 

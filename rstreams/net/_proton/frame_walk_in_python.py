@@ -9,13 +9,13 @@ from typing import Final
 _read_u32: Final = struct.Struct(">I").unpack_from
 _read_2u32: Final = struct.Struct(">II").unpack_from
 
-_PASSES, _LOOK, _SHORT = range(3)  # what there is to say of one frame
+_PASSES, _LOOK, _SHORT = range(3)  # a frame passes, or must be read, or there is too little of it to tell
 
 _TRANSFER: Final = 0x14
 _SIZE_AT: Final = 12
-"""Where, in a frame, a short list behind a short descriptor says its size."""
+"""The place in a frame of the size of a short list behind a short descriptor."""
 _LIST_AT: Final = 13
-"""And where the bytes begin that this counts."""
+"""The place of the bytes that this size counts."""
 
 _TAGS: Final = b"|".join(re.escape(bytes((size,))) + b".{%d}" % size for size in (4, 8, 16, *range(33)))
 _match_plain_transfer: Final = re.compile(
@@ -26,7 +26,7 @@ _match_plain_transfer: Final = re.compile(
     rb"[\x40\x43]",  # the format
     re.DOTALL,
 ).match
-"""Know, in a hurry, a transfer as nearly all are; of others `_look_at_frame` tells."""
+"""Recognize, quickly, a transfer as nearly all are; `_look_at_frame` knows the others."""
 
 _UINT_BYTES: Final = {0x40: 1, 0x43: 1, 0x52: 2, 0x70: 5}
 """The bytes of a uint, or of a null, with its constructor."""

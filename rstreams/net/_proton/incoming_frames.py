@@ -1,14 +1,20 @@
-"""What comes from the peer, frame by frame, before the engine gets it: what the engine does not see or misreads.
+"""The peer's frames, read one by one before the engine gets them.
 
-Theory of operation. The engine throws away what it does not know, and some of what is not allowed; and it keeps nothing
-of a flow's `echo` or of a transfer's `message-format`. So the frames are walked over on their way to it. Transfers and
-dispositions, which are nearly all there is, are passed over and stay where they are (`frame_walk`). Any other frame is
-looked at: it goes on as it is, or once more with a number that the engine can read, or it ends the connection. Where
-the engine must say which link or session of its own a frame means, the frame goes to it alone, and the event that it
-makes of it tells.
+Theory of operation. The engine ignores what it does not know, and some things that are not allowed. It keeps neither a
+flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked over on their way to the engine.
 
-What comes before the frames, the headers and the client's SASL, passes. So does all that follows a frame that cannot be
-one or a `close`, and fields that cannot be read: of these the engine says what is wrong with them.
+    transfers, dispositions    nearly all frames; they are passed over and not copied (`frame_walk`)
+    any other frame            is read; then it goes on as it is, or it goes on and a corrected one follows, or it ends
+                               the connection
+
+Sometimes only the engine knows which link or session a frame means. Then the frame is given to the engine alone, and
+the event that the engine makes of it tells.
+
+Some bytes pass unread, because the engine says what is wrong with them:
+
+- the headers and the client's SASL frames, which come before the AMQP frames
+- everything behind a `close`, or behind a frame that has a size no frame can have
+- fields that cannot be decoded
 
 Spec: AMQP 1.0 sections 2.3 (framing), 2.6.7 (flow control), 2.7 (performatives).
 """
@@ -18,25 +24,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, Protocol
 
 from cproton_ffi import lib
 
 from rstreams._codec.decode import Malformed, read_items, read_value
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import Condition
-from rstreams.net._proton.loops import Loops, Pointer
-
-if TYPE_CHECKING:
-    from rstreams.net._proton.engine import Engine
-    from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.host_connection import HostConnection
+from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.pointers import Pointer
+from rstreams.net._proton.receiving_driver import ReceivingDriver
+from rstreams.net._proton.sending_driver import SendingDriver
 
 Bytes = bytes | bytearray | memoryview
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
 SLOW_FRAMES: Final = 16
-"""So many frames that begin or end a link or a session are taken in before others have their turn: in some 5 ms."""
+"""The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
 
 MAX_CREDIT: Final = 2**31 - 1
 """The most credit the engine can count."""
@@ -56,16 +63,35 @@ _pack_u32: Final = struct.Struct(">I").pack
 
 @dataclass(slots=True)
 class _Channel:
-    """A session, by the channel the peer has given it: ours in the engine, our channel if we began it, its handles.
+    """A session of the peer's channel.
 
-    Of each handle it is known whether the peer sends on its link. From `unused` on are the handles that the peer has
-    never given a link.
+    Attributes:
+        session: The session in the engine.
+        ours: This side's channel, as the peer said it, if this side began the session; else None.
+        handles: The handles of the peer's links; for each, whether the peer sends.
+        unused: The first of the handles that the peer has never given a link.
     """
 
     session: Pointer
-    ours: int | None
+    ours: object
     handles: dict[int, bool] = field(default_factory=dict)
     unused: int = 0
+
+
+class FrameListener(Protocol):
+    """The connection whose frames are read."""
+
+    def note_events(self) -> None:
+        """Work off what the engine has made of the frames so far."""
+        ...
+
+    def driver_at(self, pointer: Pointer) -> LinkDriver | None:
+        """Return the driver of a link of the engine; None if it has none."""
+        ...
+
+    def refuse_peer(self, condition: str, description: str) -> None:
+        """Close the connection because of a frame, when what came before it has been handed over."""
+        ...
 
 
 class IncomingFrames:
@@ -74,30 +100,37 @@ class IncomingFrames:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(
-        self, engine: Engine, loops: Loops, transport: Pointer, collector: Pointer, max_frame_bytes: int
-    ) -> None:
-        """Expect the peer's first byte; frames may have up to `max_frame_bytes`."""
-        self._engine = engine
-        self._loops = loops
+    def __init__(self, listener: FrameListener, host: HostConnection, transport: Pointer, collector: Pointer) -> None:
+        """Expect the peer's first byte.
+
+        Args:
+            listener: The connection.
+            host: The connection as its links see it.
+            transport: The connection's bytes in the engine.
+            collector: The connection's events in the engine.
+        """
+        self._listener = listener
+        self._loops = host.loops
+        self._outgoing = host.outgoing
+        self._most = host.limits.max_frame_bytes
         self._transport = transport
         self._collector = collector
-        self._most = max_frame_bytes
         self._header = b""  # as much as has come of a protocol header, or of a SASL frame's
         self._skipped = 0  # bytes still to come of a frame that is passed over
         self._in_frames = False  # behind the AMQP header
-        self._held = b""  # the beginning of a frame, which the engine has not got yet
-        self._passes_all = False  # what comes now is the engine's business alone
+        self._held = b""  # the beginning of a frame, which has not been given to the engine yet
+        self._passes_all = False  # all further bytes go to the engine unread
         self._refused = False
         self._opened = False
         self._channels: dict[int, _Channel] = {}
-        self._asking: dict[tuple[int, int], LinkDriver] = {}  # by channel and handle, links whose state was asked for
+        # By channel and handle, the links whose state was asked for, of those that send.
+        self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
     def feed(self, data: Bytes) -> int:
-        """Take what has come, and give the engine what it is to see.
+        """Read what has come, and give it to the engine.
 
         Returns:
-            How many bytes that was: all, unless `SLOW_FRAMES` came, behind which others are to have their turn.
+            How many bytes were read: all, unless `SLOW_FRAMES` came; then others are to have their turn first.
         """
         size = len(data)
         if self._refused:
@@ -115,15 +148,10 @@ class IncomingFrames:
         return size
 
     def end(self) -> None:
-        """Nothing more comes: the engine may know what to say of a frame without an end."""
+        """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
         if self._held and not self._refused:
             self._push(memoryview(self._held))
             self._held = b""
-
-    def forget(self, driver: LinkDriver) -> None:
-        """The link has ended."""
-        for key in [key for key, asking in self._asking.items() if asking is driver]:
-            del self._asking[key]
 
     # from bytes to frames
 
@@ -145,7 +173,7 @@ class IncomingFrames:
             if head == _AMQP_HEADER:
                 self._in_frames = True
                 break
-            if not head.startswith(b"AMQP"):  # a SASL frame, or what the engine will refuse
+            if not head.startswith(b"AMQP"):  # a SASL frame, or something that the engine will refuse
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
@@ -181,24 +209,24 @@ class IncomingFrames:
             self._loops.feed(self._transport, data)
 
     def _push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
-        """Give the engine a frame when it has done with all before; return its event, if that is of these kinds."""
+        """Give the engine a frame after all its other events are read; return its event, if it is of these kinds."""
         self._push(before)
-        self._engine.note_events()
+        self._listener.note_events()
         self._push(frame)
         event = lib.pn_collector_peek(self._collector)
         return event if event and lib.pn_event_type(event) in kinds else None
 
     def _refuse(self, before: Bytes, condition: Condition, text: str) -> bool:
-        """End the connection because of a frame; what came before it counts, and an error in that comes first."""
+        """End the connection because of a frame, after all that came before it: an error in that comes first."""
         self._push(before)
         self._refused = True
-        self._engine.refuse_peer(condition.value, text)
+        self._listener.refuse_peer(condition.value, text)
         return True
 
     # frame by frame
 
     def _take(self, frame: bytes, before: Bytes) -> bool:
-        """Look at a frame; tell whether it and what came before it has been given to the engine, or refused."""
+        """Read a frame; tell whether it and all bytes before it were given to the engine, or refused."""
         if frame[5]:
             text = f"it sent a frame of type {frame[5]}; an AMQP frame has type 0"
             return self._refuse(before, Condition.CONNECTION_FRAMING_ERROR, text)
@@ -216,7 +244,7 @@ class IncomingFrames:
         try:
             taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0], before)
         except Malformed:
-            taken = False  # of what cannot be read in it the engine takes what it can
+            taken = False  # the engine reads as much of it as it can
         if not taken and plain is not frame:
             self._push(before)
             self._push(plain)
@@ -257,7 +285,7 @@ class IncomingFrames:
         known = self._channels.get(channel)
         if handle is None:
             if echo is True and known is not None:
-                self._engine.outgoing.ask_session(known.session)
+                self._outgoing.ask_session(known.session)
             return False
         handle = _number(handle)
         if known is not None and handle < known.unused and handle not in known.handles:
@@ -267,25 +295,25 @@ class IncomingFrames:
         alone = asks or credit > MAX_CREDIT or self._peer_sends(channel, handle)
         if alone:
             event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
-            driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
+            driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
             if driver is not None:
                 credit = self._correct(frame, credit, driver)
-                if asks:
-                    self._asking[key] = driver
+                if asks and isinstance(driver, SendingDriver):
+                    self._asking[key] = driver.numbers
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
-                    self._engine.outgoing.ask(driver)
+                    driver.tell_state()
         if key in self._asking:
             self._asking[key].allowed_until = (_number(count) + credit) & 0xFFFFFFFF
         return alone
 
     def _take_late_flow(self, frame: bytes, before: Bytes) -> bool:
-        """Take a flow of a link that the peer has detached for one of its session: go-amqp now and then says one."""
+        """Read a flow of a link that the peer has detached as a flow of the session: go-amqp sometimes sends one."""
         self._push(before)
         self._push(_of_session(frame))
         return True
 
     def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
-        """Tell the engine again what it has misread in a flow; return the credit it has been told."""
+        """Correct what the engine has misread in a flow; return the credit that it was told."""
         if not driver.sends:
             self._keep_count(frame, driver.pointer)
         elif credit > MAX_CREDIT:
@@ -293,7 +321,7 @@ class IncomingFrames:
         return credit
 
     def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
-        """Tell the engine less credit if it reads this for less than none; return the credit it has been told."""
+        """Tell the engine less credit if it reads this as a negative number; return the credit that it was told."""
         counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
         if counted < 0:
             credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
@@ -305,8 +333,8 @@ class IncomingFrames:
         return known is not None and known.handles.get(handle, False)
 
     def _keep_count(self, frame: bytes, link: Pointer) -> None:
-        """Tell the engine a sender's delivery-count anew if it went back: it would read that as credit given to it."""
-        forth = int(lib.pn_link_drained(link))  # by so many; who receives is told since when it asked last
+        """Correct a sender's delivery-count that went back: the engine would read it as new credit."""
+        forth = int(lib.pn_link_drained(link))  # how far it went forth since the last call, for a receiver
         if forth < 0:
             self._push(_with_count(frame, -forth))
 
@@ -315,8 +343,8 @@ class IncomingFrames:
         if not message_format:
             return False
         event = self._push_alone(before, frame, lib.PN_DELIVERY)
-        driver = self._engine.driver_at(lib.pn_event_link(event)) if event else None
-        if driver is not None:
+        driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
+        if isinstance(driver, ReceivingDriver):
             driver.note_format(lib.pn_event_delivery(event), message_format)
         return True
 
@@ -376,7 +404,7 @@ def _performative(frame: bytes) -> tuple[int, bytes]:
 
 
 def _check_list(frame: bytes, at: int) -> None:
-    """Check that a list begins there that ends inside the frame: in silence, the engine stops at anything else."""
+    """Check that a list begins there and ends inside the frame; at anything else the engine stops without an error."""
     kind = frame[at]
     if kind == 0xC0:
         end = at + 2 + frame[at + 1]
@@ -402,7 +430,7 @@ def _fields_at(frame: bytes) -> tuple[int, int]:
     return at, 0
 
 
-def _fields(frame: bytes, most: int) -> list[Any]:
+def _fields(frame: bytes, most: int) -> list[object]:
     """Return the first fields of a frame's performative; None for those that are not there."""
     at, count = _fields_at(frame)
     fields, _ = read_items(frame, at, min(count, most), 0)
@@ -410,19 +438,19 @@ def _fields(frame: bytes, most: int) -> list[Any]:
 
 
 def _number(value: object) -> int:
-    """Return a uint; 0 for what is none, as the engine does."""
+    """Return a uint; 0 for any other value, as the engine does."""
     return value if type(value) is int and 0 <= value < 2**32 else 0
 
 
 def _of_session(flow: bytes) -> bytes:
-    """Return a flow without what it says of a link."""
+    """Return a flow without its fields of a link."""
     fields = [NULL if each is None else encode_uint(_number(each)) for each in _fields(flow, 4)]
     body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
     return _pack_u32(4 + len(body)) + body
 
 
 def _with_count(flow: bytes, more: int) -> bytes:
-    """Return a flow whose delivery-count is `more` than it was, without what it asks for."""
+    """Return a flow with a delivery-count that is higher by `more`, without echo and drain."""
     *windows, handle, count = map(_number, _fields(flow, 6))
     fields = [*map(encode_uint, windows), encode_uint(handle), encode_uint((count + more) & 0xFFFFFFFF)]
     body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
@@ -434,5 +462,5 @@ def _with_credit(frame: bytes, credit: int) -> bytes:
     at, _ = _fields_at(frame)
     _, at = read_items(frame, at, 6, 0)
     if frame[at] != _UINT:
-        return frame  # a number that is no uint: for the engine there is none
+        return frame  # not a uint: the engine ignores it
     return frame[: at + 1] + _pack_u32(credit) + frame[at + 5 :]

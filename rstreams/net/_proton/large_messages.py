@@ -1,8 +1,8 @@
-"""Large messages on their way into the engine, a part at a time.
+"""Large messages, given to the engine in parts.
 
-What the engine has been given of a delivery it moves about, byte by byte, each time the window of its session closes on
-it; of a message of 20 MB that is a minute's work, in which nobody has a turn. So it gets no more of one than it can
-soon pass on. What a link sends behind a large message waits for that.
+Each time the window of a session closes on a delivery, the engine copies all bytes of the delivery that it has. For a
+message of 20 MB that takes a minute, in which no other link has a turn. Therefore the engine gets no more of a message
+than it can soon send. The link's next frames wait behind a large message.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LARGE_BYTES: Final = 512 * 1024
 """A larger message is given to the engine in parts."""
 
 PART_BYTES: Final = 128 * 1024
-"""The bytes of a part, and of what waits in the engine before it gets another one."""
+"""The bytes of a part; with fewer bytes waiting in the session the engine gets another part."""
 
 
 class LargeMessages:
     """The transfers of one sending link from the first large message on, until all of it is in the engine.
 
     Attributes:
-        deliveries: How many deliveries wait, the one included that is in the engine in part.
+        deliveries: How many deliveries wait, including one that is in the engine in part.
 
     Context: Only the task that owns the connection.
     """
@@ -38,7 +38,7 @@ class LargeMessages:
 
     @property
     def waits(self) -> bool:
-        """Whether what is sent next waits, too."""
+        """Whether further frames have to wait."""
         return bool(self._waiting)
 
     def take(self, frame: Transfer | Flow) -> bool:
@@ -55,11 +55,11 @@ class LargeMessages:
         return True
 
     def go_on(self, send: Callable[[Transfer | Flow], None], has_room: Callable[[], bool]) -> None:
-        """Give the engine what it has room for.
+        """Give the engine waiting frames while it has room.
 
         Args:
             send: Gives a frame to the engine.
-            has_room: Tells whether the engine has passed on what it was given before.
+            has_room: Tells whether the engine has sent most of the bytes that it was given before.
         """
         while self._waiting and has_room():
             frame = next(self._waiting[0], None)
@@ -71,7 +71,7 @@ class LargeMessages:
                 self.deliveries -= len(frame.deliveries)
 
     def drop(self) -> None:
-        """Forget what waits: the link has ended."""
+        """Forget the waiting frames, because the link has ended."""
         self._waiting = None
         self.deliveries = 0
 
@@ -87,7 +87,7 @@ def _is_large(payload: bytes) -> bool:
 
 
 def _in_parts(frame: Transfer) -> Iterator[Transfer]:
-    """Return what makes up a frame: its large messages in parts, and what is between them in runs."""
+    """Return the parts of a frame: large messages in parts, the messages between them in runs."""
     if frame.more or frame.aborted or not _has_large(frame.payloads):
         yield frame
         return

@@ -1,7 +1,8 @@
-"""The loops over the engine that run once a message, many messages a call: in C where that was built, else in Python.
+"""The loops over the engine that run once for each message, with many messages a call, in C or in Python.
 
-Both take the engine's own pointers as cffi has them for what is one a link; what is one a message, a delivery, they
-name in their own way, which `as_delivery` turns into a pointer. `RSTREAMS_PURE=1` in the environment chooses Python.
+The loops in C are used where the extension was built; `RSTREAMS_PURE=1` in the environment chooses Python. Both take
+cffi's pointers for links, transports and collectors. Each names deliveries in its own way; `as_delivery` turns such a
+name into a pointer.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from cproton_ffi import ffi, lib
 
 from rstreams.net._proton.frame_walk import walk, walk_in_python
-
-Pointer: TypeAlias = Any  # a cffi pointer into the engine
-Delivery: TypeAlias = Any  # a delivery as the loops that read or sent it name it
+from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
 _INTERFACE: Final = 4  # of `_loops.c`
@@ -40,11 +39,11 @@ TOLD_EVENTS: Final = (
     lib.PN_LINK_REMOTE_CLOSE,
     lib.PN_LINK_REMOTE_DETACH,
 )
-"""Events, besides those of deliveries and flow, that mean something here; the engine has more, mostly of its own."""
+"""The events that are read here, besides those of deliveries and flow; the engine has more events."""
 
 
 class Loops(Protocol):
-    """What is done once a message.
+    """The work that is done once for each message.
 
     Attributes:
         language: "C" or "Python".
@@ -53,10 +52,10 @@ class Loops(Protocol):
     language: str
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
-        """Take events up to the first of `TOLD_EVENTS`, and tell those of deliveries and flow.
+        """Take events up to the first of `TOLD_EVENTS`, and return those of deliveries and flow.
 
         Returns:
-            Links with how many deliveries of each have news, and whether its flow has; a link may come repeatedly.
+            For each link, how many of its deliveries have news, and whether its flow has; a link may come repeatedly.
         """
         ...
 
@@ -64,9 +63,9 @@ class Loops(Protocol):
         """Take whole deliveries, all settled or all not.
 
         Args:
-            link: Whose.
+            link: The link.
             most: How many at most.
-            most_bytes: The largest message to take, 0 for no limit: a larger one stays, and all that is behind it.
+            most_bytes: The largest message to take; 0 for no limit. A larger one stays, and all behind it.
 
         Returns:
             The deliveries, their messages, and whether they are settled.
@@ -88,15 +87,19 @@ class Loops(Protocol):
         ...
 
     def settle_accepted(self, deliveries: Sequence[Delivery]) -> int:
-        """Settle what the peer has accepted, from the first of what `send` returned, or of a slice; return how many."""
+        """Settle the first deliveries that the peer has accepted, up to one that it has not; return how many.
+
+        Args:
+            deliveries: The sequence that `send` returned, or a slice of it.
+        """
         ...
 
     def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
-        """Give the engine what came from the peer, as far as it takes it: not when it has failed."""
+        """Give the engine the bytes of the peer; it takes none when it has failed."""
         ...
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
-        """Take from the engine what is for the peer, as far as there is room; return how many bytes."""
+        """Take the engine's bytes for the peer, as far as there is room; return how many."""
         ...
 
     def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
@@ -106,7 +109,8 @@ class Loops(Protocol):
 
 def as_delivery(delivery: Delivery) -> Pointer:
     """Return the engine's pointer for a delivery."""
-    return ffi.cast("pn_delivery_t *", delivery)
+    pointer: Pointer = ffi.cast("pn_delivery_t *", delivery)
+    return pointer
 
 
 class PythonLoops:
@@ -116,7 +120,7 @@ class PythonLoops:
 
     def __init__(self) -> None:
         """Make room for one message and one tag."""
-        # Another thread may run while the engine copies, so no two connections share these.
+        # Another thread may run while the engine copies. Therefore no two connections share these.
         self._room = 16 * 1024
         self._buffer = ffi.new("char[]", self._room)
         self._tag_bytes = ffi.new("char[]", 4)
@@ -215,7 +219,7 @@ class PythonLoops:
             if state_of(delivery) != accepted:
                 return at
             if not settled_of(delivery):
-                update(delivery, accepted)  # who settles second is told what it was
+                update(delivery, accepted)  # a receiver that settles second hears its outcome again
             settle(delivery)
         return len(deliveries)
 
@@ -251,7 +255,8 @@ _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
 
 def _begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
     tag = ffi.new("char[]", _pack_tag(number & 0xFFFFFFFF))
-    return lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # which copies the tag
+    delivery: Pointer = lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # copies the tag
+    return delivery
 
 
 class CompiledLoops:
@@ -307,7 +312,7 @@ def _address(pointer: Pointer) -> int:
 
 
 def _load() -> Any:  # noqa: ANN401 - a module without types
-    """Return the compiled module, bound to the engine; None if there is none that fits, or Python is asked for."""
+    """Return the compiled module, bound to the engine; None if it is missing or does not fit, or Python is chosen."""
     if os.environ.get("RSTREAMS_PURE") == "1":
         return None
     try:
@@ -333,7 +338,7 @@ _compiled: Final = _load()
 
 
 def choose_loops() -> Loops:
-    """Return the loops for one connection: those in C, if there are."""
+    """Return the loops for one connection, in C if they were built."""
     return PythonLoops() if _compiled is None else CompiledLoops()
 
 

@@ -1,7 +1,7 @@
-"""Messages of a format that is not AMQP's own: refused, for nobody here can read them or pass them on.
+"""Messages in another format than AMQP's own: refused, because they cannot be read or passed on.
 
-The engine writes 0 as the format of all it sends, so a message that is taken with another one would leave as something
-else than it came.
+The engine writes 0 as the format of every message that it sends. A message with another format would leave in the wrong
+one.
 
 Spec: AMQP 1.0 section 2.7.5 (message-format), 3.2.16.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from cproton_ffi import lib
 
 from rstreams.errors import Condition
-from rstreams.net._proton.loops import Pointer
 from rstreams.net._proton.outcomes import write_outcome
 from rstreams.net._proton.parts import take_part
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import Outcome
 
 CONDITION = Condition.NOT_IMPLEMENTED.value
@@ -31,7 +31,7 @@ class MessageFormats:
         return bool(self._unknown)
 
     def note(self, delivery: Pointer, message_format: int) -> None:
-        """A delivery has begun in such a format."""
+        """Note a delivery that has begun in such a format."""
         self._unknown[delivery] = message_format
 
     def has(self, delivery: Pointer) -> bool:
@@ -39,18 +39,18 @@ class MessageFormats:
         return delivery in self._unknown
 
     def refuse(self, delivery: Pointer, frame_bytes: int, *, lives: bool) -> str | None:
-        """Refuse the link's current delivery when it has come whole; until then, throw away what there is of it.
+        """Refuse the link's current delivery when it has come whole; until then, throw away its parts.
 
-        Not before: the engine would count what still comes as bytes that nobody has read, and a window close for ever.
+        It is not refused before: the engine would count its further bytes as unread, and a window would stay closed.
 
         Args:
-            delivery: One that `has` knows.
+            delivery: A delivery for which `has` returns True.
             frame_bytes: The largest frame the peer takes; 0 for any.
-            lives: Whether the link has not been ended by this side, so that an outcome is still due (2.6.6).
+            lives: Whether an outcome is still due: it is, unless this side has ended the link (2.6.6).
 
         Returns:
-            What to end the link with, where the sender cannot be told of this delivery alone, for it has settled it;
-            else None.
+            The text to end the link with, if the sender has settled the delivery and therefore gets no outcome; else
+            None.
         """
         aborted = bool(lib.pn_delivery_aborted(delivery))
         if lib.pn_delivery_partial(delivery) and not aborted:

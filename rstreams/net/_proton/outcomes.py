@@ -1,4 +1,4 @@
-"""What became of deliveries, as the engine has it: read and written."""
+"""The outcomes of deliveries, read from the engine and written to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cproton_ffi import lib
 from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, write_map
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, RELEASED, Outcome
 from rstreams.protocol.packing import without_texts
 
@@ -38,7 +38,7 @@ def read_outcome(delivery: Pointer, state: int) -> Outcome:
             undeliverable_here=bool(lib.pn_disposition_is_undeliverable(disposition)),
             annotations=read_map(lib.pn_disposition_annotations(disposition)),
         )
-    return RELEASED  # or settled without an outcome, which says as little as being given back
+    return RELEASED  # or settled without an outcome, which means the same to the sender
 
 
 _BESIDE_ANNOTATIONS_BYTES: Final = 128

@@ -1,18 +1,17 @@
-"""What goes to the peer: the engine's output, and the flows the peer has asked for that the engine does not write.
+"""The bytes for the peer: the engine's output, and the flows that the peer asks for and the engine does not write.
 
-Theory of operation. A peer asks for the state of a link or a session with `echo`, of a sender also with `drain`. The
-engine answers a drain as long as there is credit to give back, and nothing else. It can be made to write a flow of a
-session, though, which has all numbers of the session right: by setting the session's capacity again to what it is.
-If a receiver has news at that moment, the engine makes the flow the receiver's, which is all a receiver needs.
-For a link that sends, the session's flow is completed here with the four numbers of the link:
+Theory of operation. A peer asks for the state of a link or a session with `echo`, and for a sender's also with `drain`.
+The engine answers a drain as long as there is credit to give back. It answers nothing else. But it writes a flow of a
+session, with the right numbers of the session, when the session's capacity is set again to the value it has. If a
+receiver has news at that moment, the engine makes the flow one of the receiver's link. For a link that sends, this
+module completes the session's flow with the four numbers of the link:
 
-    handle          from the engine's own attach, which is looked for in what goes out
+    handle          from the engine's own attach, which is found in its output
     link-credit     the engine's number
-    delivery-count  what the peer's last flow allows, less the link-credit; the engine does not tell its own
+    delivery-count  the one up to which the peer's last flow allows, less the link-credit; the engine does not tell it
     drain           the engine's number
 
-This is done when all that the engine had to say has been taken, so that these numbers are those of this very place in
-what goes out.
+This is done when all output of the engine has been taken. Then the numbers are right for this place in the output.
 
 Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
 """
@@ -20,19 +19,18 @@ Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
-from rstreams.net._proton.loops import Loops, Pointer
-
-if TYPE_CHECKING:
-    from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
-"""What may wait in a session before its senders hold back, and the most that goes out at once."""
+"""The bytes that may wait in a session before its senders hold back, and the most bytes that go out at once."""
 
 _ANSWER_BYTES: Final = 512
 """More than a flow and a heartbeat take."""
@@ -52,6 +50,19 @@ _read_u32: Final = struct.Struct(">I").unpack_from
 _pack_head: Final = struct.Struct(">IBBH").pack
 
 
+@dataclass(slots=True)
+class SenderNumbers:
+    """The numbers of a link that sends, as far as the engine does not tell them.
+
+    Attributes:
+        handle: The handle that the engine has given the link, once its attach has gone out.
+        allowed_until: The delivery-count at which its credit ends, once its state was asked for.
+    """
+
+    handle: int | None = None
+    allowed_until: int = 0
+
+
 class OutgoingFrames:
     """The output of one connection.
 
@@ -59,19 +70,19 @@ class OutgoingFrames:
     """
 
     def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
-        """Have nothing to say yet; `room` is where `take` puts what is to go out, None for a room of its own."""
+        """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
         self._kept = bytearray()  # taken from the engine before its time
-        self._asked: dict[LinkDriver, None] = {}
+        self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
         self._sessions_asked: dict[Pointer, None] = {}
-        self._attaching: list[LinkDriver] = []  # senders whose attach is to come
+        self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in
         self._held = b""  # the beginning of a frame, too short to be known
 
     def take(self) -> memoryview:
-        """Return what is to go out now, at most `BUFFER_BYTES`; the bytes are there until the next call."""
+        """Return the output, at most `BUFFER_BYTES`; the bytes are valid until the next call."""
         size = min(len(self._kept), BUFFER_BYTES)
         if size:
             self._buffer[:size] = self._kept[:size]
@@ -82,7 +93,7 @@ class OutgoingFrames:
         return self._buffer[:size]
 
     def keep(self) -> int:
-        """Take all that the engine has to say, for later; return how many bytes wait now."""
+        """Take all output of the engine, to send it later; return how many bytes wait now."""
         room = memoryview(bytearray(BUFFER_BYTES))
         size = BUFFER_BYTES
         while size == BUFFER_BYTES:
@@ -97,30 +108,29 @@ class OutgoingFrames:
 
     # what is asked for
 
-    def ask(self, driver: LinkDriver) -> None:
-        """Tell the peer the state of a link, with the next output."""
-        self._asked[driver] = None
+    def ask(self, link: Pointer, numbers: SenderNumbers | None = None) -> None:
+        """Tell the peer the state of a link, with the next output; `numbers` are those of a link that sends."""
+        self._asked[link] = numbers
 
     def ask_session(self, session: Pointer) -> None:
         """Tell the peer the state of a session, with the next output."""
         self._sessions_asked[session] = None
 
-    def expect_attach(self, driver: LinkDriver) -> None:
-        """A link that sends has been opened: note its handle."""
-        self._attaching.append(driver)
+    def expect_attach(self, link: Pointer, numbers: SenderNumbers) -> None:
+        """Note the handle of a link that sends, which has been opened, in its `numbers`."""
+        self._attaching[link] = numbers
 
-    def forget(self, driver: LinkDriver) -> None:
-        """The link has ended."""
-        self._asked.pop(driver, None)
-        if driver in self._attaching:
-            self._attaching.remove(driver)
+    def forget(self, link: Pointer) -> None:
+        """Forget a link that has ended."""
+        self._asked.pop(link, None)
+        self._attaching.pop(link, None)
 
     def forget_session(self, session: Pointer) -> None:
         """The session has ended."""
         self._sessions_asked.pop(session, None)
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all links and sessions."""
         self._asked.clear()
         self._sessions_asked.clear()
         self._attaching.clear()
@@ -129,7 +139,7 @@ class OutgoingFrames:
 
     def _pull(self, room: memoryview) -> int:
         size = self._loops.output(self._transport, room) if len(room) else 0
-        # Only what fills the room can end inside a frame, so what is not looked at leaves no frame in the middle.
+        # Only output that fills the room can end inside a frame. Other output ends with a frame and may pass unread.
         if size and (self._attaching or self._skipped or self._held or size == len(room)):
             self._look(room[:size])
             if size < len(room):
@@ -164,43 +174,47 @@ class OutgoingFrames:
             end = start + (_read_u32(frame, at + 1)[0] if wide else frame[at + 1])
             name = frame[start:end].partition(b"\0")[0]
         (handle, receives), _ = read_items(frame, end, 2, 0)
-        for driver in () if receives else self._attaching:
-            if _name_of(driver) == name:
-                driver.handle = handle
-                self._attaching.remove(driver)
+        for link, numbers in () if receives else self._attaching.items():
+            if _name_of(link) == name:
+                numbers.handle = handle
+                del self._attaching[link]
                 break
 
     # answers
 
     def _answer(self, size: int) -> int:
-        """Add what has been asked for to so many bytes of output, behind which the engine has no more to say."""
+        """Add the flows that were asked for behind `size` bytes of output; return how many bytes there are then."""
         sessions, self._sessions_asked = self._sessions_asked, {}
         for session in sessions:
             _have_flow_written(session)
-        for driver in list(self._asked):
+        for link, numbers in list(self._asked.items()):
             if BUFFER_BYTES - size < _ANSWER_BYTES:
                 return size
-            if driver.sends and lib.pn_link_get_drain(driver.pointer) and lib.pn_link_queued(driver.pointer):
-                continue  # it has used up its credit when these have gone out
-            del self._asked[driver]
-            if lib.pn_link_state(driver.pointer) & lib.PN_LOCAL_ACTIVE:
-                size += self._write_state(driver, size)
+            if numbers is not None and lib.pn_link_get_drain(link) and lib.pn_link_queued(link):
+                continue  # when these deliveries have gone out, its credit is used up
+            del self._asked[link]
+            if lib.pn_link_state(link) & lib.PN_LOCAL_ACTIVE:
+                size += self._write_state(link, numbers, size)
         return size + self._pull(self._buffer[size:])
 
-    def _write_state(self, driver: LinkDriver, at: int) -> int:
+    def _write_state(self, link: Pointer, numbers: SenderNumbers | None, at: int) -> int:
         """Write the state of a link into the output at `at`; return how many bytes that takes."""
-        _have_flow_written(lib.pn_link_session(driver.pointer))
-        if not driver.sends:
-            lib.pn_link_flow(driver.pointer, 0)  # is news of it, so that the engine makes the flow this link's
+        _have_flow_written(lib.pn_link_session(link))
+        if numbers is None:
+            lib.pn_link_flow(link, 0)  # counts as news of it, therefore the engine makes the flow one of this link
         size = self._pull(self._buffer[at:])
-        if not driver.sends or driver.handle is None:
+        if numbers is None or numbers.handle is None:
             return size
         output = bytes(self._buffer[at : at + size])
         start = 0
         while start < size:  # there may be a heartbeat before it
             end = start + _read_u32(output, start)[0]
             if output[start + _PERFORMATIVE_AT : start + _PERFORMATIVE_AT + 3] == _FLOW:
-                output = output[:start] + _completed(output[start:end], driver, driver.handle) + output[end:]
+                output = (
+                    output[:start]
+                    + _completed(output[start:end], link, numbers.handle, numbers.allowed_until)
+                    + output[end:]
+                )
                 break
             start = end
         self._buffer[at : at + len(output)] = output
@@ -208,23 +222,22 @@ class OutgoingFrames:
 
 
 def _have_flow_written(session: Pointer) -> None:
-    """Have the engine write a flow, by telling it what it knows."""
+    """Have the engine write a flow of a session, by setting the capacity that it has."""
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
 
 
-def _name_of(driver: LinkDriver) -> bytes:
-    pointer = lib.pn_link_name(driver.pointer)
+def _name_of(link: Pointer) -> bytes:
+    pointer = lib.pn_link_name(link)
     return bytes(ffi.string(pointer)) if pointer else b""
 
 
-def _completed(flow: bytes, driver: LinkDriver, handle: int) -> bytes:
-    """Return a session's flow with the state of a link in it that sends."""
-    pointer = driver.pointer
+def _completed(flow: bytes, link: Pointer, handle: int, allowed_until: int) -> bytes:
+    """Return a session's flow, completed with the state of a link that sends."""
     windows, _ = read_items(flow, _items_at(flow), 4, 0)
-    credit = int(lib.pn_link_credit(pointer)) + int(lib.pn_link_queued(pointer))  # below 0: sent, and then taken back
-    count = (driver.allowed_until - credit) & 0xFFFFFFFF
+    credit = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))  # below 0: sent, and then taken back
+    count = (allowed_until - credit) & 0xFFFFFFFF
     credit = max(0, credit)
-    drain = b"\x41" if lib.pn_link_get_drain(pointer) else b"\x42"
+    drain = b"\x41" if lib.pn_link_get_drain(link) else b"\x42"
     numbers = [NULL if number is None else encode_uint(number) for number in (*windows, handle, count, credit)]
     body = _FLOW + encode_fields([*numbers, NULL, drain])
     return _pack_head(8 + len(body), 2, 0, _read_u16(flow, 6)[0]) + body

@@ -1,4 +1,4 @@
-"""The parts of a delivery that is still coming, read out of the engine so that the session's window opens again."""
+"""The parts of a delivery that has not come whole, read out of the engine; this opens the session's window again."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final
 
 from cproton_ffi import ffi, lib
 
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.pointers import Pointer
 
 READ_BYTES: Final = 64 * 1024
-"""What has come of a delivery is left in the engine until it has so many bytes, unless a window is to open again."""
+"""The fewest bytes of an unfinished delivery that are read, unless a window is to open again."""
 
 
 class Parts:
-    """What has been read of a receiving link's current delivery.
+    """The parts that were read of a receiving link's current delivery.
 
     Attributes:
-        size: Bytes read of it; 0 if it is whole in the engine, or there is none.
+        size: The bytes read of it; 0 if all of it is in the engine, or there is no delivery.
 
     Context: Only the task that owns the connection.
     """
@@ -29,14 +29,14 @@ class Parts:
         self._parts: list[bytes] = []
 
     def check(self) -> None:
-        """Drop what was read of a delivery that its sender has aborted, or that is gone."""
+        """Drop the parts of a delivery that its sender has aborted, or that is gone."""
         if self.cost:
             current = lib.pn_link_current(self._link)
             if not current or lib.pn_delivery_aborted(current):
                 self.drop()
 
     def take_in(self, *, whole: bool) -> None:
-        """Read what has come of the current delivery: the whole of it, or if it is much."""
+        """Read what has come of the current delivery; unless `whole`, only if it is at least `READ_BYTES`."""
         pending = int(lib.pn_delivery_pending(lib.pn_link_current(self._link)))
         self._largest = max(self._largest, pending)
         if pending and (whole or pending >= READ_BYTES):
@@ -46,7 +46,7 @@ class Parts:
 
     @property
     def cost(self) -> int:
-        """What it takes of memory: what was read of it, and the engine's buffer, which is a power of two."""
+        """The memory that it takes: the bytes read, and the engine's buffer, whose size is a power of two."""
         return self.size + (1 << (self._largest - 1).bit_length() if self._largest else 0)
 
     def join(self, last: bytes) -> bytes:
@@ -56,14 +56,14 @@ class Parts:
         return message
 
     def drop(self) -> None:
-        """Forget what was read."""
+        """Forget the parts."""
         self._parts = []
         self.size = 0
         self._largest = 0
 
 
 def take_part(link: Pointer) -> bytes:
-    """Return what has come of the current delivery since it was read last; nothing of one that was aborted."""
+    """Return the bytes of the current delivery that have come since the last call; none if it was aborted."""
     size = int(lib.pn_delivery_pending(lib.pn_link_current(link)))
     room = ffi.new("char[]", size)
     taken = int(lib.pn_link_recv(link, room, size)) if size else 0

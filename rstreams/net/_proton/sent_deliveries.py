@@ -8,14 +8,15 @@ from operator import itemgetter
 
 from cproton_ffi import lib
 
-from rstreams.net._proton.loops import Delivery, Loops, Pointer, as_delivery
+from rstreams.net._proton.loops import Loops, as_delivery
 from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
+from rstreams.net._proton.pointers import Delivery, Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
 from rstreams.protocol.frames import Disposition
 
 
 class SentDeliveries:
-    """They stand in the order in which they were sent, in runs: our tags, and the loops' names for them.
+    """Deliveries in the order in which they were sent, in runs: their tags, and the loops' names for them.
 
     Context: Only the task that owns the connection.
     """
@@ -32,20 +33,20 @@ class SentDeliveries:
 
     @property
     def last(self) -> Pointer:
-        """The one sent last; there must be one."""
+        """The delivery that was sent last; there must be one."""
         return as_delivery(self._runs[-1][1][-1])
 
     def add(self, tags: Sequence[Hashable], deliveries: Sequence[Delivery]) -> None:
-        """Take on what has been sent."""
+        """Add deliveries that have been sent."""
         self._runs.append((tags, deliveries))
 
     def forget_last(self, tag: Hashable) -> None:
-        """Forget the one sent last if it has this tag: nobody waits for its outcome any more."""
+        """Forget the delivery that was sent last, if it has this tag: its outcome does not matter any more."""
         if self._runs and tag in self._runs[-1][0]:
             self._runs.pop()  # a delivery in parts is a run by itself
 
     def release(self, most: int) -> None:
-        """Settle the first ones, at most `most`, whose outcome nobody will hear."""
+        """Settle the first deliveries, at most `most`; their outcomes will not be handed over."""
         left = most
         while self._runs and left > 0:
             tags, deliveries = self._runs[0]
@@ -57,10 +58,10 @@ class SentDeliveries:
             left -= len(tags)
 
     def take_decided(self, noted: int, peer_frame_bytes: int) -> Iterator[Disposition]:
-        """Settle what the peer has decided on, and yield it in runs of equal outcomes.
+        """Settle the deliveries that have an outcome of the peer, and yield them in runs of equal outcomes.
 
-        A peer settles in order, nearly always, so the deliveries sent first are looked at first, and the rest only if
-        that did not find as many outcomes as were noted.
+        A peer nearly always settles in order. Therefore the deliveries that were sent first are looked at first. The
+        rest is looked at only if fewer outcomes were found than were noted.
 
         Args:
             noted: How many outcomes have come.
@@ -107,7 +108,7 @@ class SentDeliveries:
 
 
 def _repeat(delivery: Pointer, outcome: Outcome, peer_frame_bytes: int) -> None:
-    """Tell a receiver that settles second its outcome again; an error of its own would be one of this side."""
+    """Repeat a receiver's outcome to it, because it settles second; without its error, which would be this side's."""
     if outcome.kind == "modified":
         write_outcome(lib.pn_delivery_local(delivery), outcome, peer_frame_bytes)
     lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])

@@ -1,24 +1,27 @@
 """The sessions of a connection: which one a link goes to, what each lets in, and when a channel is used again.
 
-Theory of operation. Links of this side are spread over a few sessions, each new one getting a session of its own until
-there are `MAX_SESSIONS` or the peer allows no more; from then on it shares the one with the fewest links. A link that
-bounds its bytes gets one to itself while that can be had, for a session's window stops all links in it. The sessions
-the peer begins are only counted: each takes a channel, too. The `end` of the peer is answered at once. Only RabbitMQ as
-the server waits for it, as long as other channels are free, so that no new session gets the channel at once.
+Theory of operation. The links of this side are spread over a few sessions:
+
+- A new link gets a session of its own until there are `MAX_SESSIONS`, or until the peer allows no more. After that it
+  shares the session with the fewest links.
+- A link that bounds its bytes gets a session to itself as long as one is to be had, because a session's window stops
+  all links in it.
+
+The sessions that the peer begins are only counted: each takes a channel. The `end` of the peer is answered at once,
+except to a server that is RabbitMQ: there it is answered later, as long as other channels are free, so that no new
+session gets the same channel at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cproton_ffi import lib
 
-from rstreams.net._proton.loops import Pointer
+from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
-
-if TYPE_CHECKING:
-    from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.pointers import Pointer
 
 MAX_LINKS: Final = 2**32
 """More than a session can have."""
@@ -27,9 +30,9 @@ MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
 
 SESSION_REST_S: Final = 0.1
-"""How long a session that RabbitMQ ended keeps its channel, in seconds: whoever subscribes again at once gets another.
+"""How long a session that RabbitMQ ended keeps its channel, in seconds.
 
-RabbitMQ 4.0.5 has sometimes not answered a `begin` that came on the channel right behind the answer to its `end`.
+RabbitMQ 4.0.5 sometimes does not answer a `begin` that comes on the channel right behind the answer to its `end`.
 """
 
 
@@ -37,7 +40,8 @@ class Sessions:
     """The sessions of one connection.
 
     Attributes:
-        peers: How many the peer has begun, and nobody has ended.
+        peers: How many sessions the peer has begun that have not ended.
+        rests: Whether the peer needs time before a channel is used again.
 
     Context: Only the task that owns the connection.
     Spec: AMQP 1.0 sections 2.5 and 2.5.6 (session flow control).
@@ -50,13 +54,13 @@ class Sessions:
         self._outgoing = outgoing
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
-        self.peers = 0  # opened by the peer; each takes a channel, too
-        self._resting: list[Pointer] = []  # those the peer has ended, and this side not yet
-        self._closed: list[Pointer] = []  # to be freed when that has been written
-        self.rests = False  # whether the peer is one that needs time before a channel is used again
+        self.peers = 0
+        self._resting: list[Pointer] = []  # the peer has ended them, and this side has not yet
+        self._closed: list[Pointer] = []  # to be freed when their `end` has been written
+        self.rests = False
 
     def __len__(self) -> int:
-        """Return how many this side has opened, and nobody has ended."""
+        """Return how many sessions this side has begun that have not ended."""
         return len(self._ours)
 
     @property
@@ -67,22 +71,23 @@ class Sessions:
 
     @property
     def _has_channel(self) -> bool:
-        """Whether the engine has a channel for one more; if it had none, it would say nothing more for ever."""
+        """Whether the engine has a channel for one more session; without one it would never write anything again."""
         used = len(self._ours) + self.peers + len(self._resting) + len(self._closed)
         return used <= int(lib.pn_transport_get_channel_max(self._transport))
 
     def _free_channels(self) -> int:
-        """See that those of sessions that have ended are free, if all are taken; return the bytes kept for that."""
+        """If all channels are taken, free those of ended sessions; return the bytes of output kept for that."""
         if self._has_channel:
             return 0
-        kept = self._outgoing.keep()  # they are free when the ends have been written
+        kept = self._outgoing.keep()  # a channel is free when its `end` has been written
         self.free_closed()
         return kept
 
     def one_for_link(self, drivers: Iterable[LinkDriver], window_bytes: int = 0) -> Pointer:
-        """Return the session for one more link: a new one while the peer allows it, else the least used.
+        """Return the session for one more link: a new one while the peer allows it, otherwise the least used.
 
-        One with a window is not shared as long as there is another one, and set only where there is no link yet.
+        A session with a window is not shared as long as there is another session. A window is set only for a session
+        that has no link.
 
         Args:
             drivers: Those of all links alive.
@@ -99,7 +104,7 @@ class Sessions:
         if window_bytes and idle:
             session = idle[0]
         elif len(self._ours) < limit or not self._ours:
-            session = lib.pn_session(self._connection)
+            session = Pointer(lib.pn_session(self._connection))
             self._set_window(session, window_bytes)
             lib.pn_session_open(session)
             self._ours.append(session)
@@ -115,7 +120,7 @@ class Sessions:
 
         Args:
             session: The one that the peer has begun.
-            window_bytes: The bound of the links that come in it, 0 for none.
+            window_bytes: The bound of the links that come in it, in bytes; 0 for none.
         """
         if self._free_channels() > BUFFER_BYTES:
             return "it goes on beginning sessions, and does not read what it is answered"
@@ -127,10 +132,11 @@ class Sessions:
         return None
 
     def _set_window(self, session: Pointer, window_bytes: int) -> None:
-        """Let a session take in an eighth of the bound before this side reads it, and two frames at least; 0: all.
+        """Set the window of a session: an eighth of the bound, and two frames at least; with 0 there is none.
 
-        Only where no transfer can be on its way: who has not heard of a smaller window yet would break it. And not
-        where the engine still counts bytes of a link that has ended in the middle of a message: they would stay in it.
+        The window holds the bytes that come before this side reads them. It is set only where no transfer can be on its
+        way, because a peer that has not heard of a smaller window would break it. It is not set where the engine still
+        counts bytes of a link that ended in the middle of a message, because they would fill the window for ever.
         """
         if lib.pn_session_incoming_bytes(session):
             window_bytes = 0
@@ -141,16 +147,17 @@ class Sessions:
     # how they end
 
     def remove(self, session: Pointer) -> None:
-        """The peer has ended it: no link goes there any more."""
+        """Use a session no more, because the peer has ended it."""
         if session in self._ours:
             self._ours.remove(session)
         else:
             self.peers -= 1
 
     def rest(self, session: Pointer) -> bool:
-        """Keep the channel of one that has been removed; tell whether `close_first` is to follow in `SESSION_REST_S`.
+        """Answer the `end` of a removed session, or keep its channel for a while.
 
-        Otherwise its `end` has been answered now: the peer needs no rest, or the next session needs the channel.
+        Returns:
+            Whether the channel is kept, and `close_first` is to follow after `SESSION_REST_S`.
         """
         self._resting.append(session)
         if self.rests and self._channels > 0:
@@ -159,19 +166,19 @@ class Sessions:
         return False
 
     def close_first(self) -> None:
-        """Answer the `end` that came first of those not answered yet."""
+        """Answer the first `end` that has not been answered."""
         if self._resting:
             session = self._resting.pop(0)
             lib.pn_session_close(session)
             self._closed.append(session)
 
     def close_all(self) -> None:
-        """Answer each `end` not answered yet."""
+        """Answer each `end` that has not been answered."""
         while self._resting:
             self.close_first()
 
     def free_closed(self) -> None:
-        """Free those whose `end` has been written."""
+        """Free the sessions whose `end` has been written."""
         closed, self._closed = self._closed, []
         for session in closed:
             lib.pn_session_free(session)

@@ -1,24 +1,23 @@
-"""Messages that have not come whole: what they may take of a connection, and of all connections of a node.
+"""Unfinished messages, which have not come whole: their bytes on a connection, and on all connections of a node.
 
 Theory of operation. A peer may begin a message on each of its links and end none. Each may be as large as
-`max_message_bytes`, so what has come of all of them is counted: for the connection, and for the node. Over the bound of
-the connection, its link with the most bytes is ended. Over the bound of the node, the same happens on the connection
-that has the most. So whoever sends a little is not in the way of whoever sends much, and the memory is there again.
+`max_message_bytes`. Therefore the bytes of all of them are counted, for the connection and for the node.
 
-An unfinished message costs what has been read of it, and the engine's buffer, which has the size of the largest part
-that it had at a time, rounded up to a power of two.
+- Over the bound of the connection, its link with the most bytes is ended.
+- Over the bound of the node, the same happens on the connection that has the most bytes.
+
+Thus a peer that sends much pays for it, and not the others.
+
+    cost = bytes read + engine's buffer
+    engine's buffer = the most bytes it had at a time, rounded up to a power of two
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-DEFAULT_MAX_UNFINISHED_BYTES: Final = 72 * 1024 * 1024
-DEFAULT_TOTAL_UNFINISHED_BYTES: Final = 80 * 1024 * 1024
 
 End = Callable[[str], None]
-"""Ends the link with a message that is not whole, and says why."""
+"""Ends the link of an unfinished message; the text says why."""
 
 
 class UnfinishedTotal:
@@ -36,7 +35,7 @@ class UnfinishedTotal:
         self._connections: dict[Unfinished, None] = {}
 
     def count(self, connection: Unfinished, more: int) -> None:
-        """Count `more` bytes of a connection, or fewer; what is too much ends a link of whoever has the most."""
+        """Count `more` bytes of a connection, or fewer if it is negative; over the bound a link is ended."""
         self.size += more
         if connection.size:
             self._connections[connection] = None
@@ -59,7 +58,7 @@ class Unfinished:
 
         Args:
             most: The most bytes of them.
-            total: Those of the node.
+            total: The unfinished messages of the node.
         """
         self.size = 0
         self._most = most
@@ -71,7 +70,7 @@ class Unfinished:
 
         Args:
             end: Ends its link.
-            size: The bytes it has now; 0 when it is whole, or gone.
+            size: Its cost now; 0 when it is whole, or gone.
         """
         more = size - self._sizes.pop(end, 0)
         if size:
@@ -89,7 +88,7 @@ class Unfinished:
         end(f"{why} of messages that have not come whole, and this one has the most, {size}")
 
     def clear(self) -> None:
-        """Count nothing any more: the connection has ended."""
+        """Count nothing any more, because the connection has ended."""
         self._sizes.clear()
         self._add(-self.size)
 

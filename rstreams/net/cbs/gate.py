@@ -21,11 +21,11 @@ from weakref import WeakSet
 import trio
 
 from rstreams.errors import ConnectFailed, RStreamsError
+from rstreams.net._proton import LinkEnd
 from rstreams.net.cbs import tokens
 from rstreams.net.cbs.node import CbsNode
 from rstreams.net.cbs.tokens import TokenSource, token_for
 from rstreams.net.dialects import Dialect, dialect_of
-from rstreams.net.transport.carrier import LinkEnd
 from rstreams.net.transport.opening import OpeningOptions
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.reconnect import Reconnect

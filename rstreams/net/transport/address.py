@@ -1,4 +1,4 @@
-"""Where a peer is: the url of a connection and the place a node listens at."""
+"""The address of a peer: the url of a connection, and the place where a node listens."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def is_loopback(host: str) -> bool | None:
 
 
 def parse_url(url: str) -> PeerAddress:
-    """Return what an `amqp://[user:password@]host[:port]` url says; `amqps` is AMQP over TLS.
+    """Return the address of an `amqp://[user:password@]host[:port]` url; `amqps` is AMQP over TLS.
 
-    Errors: `ConfigError` that says what is wrong with it, without its password.
+    Errors: `ConfigError` that says what is wrong with the url, without its password.
     """
     if not isinstance(url, str):
         msg = f"url must be a string such as 'amqp://127.0.0.1:5672', not {type(url).__name__}"
@@ -80,9 +80,9 @@ def parse_url(url: str) -> PeerAddress:
 
 
 def _read(url: str) -> tuple[SplitResult, int | None] | None:
-    """Return the parts and the port; None for a url that has no such form.
+    """Return the parts and the port; None for a malformed url.
 
-    The caller raises the error, with no other behind it: what urllib says may show a part of a password.
+    The caller raises the error, without urllib's error as its cause, because that may show a part of a password.
     """
     try:
         parts = urlsplit(url)
@@ -109,7 +109,7 @@ def parse_place(place: str) -> PeerAddress:
 
 
 def _is_host(host: str) -> bool:
-    """Tell whether a host's name can be looked up; whether it is there is another question."""
+    """Tell whether a host's name has the form of one, so that it can be looked up."""
     try:
         return bool(host.encode("idna"))
     except UnicodeError:

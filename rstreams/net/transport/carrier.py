@@ -1,4 +1,4 @@
-"""What carries links to a peer: one connection, or one that is opened again whenever it is lost."""
+"""The carrier of links to a peer: one connection, or one that is opened again whenever it is lost."""
 
 from __future__ import annotations
 
@@ -7,40 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from rstreams.errors import PeerClosed, RStreamsError
-from rstreams.protocol.driver import Driver, Intake
+from rstreams.net._proton import LinkEnd
 from rstreams.protocol.frames import Attach
-from rstreams.protocol.link import Endpoint, Link
-
-
-class LinkEnd(Endpoint, Protocol):
-    """An end of a link that makes its link when it gets a driver: `LinkSubscription`, `LinkSubscriber`."""
-
-    def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link."""
-        ...
-
-    @property
-    def intake(self) -> Intake | None:
-        """What bounds the deliveries that come to this end; None if it sends."""
-        ...
-
-    @property
-    def wants_link(self) -> bool:
-        """Whether the end is to be attached again if its link is lost."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """What has just happened to a connection.
+    """The state of a connection, when it changes.
 
     Attributes:
         state: "connected": it is open. "lost": it was lost, or an attempt to open it, for the first time or again,
             failed. "closed": it has ended for good.
-        peer: Where it leads or led, or is to lead first: host and port.
-        error: Why it was lost or closed, of an attempt with several urls for each; None if it was closed from this
-            side, or is open.
-        attempt: Which attempt since the loss this was; 0 for the loss itself and for the first connection. After a
+        peer: The host and port of the peer, of the last one, or of the first one to try.
+        error: Why it was lost or closed; after an attempt with several urls, the reason for each. None if it was closed
+            from this side, or is open.
+        attempt: The number of the attempt since the loss; 0 for the loss itself and for the first connection. After a
             connection that did not last the count goes on.
         delay_s: Seconds until the next attempt, if it was lost.
     """
@@ -53,16 +34,16 @@ class ConnectionStatus:
 
 
 class Carrier(Protocol):
-    """Attaches links; each end hears `Lost` when what carries it is gone, and is attached again if that returns."""
+    """Attaches links; each end hears `Lost` when the connection is lost, and is attached again if it returns."""
 
     @property
     def peer(self) -> str:
-        """Where it leads, for messages: host and port, never a password."""
+        """The host and port of the peer, for messages; never a password."""
         ...
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:
-        """What the peer says of itself in its `open`; of the last one, if the connection is lost."""
+        """The properties of the peer's `open`; of the last one, if the connection is lost."""
         ...
 
     @property
@@ -72,17 +53,17 @@ class Carrier(Protocol):
 
     @property
     def status(self) -> ConnectionStatus:
-        """What has happened to the connection last."""
+        """The last change of the connection."""
         ...
 
     async def close(self) -> None:
-        """Close the connection in order; what is attached hears `Lost`."""
+        """Close the connection in order; attached ends hear `Lost`."""
         ...
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
-        """Attach a new link for `end`, soon; an end that cannot be attached any more hears `Lost` at once."""
+        """Attach a new link for `end` soon; if that is not possible any more, `end` hears `Lost` at once."""
         ...
 
     def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
-        """Attach a new link for `end`, whose peer has said `error`: after a while, or when the connection is new."""
+        """Attach a new link for `end`, after the peer ended its link: after a while, or on a new connection."""
         ...

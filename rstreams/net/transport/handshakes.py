@@ -1,8 +1,7 @@
 """The clients of a listener that have not opened their connection yet: how many there may be, and for how long.
 
-Strangers cost a socket and a task each, so both are bounded. Where there are too many, the one that has been at it the
-longest makes room: whoever opens connections to say nothing on them only ever pushes out his own, while a client that
-means it needs a few milliseconds.
+Each client costs a socket and a task. Therefore their number is bounded. Where there are too many, the oldest one makes
+room. An honest client needs only a few milliseconds. Connections that are opened and left silent push out each other.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Handshake:
     """One client on its way in.
 
     Attributes:
-        scope: What its part of the listener's work is cancelled by.
+        scope: Cancels the listener's work for it.
         phase: How far it has come: "TLS", "SASL" or "open".
         displaced: Whether it had to make room for a newer one.
     """
@@ -31,7 +30,7 @@ class Handshake:
 
 
 class Handshakes:
-    """Those that are under way, the oldest first.
+    """The handshakes that are under way, the oldest first.
 
     Args:
         most: How many there may be.
@@ -48,7 +47,7 @@ class Handshakes:
 
     @contextmanager
     def enter(self) -> Iterator[Handshake]:
-        """Run a handshake in the block, which is left when its time is over or a newer one needs its place."""
+        """Run a handshake in the block; it is left when its time is over, or when a newer one needs its place."""
         while len(self._under_way) >= self._most:
             oldest = next(iter(self._under_way))
             del self._under_way[oldest]
@@ -71,7 +70,7 @@ class Handshakes:
 
 
 class MeteredStream(trio.abc.Stream):
-    """A stream that gives out only so many bytes while nobody knows who they come from."""
+    """A stream that gives out only so many bytes of a client that has not authenticated."""
 
     def __init__(self, stream: trio.abc.Stream, most: int) -> None:
         self._stream = stream
@@ -79,7 +78,7 @@ class MeteredStream(trio.abc.Stream):
         self._came = 0
 
     def trust(self) -> None:
-        """Give out whatever comes from now on."""
+        """Give out any number of bytes from now on."""
         self._most = None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -93,7 +92,7 @@ class MeteredStream(trio.abc.Stream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Receive; see `trio.abc.ReceiveStream`.
 
-        Errors: `RemoteProtocolError` when more has come than may.
+        Errors: `RemoteProtocolError` when more bytes have come than are allowed.
         """
         data = await self._stream.receive_some(max_bytes)
         if self._most is not None:

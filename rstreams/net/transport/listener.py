@@ -1,9 +1,13 @@
 """The listening side: connections accepted, authenticated, and pumped until they end.
 
-What a client can cost before it has said who it is, is bounded in every direction: sockets and tasks
-(`max_handshakes`), time (`handshake_timeout_s` for TLS, SASL and open together), bytes (`max_handshake_bytes`, then the
-one frame `open`). Nobody waits for it: each client has a task of its own, and one that is too slow pushes out none but
-itself (`handshakes`).
+Bounds hold for a client that has not authenticated:
+
+    sockets and tasks    max_handshakes
+    time                 handshake_timeout_s, for TLS, SASL and open together
+    bytes                max_handshake_bytes, then the one frame `open`
+
+Each client has a task of its own, therefore nobody waits for a slow one. Where there are too many, the oldest client
+makes room (`handshakes`).
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import trio
 
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
-from rstreams.net.options.limits import check_count, check_time, check_tls
+from rstreams.net.options.limits import ConnectionLimits, check_count, check_time, check_tls
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.pump import Pump
@@ -37,51 +41,39 @@ DEFAULT_HANDSHAKE_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_HANDSHAKE_BYTES: Final = 64 * 1024
 
 HANG_UP_TIMEOUT_S: Final = 1.0
-"""How long a refused client may take to hang up in its turn, in seconds."""
+"""How long a refused client may take to hang up, in seconds."""
 
 Attaching = Callable[[LinkDriver, Attach], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What a listener gives each of its connections.
+    """The options of all connections of a listener.
 
     Attributes:
         container_id: The node's name for its peers.
         admission: Who is let in.
-        idle_timeout_s: Seconds of silence after which a peer counts as dead.
-        max_frame_bytes: The largest frame taken.
-        max_message_bytes: The largest message taken; 0 for any size.
-        max_links: The most links of a connection.
-        max_sessions: The most sessions of a connection.
-        window_bytes: The bound in bytes of the links that peers attach; 0 for none.
-        max_unfinished_bytes: The most bytes of messages that have not come whole, of a connection.
-        unfinished: Those of all connections.
-        budget: What the unsettled deliveries of all connections may cost.
+        limits: The limits of each connection.
+        unfinished: The messages of all connections that have not come whole.
+        budget: The memory that the unsettled deliveries of all connections may take.
     """
 
     container_id: str
     admission: Admission
-    idle_timeout_s: float
-    max_frame_bytes: int
-    max_message_bytes: int
-    max_links: int
-    max_sessions: int
-    max_unfinished_bytes: int
+    limits: ConnectionLimits
     unfinished: UnfinishedTotal
     budget: Budget
-    window_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningOptions:
-    """What holds for a listener as a whole.
+    """The options of a listener as a whole.
 
     Attributes:
         tls: The context of a listener that speaks TLS, and nothing else.
         allow_plain_over_tcp: Whether passwords may come from other machines in clear text.
         max_connections: The most open connections.
-        max_handshakes: The most clients that have not opened theirs yet.
+        max_handshakes: The most clients that have not opened their connection yet.
         handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
         max_handshake_bytes: What a client may send for TLS and SASL together, in bytes.
 
@@ -107,7 +99,7 @@ class ListeningOptions:
         check_count("max_handshake_bytes", self.max_handshake_bytes, "bytes")
 
     def check(self, place: PeerAddress, bound_to: str, admission: Admission) -> None:
-        """Check that those who are to be let in can come in here, and no password in clear text.
+        """Check that clients can authenticate here, and that no password comes in clear text unless that is allowed.
 
         Errors: `ConfigError`.
         """
@@ -147,7 +139,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """What a client connects to."""
+        """The url for clients."""
         return PeerAddress(self.host, self.port, tls=self._options.tls is not None).url
 
     @property
@@ -161,7 +153,7 @@ class Listener:
         return len(self._handshakes)
 
     async def run(self, options: ConnectionOptions, on_attach: Attaching) -> None:
-        """Accept and pump connections until closed; one that fails is logged and no other hears of it."""
+        """Accept and pump connections until closed; a failure of one is logged and ends no other."""
 
         async def serve(stream: trio.SocketStream) -> None:
             await self._serve(_Client(self._options, options, on_attach, stream))
@@ -171,7 +163,7 @@ class Listener:
                 await trio.serve_listeners(serve, list(self._listeners), handler_nursery=connections)
 
     def stop(self) -> None:
-        """Stop listening; those who are connected stay."""
+        """Stop listening; the connections stay."""
         self._accepting.cancel()
 
     async def close(self, condition: str, description: str) -> None:
@@ -184,7 +176,7 @@ class Listener:
     async def _serve(self, client: _Client) -> None:
         try:
             await self._serve_client(client)
-        except Exception:  # a fault of ours that one peer has found must not end the others' connections
+        except Exception:  # a defect that one peer has found must not end the others' connections
             logger.exception("the connection from %s failed", client.peer)
         finally:
             with trio.CancelScope(shield=True):
@@ -198,7 +190,7 @@ class Listener:
                     await self._admit(client, handshake, nursery)
                 if handshake.scope.cancelled_caught:
                     await self._refuse(client, self._handshakes.why(handshake))
-                    nursery.cancel_scope.cancel()  # its time is over: nothing waits for it any more
+                    nursery.cancel_scope.cancel()  # its time is over
         finally:
             if client.pump is not None:
                 self._connections.discard(client.pump)
@@ -208,7 +200,7 @@ class Listener:
             logger.log(logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO, "%s", error)
 
     async def _admit(self, client: _Client, handshake: Handshake, nursery: trio.Nursery) -> None:
-        """Hear who a client is, and open its connection if there is room for one more."""
+        """Authenticate a client, and open its connection if there is room for one more."""
         try:
             pump = await client.enter(handshake)
         except (RStreamsError, trio.BrokenResourceError) as error:
@@ -226,7 +218,7 @@ class Listener:
 
     @staticmethod
     async def _refuse(client: _Client, why: str) -> None:
-        """Say once why a client is not let in, here and, as far as it can be told, there; wait for it a moment only."""
+        """Log once why a client is refused, tell the client as far as possible, and wait for it only a moment."""
         if client.refused:
             return
         client.refused = True
@@ -234,12 +226,12 @@ class Listener:
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
             if client.pump is None:
                 await _hang_up(client.tcp)
-            else:  # what the engine says before the client has opened, it says when it has
+            else:  # the engine sends this when the client has opened the connection
                 await client.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
 
 class _Client:
-    """A client that has connected, and what it is given."""
+    """A client that has connected, and its pump when it has one."""
 
     def __init__(
         self, listening: ListeningOptions, options: ConnectionOptions, on_attach: Attaching, tcp: trio.SocketStream
@@ -253,7 +245,7 @@ class _Client:
         self._on_attach = on_attach
 
     async def enter(self, handshake: Handshake) -> Pump:
-        """Do TLS and SASL; return the pump that does the rest."""
+        """Do TLS and SASL; return the pump of the connection, which has not run yet."""
         options, certificate = self._options, None
         metered = MeteredStream(self.tcp, self._listening.max_handshake_bytes)
         stream: trio.abc.Stream = self.tcp
@@ -271,13 +263,8 @@ class _Client:
             stream,
             peer=self.peer if user is None else f"{user}@{self.peer}",
             container_id=options.container_id,
-            idle_timeout_s=options.idle_timeout_s,
-            max_frame_bytes=options.max_frame_bytes,
-            max_message_bytes=options.max_message_bytes,
-            max_links=options.max_links,
-            max_sessions=options.max_sessions,
-            window_bytes=options.window_bytes,
-            unfinished=Unfinished(options.max_unfinished_bytes, options.unfinished),
+            limits=options.limits,
+            unfinished=Unfinished(options.limits.max_unfinished_bytes, options.unfinished),
             share=Share(options.budget),
             on_attach=self._on_attach,
         )
@@ -309,9 +296,9 @@ async def open_listener(place: str, options: ListeningOptions, admission: Admiss
 
 
 async def _hang_up(stream: trio.SocketStream) -> None:
-    """Close a connection so that the client gets what it was sent last.
+    """Close a connection so that the client gets the last bytes that were sent.
 
-    A socket closed with something unread in it is reset, and a client that sends ahead would never see why.
+    A socket that is closed with unread bytes in it is reset. Then a client that sends ahead does not see the reason.
     """
     with suppress(trio.BrokenResourceError):  # the client was quicker
         await stream.send_eof()

@@ -1,11 +1,11 @@
 """Opening a connection as the client: TCP, TLS, SASL and `open`, from an address to a pump that runs.
 
-One call is one attempt, and leaves nothing behind if it fails: who wants to try again calls again, with the same
-options and the same or another address. What went wrong is told in words that say what to do about it:
+One call is one attempt, and leaves nothing behind if it fails. For another attempt call again, with the same options
+and the same or another address. The errors say what to do:
 
-    ConfigError             the options cannot work with this address; trying again is of no use
-    AuthenticationFailed    the peer refused who this side is, or takes no mechanism that it may use
-    ConnectFailed           everything else up to `open`: no listener, no AMQP, no TLS, a certificate not to be trusted
+    ConfigError             the options cannot work with this address; another attempt is of no use
+    AuthenticationFailed    the peer refused the credentials, or takes no mechanism that this side may use
+    ConnectFailed           all other failures up to `open`: no listener, no AMQP, no TLS, a certificate not trusted
     ConnectionClosed        the peer opened the connection and closed it at once, with a condition
 """
 
@@ -16,7 +16,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 import trio
@@ -31,16 +31,8 @@ from rstreams.errors import (
 )
 from rstreams.net._proton import LinkDriver
 from rstreams.net.options.limits import (
-    DEFAULT_IDLE_TIMEOUT_S,
-    DEFAULT_MAX_FRAME_BYTES,
-    DEFAULT_MAX_LINKS,
-    DEFAULT_MAX_MESSAGE_BYTES,
-    DEFAULT_MAX_SESSIONS,
-    check_connect_timeout,
-    check_count,
-    check_idle_timeout,
-    check_max_frame,
-    check_max_message,
+    ConnectionLimits,
+    check_time,
     check_tls,
 )
 from rstreams.net.transport.address import PeerAddress, is_loopback
@@ -59,7 +51,7 @@ LAST_WORDS_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class OpeningOptions:
-    """What one attempt to open a connection needs to know besides the address; there are no secrets in it.
+    """The options of one attempt to open a connection, besides the address; they hold no secrets.
 
     Attributes:
         container_id: This side's name for the peer.
@@ -68,11 +60,7 @@ class OpeningOptions:
             offers it, else ANONYMOUS.
         allow_plain_over_tcp: Whether a password may go to another machine in clear text.
         connect_timeout_s: Seconds until the connection must be open.
-        idle_timeout_s: Seconds of silence after which the peer counts as dead.
-        max_frame_bytes: The largest frame this side takes.
-        max_message_bytes: The largest message it takes; None for any size.
-        max_links: The most links of the connection before those that the peer attaches are refused.
-        max_sessions: The most sessions of both sides together.
+        limits: The limits of the connection.
         sends_tokens: Whether tokens go over it when it is open, which are secrets as passwords are.
 
     Errors: `ConfigError` that names an option that cannot be.
@@ -83,11 +71,7 @@ class OpeningOptions:
     sasl: Mechanism | None = None
     allow_plain_over_tcp: bool = False
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
-    idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES
-    max_links: int = DEFAULT_MAX_LINKS
-    max_sessions: int = DEFAULT_MAX_SESSIONS
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     sends_tokens: bool = False
 
     def __post_init__(self) -> None:
@@ -99,12 +83,7 @@ class OpeningOptions:
         if not isinstance(self.allow_plain_over_tcp, bool):
             msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
             raise ConfigError(msg)
-        check_connect_timeout(self.connect_timeout_s)
-        check_idle_timeout(self.idle_timeout_s)
-        check_max_frame(self.max_frame_bytes)
-        check_max_message(self.max_message_bytes)
-        check_count("max_links", self.max_links, "links")
-        check_count("max_sessions", self.max_sessions, "sessions", most=65536)
+        check_time("connect_timeout_s", self.connect_timeout_s)
 
     def check(self, address: PeerAddress) -> None:
         """Check that the options can work with an address, as far as can be told without the network.
@@ -119,7 +98,7 @@ class OpeningOptions:
             self.check_plain(address, address.host)
 
     def mechanisms(self, address: PeerAddress) -> tuple[Mechanism, ...]:
-        """Return the SASL mechanisms that may be used, of which the engine takes what the peer offers.
+        """Return the SASL mechanisms that may be used; the engine takes one that the peer offers.
 
         Errors: `ConfigError` if the address and `sasl` do not go together.
         """
@@ -143,7 +122,7 @@ class OpeningOptions:
         raise ConfigError(msg)
 
     def check_plain(self, address: PeerAddress, host: str) -> None:
-        """Check that no password or token goes to `host`, the address behind the name, for everyone to read.
+        """Check that no password or token goes to `host` in clear text, unless that is allowed.
 
         Errors: `ConfigError`.
         """
@@ -172,8 +151,8 @@ async def open_connection(
         nursery: Where the pump's task lives.
         on_attach: Called for each link that the peer attaches.
 
-    Errors: As the module says, within `options.connect_timeout_s`; then no task and no socket is left.
-    Cancels: Likewise; the peer sees the connection break.
+    Errors: Those of the module's table, within `options.connect_timeout_s`. Then no task and no socket is left.
+    Cancels: No task and no socket is left; the peer sees the connection break.
     """
     options.check(address)
     attempt = _Attempt(address, options)
@@ -202,11 +181,7 @@ class _Attempt:
                 peer=str(address),
                 container_id=options.container_id,
                 hostname=address.host,
-                idle_timeout_s=options.idle_timeout_s,
-                max_frame_bytes=options.max_frame_bytes,
-                max_message_bytes=options.max_message_bytes or 0,
-                max_links=options.max_links,
-                max_sessions=options.max_sessions,
+                limits=options.limits,
                 on_attach=on_attach,
             )
         except BaseException:
@@ -228,7 +203,7 @@ class _Attempt:
         raise self._explained(pump.error)
 
     async def _secured(self, tcp: trio.SocketStream) -> trio.abc.Stream:
-        """Return the stream for AMQP, and see that no password goes over it that should not."""
+        """Return the stream for AMQP, and check that no password goes over it in clear text unless that is allowed."""
         address = self._address
         if address.tls:
             self.phase = "TLS"
@@ -243,7 +218,7 @@ class _Attempt:
         return tcp
 
     def _explained(self, error: RStreamsError) -> RStreamsError:
-        """Return what ended the connection before it was open, as an error that says what to do."""
+        """Return the error of a connection that ended before it was open, in words that say what to do."""
         address = self._address
         refused = None if not isinstance(self._stream, TlsStream) else self._stream.refusal(address)
         if refused is not None:
@@ -260,7 +235,7 @@ class _Attempt:
         return error if isinstance(error, ConnectFailed) and text == str(error) else ConnectFailed(text)
 
     def _refusal(self, told: str) -> str:
-        """Say why the peer let this side not in, and what might help."""
+        """Say why the peer refused this side, and what may help."""
         mechanisms = self._options.mechanisms(self._address)
         if "[mech=none]" in told:
             hints = {
@@ -277,7 +252,7 @@ class _Attempt:
 
 
 async def _cut(pump: Pump) -> None:
-    """End a connection at once; this takes a moment only: its socket is closed, and nothing waited for."""
+    """End a connection at once; this is quick, because its socket is closed without waiting."""
     pump.cut()
     with trio.CancelScope(shield=True):
         await pump.ended.wait()
@@ -296,7 +271,8 @@ async def _open_tcp(address: PeerAddress) -> trio.SocketStream:
 
 def _reason(error: BaseException) -> str:
     """Return why a connection could not be made, without the address, which stands before it."""
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number in errno.errorcode and not isinstance(error, socket.gaierror):
-        return os.strerror(number)
-    return getattr(error, "strerror", None) or str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno is not None and error.errno in errno.errorcode and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

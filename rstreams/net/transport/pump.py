@@ -1,32 +1,35 @@
 """The pump: the one task that owns a connection.
 
-Theory of operation. Everything a connection is made of, the engine, its links and what they signal, is moved in turns,
-one after another in one trio run, so nothing in it needs a lock. A turn never waits. It is made of:
+Theory of operation. The engine, its links and their signals move in turns, one after another in one trio run. Therefore
+nothing in a connection needs a lock. A turn never waits. It has three steps:
 
     dispatch    the engine's events become frames for the links, which signal, settle and grant; a slice at a time
     tick        heartbeats and time-outs
-    output      what the engine has for the peer goes out in one piece, as far as the network takes it
+    output      the engine's bytes for the peer go out in one piece, as far as the network takes them
 
-The pump takes turns while there is something to do, a slice at a time, and sends what the network did not take at once.
-Then it sleeps, until a link is woken (request, cancel, a hold released), bytes have come, or the clock is due.
+Three tasks do the work:
 
-A second task receives and feeds the engine. If the pump sleeps, which it mostly does, this one takes the turns for what
-has come itself: to wake a task costs more than a turn. It goes on receiving while the pump waits to send, so two peers
-with full pipes cannot block each other; what it may take in is bounded by the credit granted. A third wakes the pump
-when the clock is due.
+- The pump takes turns while there is something to do, a slice at a time, and sends the bytes that the network did not
+  take at once. Then it sleeps until a link is woken (request, cancel, a hold released), bytes come, or the clock is
+  due.
+- A second task receives and feeds the engine. If the pump sleeps, which it mostly does, the second task takes the turns
+  itself, because to wake a task costs more than a turn. It goes on receiving while the pump waits to send. Thus two
+  peers with full pipes cannot block each other. The credit granted bounds the bytes that it takes in.
+- A third task wakes the pump when the clock is due.
 
-Any task of the run may wake a link. Only turns touch the engine otherwise, and only these two tasks the network.
+Any task of the run may wake a link. Apart from that, only turns touch the engine, and only the first two tasks touch
+the network.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import trio
 
+from rstreams._core.turn import Turn
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -38,32 +41,29 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, Unfinished
-from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, LinkEnd, Unfinished
+from rstreams.net.options.limits import ConnectionLimits
+from rstreams.net.transport.carrier import ConnectionStatus
+from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
+from rstreams.runtime import system_clock
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
-"""The most deliveries handed to one link in a turn, as many as the default window: of a larger one, the credit for one
-part travels while another is worked on."""
-
-SLICE_S: Final = 0.005
-"""How long turns are taken, and links may signal, before other tasks run, in seconds."""
+"""The most deliveries handed to one link in a turn, as many as the default window. With a larger window, the credit for
+one part travels while the next part is worked on."""
 
 LOST_AT_ONCE: Final = 64
-"""So many links hear at once that their connection is no more; of more, the others hear it a slice at a time."""
-
-MIN_SLICE_S: Final = 0.0005
-"""How short a slice becomes at the least when many connections have much to do, in seconds."""
+"""The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
 
 FEED_BYTES: Final = 64 * 1024
-"""How many bytes the engine is fed between two looks at the time, at the least and at first."""
+"""The bytes that the engine is fed between two looks at the clock, at first and at least."""
 
 MAX_FEED_BYTES: Final = 1024 * 1024
-"""How many at the most, where it is quick about them: more at once cost it less."""
+"""The most such bytes; an engine that is quick gets more at once, because that costs it less."""
 
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
@@ -78,14 +78,14 @@ class Pump:
     Context: `run` is the owner task; every other method is called from tasks of the same trio run.
 
     Attributes:
-        peer: Where the connection leads, for messages: host and port, never a password.
-        peer_properties: What the peer says of itself in its `open`: its product and version, mostly.
-        opened: Set when the peer has opened the connection, or it has ended.
-        ended: Set when it has ended: all its links have, and the stream is closed.
-        error: Why it ended; None while it lives, and when it was closed from this side.
+        peer: The host and port of the peer, for messages; never a password.
+        peer_properties: The properties of the peer's `open`, such as its product and version.
+        opened: Set when the peer has opened the connection, or when it has ended.
+        ended: Set when it has ended: all its links have ended, and the stream is closed.
+        error: Why it ended; None while it lives, and if it was closed from this side.
         engine: The connection in the engine.
-        returns: Whether somebody opens a new connection when this one is lost, so that its links wait for it.
-        waiting: The ends that do, and what they attach with; and those that wait although it lives.
+        returns: Whether another connection is opened when this one is lost, so that its links wait.
+        waiting: The ends that wait for another connection, or for another attempt on this one, with their attaches.
     """
 
     def __init__(
@@ -95,12 +95,7 @@ class Pump:
         peer: str,
         container_id: str,
         hostname: str | None = None,
-        idle_timeout_s: float,
-        max_frame_bytes: int,
-        max_message_bytes: int = 0,
-        max_links: int = 0,
-        max_sessions: int = 0,
-        window_bytes: int = 0,
+        limits: ConnectionLimits,
         unfinished: Unfinished | None = None,
         share: Share | None = None,
         on_attach: Callable[[LinkDriver, Attach], None],
@@ -109,17 +104,12 @@ class Pump:
 
         Args:
             stream: The network, connected; for a server after SASL.
-            peer: Where it leads, for messages.
+            peer: The host and port of the peer, for messages.
             container_id: This side's name for the peer.
             hostname: The host asked for (client only).
-            idle_timeout_s: Seconds of silence after which the peer counts as dead.
-            max_frame_bytes: The largest frame this side takes.
-            max_message_bytes: The largest message it takes; 0 for no limit.
-            max_links: The most links before those the peer attaches are refused; 0 for no limit.
-            max_sessions: The most sessions of both sides together; 0 for the engine's own limit.
-            window_bytes: The bound in bytes of links that come in the peer's sessions; 0 for none.
-            unfinished: Counts messages that have not come whole; None: nobody does.
-            share: What the sending links have of the memory of their node; None: there is no such bound.
+            limits: The limits of the connection.
+            unfinished: Counts messages that have not come whole; None: they are not counted.
+            share: The sending links' part of the memory of their node; None: there is no such bound.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
         self.peer = peer
@@ -128,36 +118,33 @@ class Pump:
         self.error: RStreamsError | None = None
         self.returns = False
         self._on_attach = on_attach
-        self._run = _run_of_pumps()
+        self._share = share
+        self._unfinished = unfinished
+        self._share_of_run = share_of_run()
         self.engine = Engine(
             self,
             container_id=container_id,
             hostname=hostname,
-            idle_timeout_s=idle_timeout_s,
-            max_frame_bytes=max_frame_bytes,
-            max_message_bytes=max_message_bytes,
-            max_links=max_links,
-            max_sessions=max_sessions,
-            window_bytes=window_bytes,
+            limits=limits,
             unfinished=unfinished,
             share=share,
-            output=self._run.output,
+            output=self._share_of_run.output,
             on_wake=self._ring,
         )
         self._stream = stream
         self._wire = wire_over(stream)
-        self._idle_timeout_s = idle_timeout_s
+        self._idle_timeout_s = limits.idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
-        self._turning = False  # inside a turn, which sees by itself what there is to do
+        self._turning = False  # inside a turn, which needs no bell
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
-        self._closing = False  # this side says close, or has said it
-        self._goodbye: tuple[str | None, str] | None = None  # what it says, in the pump's next turn
+        self._closing = False  # this side sends close, or has sent it
+        self._goodbye: tuple[str | None, str] | None = None  # its condition and text, for the pump's next turn
         self._over = False  # nothing more will come
         self._feed_bytes = FEED_BYTES
-        self._cut_off = False  # nothing more of what comes is listened to
+        self._cut_off = False  # bytes that come are not read any more
         self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
         self.waiting: list[tuple[LinkEnd, Attach]] = []
@@ -165,7 +152,7 @@ class Pump:
     async def run(self) -> None:
         """Own the connection until it ends; all its links have ended then, and the stream is closed.
 
-        Errors: None of the connection's: they are in `error`, and reach the links as `Lost`.
+        Errors: None of the connection; its error is in `error`, and reaches the links as `Lost`.
         Cancels: Ends the connection at once: the peer sees it break.
         """
         try:
@@ -180,23 +167,23 @@ class Pump:
                         await self._wire.aclose()  # TLS has a goodbye of its own
         finally:
             end = self._end
-            self._over = True  # before links hear of it: what they attach now comes too late
+            self._over = True  # before links hear of it, because a link attached now comes too late
             self._fail(end)
-            self._run.busy.discard(self)
+            self._share_of_run.busy.discard(self)
             with trio.CancelScope(shield=True):
                 await self._free()
-            if self.engine.share is not None:
-                self.engine.share.end()
-            if self.engine.unfinished is not None:
-                self.engine.unfinished.clear()
+            if self._share is not None:
+                self._share.end()
+            if self._unfinished is not None:
+                self._unfinished.clear()
             self.ended.set()
-            with trio.CancelScope(shield=True):  # a cancellation must not take the place of what failed
+            with trio.CancelScope(shield=True):  # a cancellation must not hide the failure
                 await trio.aclose_forcefully(self._stream)
 
     async def _free(self) -> None:
-        """Tell the links that have not heard of the end, and give the engine's memory back, and keep nobody waiting."""
+        """Tell the links that have not heard of the end, and give the engine's memory back, without a long wait."""
         error = self.error or self._end
-        while self.engine.lose(error, most=LOST_AT_ONCE):
+        while self.engine.links.lose(error, most=LOST_AT_ONCE):
             await trio.lowlevel.checkpoint()
         if self.engine.is_heavy:
             await trio.to_thread.run_sync(self.engine.let_go())
@@ -204,7 +191,7 @@ class Pump:
             self.engine.free()
 
     async def close(self, condition: str | None = None, description: str = "") -> None:
-        """Close the connection in order: what is sent and settled goes out first, then the peer's answer is awaited.
+        """Close the connection in order: sent and settled items go out first, then the peer's answer is awaited.
 
         Args:
             condition: An error condition for the peer; None closes without error.
@@ -224,7 +211,7 @@ class Pump:
 
     @property
     def status(self) -> ConnectionStatus:
-        """What has become of the connection."""
+        """The state of the connection."""
         over = self._over or self._closing
         return ConnectionStatus("closed" if over else "connected", self.peer, self.error)
 
@@ -233,7 +220,7 @@ class Pump:
         self._owner.cancel()
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
-        """Attach a new link for `end` in the pump's next turn; on a dead connection it hears `Lost` at once."""
+        """Attach a new link for `end` in the pump's next turn; if the connection has ended, it hears `Lost` at once."""
         if self._over or self._closing:
             self._tell_lost(self._lost(self.error or self._end), [(end, frame)])
         else:
@@ -241,7 +228,7 @@ class Pump:
             self._ring()
 
     def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:  # noqa: ARG002 - a carrier's
-        """Have `end` hear the error at once: whoever opens connections attaches again, and not this one alone."""
+        """Tell `end` the error at once: only a `KeptConnection` attaches again."""
         end.on_lost(Lost(error))
 
     # the tasks
@@ -261,17 +248,17 @@ class Pump:
 
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
-        slice_s = self._run.slice_s
-        until = perf_counter() + slice_s
+        slice_s = self._share_of_run.slice_s
+        turn = Turn(system_clock).begin(seconds=slice_s)
         self._turning = True
         try:
             while self._turn(slice_s):
-                if self._wire.unsent or perf_counter() > until:
-                    self._run.busy.add(self)
+                if self._wire.unsent or turn.is_over():
+                    self._share_of_run.busy.add(self)
                     return True
         finally:
             self._turning = False
-        self._run.busy.discard(self)
+        self._share_of_run.busy.discard(self)
         return self._wire.unsent
 
     def _turn(self, slice_s: float) -> bool:
@@ -279,35 +266,23 @@ class Pump:
         engine = self.engine
         self._attach_new()
         more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
-        if self._goodbye is not None:  # every link that wanted to say something has
+        if self._goodbye is not None:  # every link has had its turn
             engine.close(*self._goodbye)
             self._goodbye = None
         due = engine.tick(trio.current_time())
-        # A later one needs no setting, which costs: the clock rings too early then, once, and is set again.
+        # To set the deadline costs. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
         output = engine.output()
         if output:
             self._send_now(output)
-        # Making output can be what tells the engine that it has failed.
+        # The engine may notice only while it makes output that it has failed.
         return more or engine.has_work() or bool(self._attaching) or len(output) == BUFFER_BYTES
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
-            intake = end.intake
-            window_bytes = 0 if intake is None else intake.window_bytes
-            driver = self.engine.new_link(
-                frame.name, frame.role, paired=frame.properties.get("paired") is True, window_bytes=window_bytes
-            )
-            driver.origin = end, frame
-            if intake is not None and intake.streams:
-                driver.stream()
-            if intake is not None and window_bytes:
-                driver.room_in_end = intake.room_bytes
-            link = end.bind(frame.name, driver)
-            driver.bind(link)
-            link.send(frame)
+            self.engine.links.attach(end, frame)
 
     def _send_now(self, output: memoryview) -> None:
         try:
@@ -316,7 +291,7 @@ class Pump:
             self._break(error)
 
     async def _send_unsent(self) -> None:
-        self.engine.output_waits = True
+        self.engine.pause_output()
         try:
             await self._wire.flush()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -330,7 +305,7 @@ class Pump:
 
     async def _receive(self) -> None:
         data: bytes | bytearray | memoryview = b"-"
-        # The engine's clock notices silence, too, and tells the peer; but it stands while the pump waits to send.
+        # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
             while data:
                 silence.deadline = trio.current_time() + 2 * self._idle_timeout_s
@@ -340,28 +315,28 @@ class Pump:
                     data = b""
                 fed = self._feed(data)
                 if fed < len(data):
-                    left = memoryview(bytes(data[fed:]))  # where it is, others read meanwhile
+                    left = memoryview(bytes(data[fed:]))  # a copy, because others read into the same room meanwhile
                     while left and not self._cut_off:
                         await trio.lowlevel.checkpoint()
                         left = left[self._feed(left) :]
                 if self._cut_off:
                     break
-            await trio.sleep_forever()  # it hung up; what is still to go to it has no longer than this either
+            await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
         self._fail(IdleTimeout(self._silence) if data else self._end)
         self._owner.cancel()
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
-        """Give the engine what came, for a slice, and take turns for it; return how much of it that was."""
-        view, at, slice_s = memoryview(data), 0, self._run.slice_s
-        until = perf_counter() + slice_s
+        """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
+        view, at, slice_s = memoryview(data), 0, self._share_of_run.slice_s
+        turn = Turn(system_clock).begin(seconds=slice_s)
         while True:
-            began, size = perf_counter(), self._feed_bytes
+            began, size = system_clock.now(), self._feed_bytes
             part = view[at : at + size]
             fed = self.engine.feed_some(part)
-            at, now = at + fed, perf_counter()
-            quick = now - began < slice_s / 2
+            at += fed
+            quick = system_clock.now() - began < slice_s / 2
             self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
-            if at >= len(data) or fed < len(part) or now > until:
+            if at >= len(data) or fed < len(part) or turn.is_over():
                 break
         self._over = self._over or not data
         if self.engine.output_waits and data:
@@ -371,18 +346,18 @@ class Pump:
         return at
 
     def _take_in(self) -> None:
-        """Hand over what has come while the network takes nothing: else a peer that reads nothing could send any much.
+        """Hand over what has come while the network takes nothing: credit must also bound a peer that does not read.
 
-        Nothing is sent meanwhile: the links find no room.
+        Nothing is sent meanwhile, because the links find no room.
         """
         self._turning = True
         try:
-            self.engine.dispatch(RUN, self._run.slice_s)
+            self.engine.dispatch(RUN, self._share_of_run.slice_s)
         finally:
             self._turning = False
 
     async def _keep_time(self) -> None:
-        """Ring when the engine's clock is due: cheaper than a deadline on each sleep."""
+        """Ring when the engine's clock is due; this is cheaper than a deadline on each sleep."""
         while True:
             with self._clock:
                 await trio.sleep_forever()
@@ -394,7 +369,7 @@ class Pump:
             self._sleeps = False
             self._bell.set()
 
-    # what the engine tells of the connection
+    # events of the engine
 
     def on_open(self) -> None:
         """The peer has opened the connection."""
@@ -407,16 +382,14 @@ class Pump:
         self._on_attach(driver, frame)
 
     def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
-        """The peer ended a session; if it was for a link that it did not take, the others in it get another one."""
+        """The peer ended a session; if it did that to refuse one link, the other links in it are attached again."""
         links = [(driver.link, driver.origin) for driver in drivers if driver.link is not None]
         for_another = any(link.state is State.ATTACH_SENT for link, _ in links) and not self._closing
         for link, origin in links:
             returns = for_another and origin is not None and link.state is State.ATTACHED
             link.lose(Lost(error, returns))
-            if returns:
-                end, frame = cast("tuple[LinkEnd, Attach]", origin)
-                if end.wants_link:
-                    self.attach(end, frame)
+            if returns and origin is not None and origin[0].wants_link:
+                self.attach(*origin)
 
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer has closed the connection: answer, and end every link."""
@@ -426,7 +399,7 @@ class Pump:
             self.engine.close()
 
     def on_failure(self, condition: str, description: str) -> None:
-        """The engine gave up on the connection: say what that means here."""
+        """The engine gave up on the connection: tell the links, with an error that says what it means."""
         self._over = True
         if condition == Condition.UNAUTHORIZED_ACCESS:
             self._fail(AuthenticationFailed(f"{self.peer} refused the credentials ({description})"))
@@ -438,11 +411,11 @@ class Pump:
             self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
 
     def on_misuse(self, condition: str, description: str) -> None:
-        """The peer goes on with what has been refused: close the connection, and wait for no answer."""
+        """The peer goes on with what has been refused: close the connection without waiting for an answer."""
         self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
 
     def on_broken_frame(self, condition: str, description: str) -> None:
-        """The peer broke the protocol, or the network its bytes, so a new connection may do better."""
+        """The peer broke the protocol, or the network changed its bytes: a new connection may do better."""
         self._cut(ConnectionLost(f"{self.peer} was cut off: {description} ({condition})"), condition, description)
 
     def _cut(self, error: RStreamsError, condition: str, description: str) -> None:
@@ -453,7 +426,7 @@ class Pump:
 
     @property
     def _end(self) -> RStreamsError:
-        """What ends the connection if nothing was said: this side, or a peer that hung up in the middle of a frame."""
+        """The error of a connection that ended without one: closed from this side, or the peer hung up."""
         if self._closing or not self._over:
             return ConnectionLost(f"the connection to {self.peer} was closed from this side")
         if self._open:
@@ -466,20 +439,20 @@ class Pump:
         return f"{text}; or this program's event loop stood still, as it does while a function in it blocks"
 
     def _fail(self, error: RStreamsError) -> None:
-        """The connection is no more: its links hear of it; `run` ends when what is to be said has been said."""
+        """End the connection: its links hear of it, and `run` ends when the last words have been sent."""
         if self.error is None and not self._closing:
             self.error = error
         lost = self._lost(self.error or error)
-        origins = [driver.origin for driver in self.engine.drivers if driver.lives and driver.origin is not None]
-        self.engine.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
-        self._keep_waiting(lost, cast("list[tuple[LinkEnd, Attach]]", origins))
+        origins = [driver.origin for driver in self.engine.links.drivers if driver.lives and driver.origin is not None]
+        self.engine.links.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
+        self._keep_waiting(lost, origins)
         attaching, self._attaching = self._attaching, []
         self._tell_lost(lost, attaching)
         self.opened.set()
         self._ring()
 
     def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
-        """Tell ends that have no link yet."""
+        """Tell ends that have no link yet that the connection is lost."""
         for end, _ in ends:
             end.on_lost(lost)
         self._keep_waiting(lost, ends)
@@ -490,33 +463,3 @@ class Pump:
 
     def _lost(self, error: RStreamsError) -> Lost:
         return Lost(error, returns=self.returns and not self._closing)
-
-
-class _Run:
-    """What the pumps of one trio run share.
-
-    Attributes:
-        output: The room for output: what is in it is sent at once, or kept elsewhere.
-        busy: Those that had more to do when their last slice was over.
-    """
-
-    def __init__(self) -> None:
-        self.output = bytearray(BUFFER_BYTES)
-        self.busy: set[Pump] = set()
-
-    @property
-    def slice_s(self) -> float:
-        """How long a pump takes turns before other tasks run: busy ones share a slice, so that nobody else waits."""
-        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
-
-
-_run: Final[trio.lowlevel.RunVar[_Run]] = trio.lowlevel.RunVar("rstreams.net.pumps")
-
-
-def _run_of_pumps() -> _Run:
-    try:
-        return _run.get()
-    except LookupError:
-        run = _Run()
-        _run.set(run)
-        return run

@@ -1,17 +1,18 @@
 """Reconnecting: one connection in the eyes of its links, opened again whenever it is lost.
 
-Theory of operation. Links are attached here and handed to the pump there is. When that pump's connection is lost its
-ends hear `Lost(returns=True)`: they keep what they need and wait. One task, `_stay_open`, then opens the next
-connection, by the urls in turn and the policy's delays, and attaches them again: unmet demand becomes credit, what is
-unsettled is sent again. Only when the policy gives up do they hear of the loss for good.
+Theory of operation. Links are attached here and handed to the current pump. When its connection is lost, the ends hear
+`Lost(returns=True)`. They keep what they need and wait. One task, `_stay_open`, opens the next connection. It tries the
+urls in turn, with the delays of the policy. Then it attaches the ends again: unmet demand becomes credit, and unsettled
+items are sent again. Only when the policy gives up do the ends hear of the loss for good.
 
-A peer that is about to close the connection may say so link by link, by a detach or a refusal with
-amqp:connection:forced. Such links wait in the same way, for the next connection, or for the next attempt on this one:
-it may take a while to close, or stay. These attempts have the policy's delays, too, and no limit: the connection lives.
+A peer that is about to close the connection may announce that for each link, by a detach or a refusal with
+amqp:connection:forced. Such links wait in the same way: for the next connection, or for the next attempt on this one,
+because it may take a while to close, or stay. These attempts have the delays of the policy and no limit.
 
-A peer that takes each connection and drops it is as bad as one that takes none: a connection that did not last as long
-as the next delay would be counts as a failed attempt, so that delays grow until the two are alike, and another url
-gets its turn. So does one that did not last a tenth of a second, or delays that are shorter still would never grow.
+A peer may accept each connection and drop it. Therefore a connection counts as a failed attempt in two cases:
+
+- It lasted less long than the next delay. Thus the delays grow, and another url has its turn.
+- It lasted less than 0.1 seconds. Otherwise very short delays would never grow.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from rstreams.errors import (
     RStreamsError,
     TransportError,
 )
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton import LinkDriver, LinkEnd
 from rstreams.net.transport.address import PeerAddress
-from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.opening import OpeningOptions, open_connection
 from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Lost
@@ -46,19 +47,22 @@ from rstreams.protocol.frames import Attach, Lost
 logger = logging.getLogger("rstreams.net")
 
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
-"""What a peer says that will say the same the next time."""
+"""The conditions of a peer that will say the same the next time."""
 
 _LEAST_S: Final = 0.1
-"""The delay behind an attempt that is made at once, and what a connection has to last, however short the delays are."""
+"""The delay after an attempt without one, and the least time that a connection has to last, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
     """When to try again to open a lost connection.
 
-    The delay before attempt n is `first_delay_s * factor ** (n - 1)`, at most `max_delay_s`, less a random part of it,
-    `jitter` at most; so that clients which were cut off together do not come back together. An attempt tries each url
-    once. One whose connection is lost again before the next delay would be over, or within 0.1 s, has failed, too.
+    The delay before attempt n is
+
+        min(first_delay_s * factor ** (n - 1), max_delay_s) * (1 - jitter * random), with random from 0 to 1
+
+    Because of the random part, clients that were cut off together do not come back together. An attempt tries each url
+    once. It has also failed if its connection is lost before the next delay would be over, or within 0.1 seconds.
 
     Attributes:
         first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
@@ -66,10 +70,10 @@ class Reconnect:
         max_delay_s: The longest delay, in seconds. With 0 it tries without a pause, which is for tests.
         jitter: Which part of a delay is random, 0 to 1.
         max_attempts: Failed attempts in a row after which it gives up; None: never.
-        start_jitter_s: Before the very first connection: wait a random time up to this, in seconds.
-        at_start: Whether the first connection is tried again, too; else its failure is raised by `connect` at once.
-        on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. What it raises
-            is logged.
+        start_jitter_s: The longest random time to wait before the very first connection, in seconds.
+        at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
+        on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
+            that it raises is logged.
 
     Errors: `ConfigError` naming the option.
     """
@@ -124,7 +128,7 @@ class Reconnect:
         return longest * (1.0 - self.jitter * random)
 
     def lasting_s(self, failed: int) -> float:
-        """Return how long a connection has to last to be none that failed, after `failed` attempts that did."""
+        """Return how long a connection has to last so that it does not count as failed, after `failed` failures."""
         return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
 
 
@@ -132,14 +136,14 @@ name_arguments("Reconnect", Reconnect)
 
 
 class Gate(Protocol):
-    """What links pass before they are attached; those that wait there belong to it."""
+    """Links pass it before they are attached; it keeps the links that wait in it."""
 
     def attach(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
-        """Attach a link to `pump` when it may be."""
+        """Attach a link to `pump` as soon as it is allowed."""
         ...
 
     def lost(self, pump: Pump) -> None:
-        """Attach at once who waits for `pump`, which is no more: so that they hear of that."""
+        """Attach all links that wait for `pump` at once: its connection has ended, and they hear of that."""
         ...
 
 
@@ -162,13 +166,13 @@ class KeptConnection:
         """Prepare; `open` opens the first connection.
 
         Args:
-            addresses: Where it may lead, tried in this order, from the one that it led to last; from the next one if it
-                did not last there.
+            addresses: The addresses of the peers, tried in this order. It begins with the address of the last
+                connection, or behind it if that connection did not last.
             options: How each attempt is made.
             policy: When to try again; None: not at all.
             random: Returns a random number from 0 up to 1.
             on_attach: Called for each link that the peer attaches.
-            gate: What this side's links pass on their way to each connection.
+            gate: The gate that this side's links pass on their way to each connection.
         """
         self._status = ConnectionStatus("lost", str(addresses[0]))
         self._addresses = list(addresses)
@@ -178,6 +182,7 @@ class KeptConnection:
         self._random = random
         self._on_attach = on_attach
         self._gate = gate
+        self._nursery: trio.Nursery | None = None  # of its tasks, from `open` on
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
@@ -188,12 +193,12 @@ class KeptConnection:
 
     @property
     def peer(self) -> str:
-        """Where it leads, or led last."""
+        """The host and port of the peer, or of the last one."""
         return self._status.peer
 
     @property
     def status(self) -> ConnectionStatus:
-        """What has happened to it last."""
+        """The last event of the connection."""
         return self._pump.status if self._pump is not None and not self.returns else self._status
 
     async def open(self, nursery: trio.Nursery) -> None:
@@ -233,12 +238,13 @@ class KeptConnection:
         """Attach a link after the policy's delay, or as soon as there is the next connection."""
         pump = self._pump
         assert pump is not None, "it lives: the peer has just spoken"
+        assert self._nursery is not None, "it has been opened"
         if not pump.waiting:
             self._nursery.start_soon(self._attach_waiting, pump, error)
         pump.waiting.append((end, frame))
 
     async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
-        """Attach what the peer has detached, after a delay; if the connection ends before, the next one does it."""
+        """Attach again, after a delay, links that the peer has detached; if the connection ends, the next one does."""
         lasted_s = trio.current_time() - self._attached_at
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
         delay_s = self._policy.delay_s(self._refused + 1, self._random())
@@ -251,7 +257,7 @@ class KeptConnection:
         self._attach_each(pump, waiting)
 
     async def close(self) -> None:
-        """Close the connection in order; what waits for one that was lost hears of it."""
+        """Close the connection in order; links that wait for the next connection hear of it."""
         self._closing = True
         pump = self._pump
         if pump is not None:
@@ -319,9 +325,10 @@ class KeptConnection:
         await trio.sleep(delay_s)
 
     async def _try_each(self, nursery: trio.Nursery) -> Pump:
-        """Try every address once; what is raised says what is wrong with each.
+        """Try every address once.
 
-        Errors: Of the kind of the last one, unless another's says more.
+        Errors: One error that says what is wrong with each address. It has the type of the last one, unless the type of
+            another one says more.
         """
         errors: list[RStreamsError] = []
         for _ in range(len(self._addresses)):
@@ -355,13 +362,13 @@ class KeptConnection:
             self._gate.attach(pump, end, frame)
 
     def _left_by(self, pump: Pump) -> list[tuple[LinkEnd, Attach]]:
-        """Return the links that wait for another connection than this one, which is no more."""
+        """Return the links that wait for the next connection, because this one has ended."""
         if self._gate is not None:
             self._gate.lost(pump)
         return pump.waiting
 
     def _end(self, error: RStreamsError | None) -> None:
-        """There will be no connection any more."""
+        """Tell all waiting links that there will be no further connection."""
         if self._over is not None:
             return
         self._over = error or ConnectionLost(f"the connection to {self.peer} was closed from this side")
@@ -383,7 +390,6 @@ class KeptConnection:
 
 
 def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least <= value < math.inf or value > most:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf or value > most:
         msg = f"Reconnect({option}={value!r}): it must be {allowed}"
         raise ConfigError(msg)

@@ -1,7 +1,7 @@
 """SASL for the node's side: who may open a connection (AMQP 1.0 part 5).
 
-The engine speaks SASL as a client; as a server, without a further library, it knows no PLAIN. So the listener does the
-few frames before the AMQP header itself and hands the rest of the bytes to the engine.
+The engine speaks SASL as a client. As a server it does not know PLAIN without a further library. Therefore the listener
+reads and writes the few frames before the AMQP header itself, and hands the other bytes to the engine.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
 MAX_SASL_FRAME_BYTES: Final = 512
-"""The largest SASL frame there may be (5.3.1): what a stranger can make this side keep."""
+"""The largest SASL frame that is allowed (5.3.1), and thus the most bytes that this side keeps of one."""
 
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who is let in.
+    """The clients that are let in.
 
     Attributes:
         users: Passwords by user, for PLAIN; in no repr.
-        certificate_users: Who the owner of a client certificate is, for EXTERNAL: users by the certificate's subject,
-            or a function of the certificate, which returns None for nobody.
+        certificate_users: The users of client certificates, for EXTERNAL: users by the certificate's subject, or a
+            function of the certificate that returns the user, or None for a certificate without one.
     """
 
     users: Mapping[str, str] | None = field(default=None, repr=False)
@@ -47,11 +47,11 @@ class Admission:
 
     @property
     def is_open(self) -> bool:
-        """Whether everyone is let in: ANONYMOUS, or without SASL."""
+        """Whether every client is let in, by ANONYMOUS or without SASL."""
         return self.users is None and self.certificate_users is None
 
     def mechanisms(self, certificate: ClientCertificate | None) -> list[str]:
-        """Return what is offered to a client with such a certificate; there is always something (5.3.3.1)."""
+        """Return the mechanisms offered to a client with such a certificate; at least one (5.3.3.1)."""
         offered = []
         if certificate is not None and (self.is_open or self.certificate_users is not None):
             offered.append("EXTERNAL")
@@ -62,7 +62,7 @@ class Admission:
         return offered or ["EXTERNAL"]
 
     def user_of(self, certificate: ClientCertificate) -> str | None:
-        """Return who the owner of a certificate is; None for nobody."""
+        """Return the user of a certificate; None if it has none."""
         who = self.certificate_users
         if who is None:
             return certificate.name
@@ -83,15 +83,15 @@ async def authenticate(
 
     Args:
         stream: The connection, nothing of it read yet.
-        admission: Who is let in.
+        admission: The clients that are let in.
         certificate: The client's certificate, if TLS has verified one.
 
     Returns:
         The user (None: anonymous) and the bytes that came behind, for the engine.
 
-    Errors: `RemoteProtocolError` if what comes is not AMQP; `AuthenticationFailed` if the credentials are wrong; in
+    Errors: `RemoteProtocolError` if the bytes are not AMQP; `AuthenticationFailed` if the credentials are wrong. In
         both cases the client has been answered as the specification asks. No error carries a password.
-    Cancels: The client has got what was sent so far.
+    Cancels: The client has got the bytes that were sent so far.
     """
     reader = _Reader(stream)
     header = await reader.take(8)
@@ -114,7 +114,7 @@ async def authenticate(
 
 
 def _no_sasl(header: bytes) -> str:
-    """Say what a client sent instead of a SASL header."""
+    """Return a text that says what a client sent instead of a SASL header."""
     if header == AMQP_HEADER:
         return "the client skipped SASL"
     if header[:2] == b"\x16\x03":
@@ -125,7 +125,7 @@ def _no_sasl(header: bytes) -> str:
 def _check(
     init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None
 ) -> tuple[str | None, str | None]:
-    """Return who a sasl-init says it is, and why it is refused (None: it is not)."""
+    """Return the user of a sasl-init, and why it is refused; None if it is not refused."""
     chosen, response = [*init, None, None][:2]
     if str(chosen) not in offered:
         return None, f"the client was refused: it chose no mechanism of {', '.join(offered)}"
@@ -139,7 +139,7 @@ def _check(
         return None, "the client was refused: it sent no user and password"
     user = parts[1].decode("utf-8", "replace")
     password = admission.users.get(user)
-    # Compared even if there is no such user, so that the time taken does not tell.
+    # It is compared even if there is no such user, so that the time does not show that.
     right = hmac.compare_digest(parts[2], ("" if password is None else password).encode())
     return user, None if right and password is not None else f"user {user!r} was refused"
 
@@ -147,7 +147,7 @@ def _check(
 def _check_external(
     response: object, admission: Admission, certificate: ClientCertificate | None
 ) -> tuple[str | None, str | None]:
-    """Check EXTERNAL (RFC 4422 A): the certificate says who it is, the response, if there is one, whom it acts for."""
+    """Check EXTERNAL (RFC 4422 A): the certificate says who the client is; a response says whom it acts for."""
     if certificate is None:
         return None, "the client was refused: it has shown no certificate"
     user = admission.user_of(certificate)

@@ -1,7 +1,7 @@
 """TLS of a connection that begins: its handshake, and its errors in words that say what to do.
 
-In TLS 1.3 a client that the server refuses is told only when it reads for the first time, long after its own handshake.
-Therefore the stream remembers what it was told.
+The engine does not know of TLS. In TLS 1.3, a client that the server refuses learns it only when it reads for the first
+time, after its own handshake. Therefore the stream remembers how TLS failed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rstreams.net.transport.address import PeerAddress
 from rstreams.net.transport.tls_layer import TlsLayer
 from rstreams.tls import ClientCertificate
 
-# What OpenSSL calls it when certificates are refused (`man verify`).
+# OpenSSL's codes for refused certificates (`man verify`).
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 
-# Alerts (RFC 8446 section 6.2) by which a peer refuses a certificate, or says that there is none.
+# The alerts (RFC 8446 section 6.2) by which a peer refuses a certificate, or says that it got none.
 _ALERTS_ON_CERTIFICATES: Final = (
     "CERTIFICATE",  # bad, expired, revoked, unknown, required, unsupported
     "UNKNOWN_CA",
@@ -40,7 +40,7 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "R
 
 
 _PROTOCOL_VERSION: Final = b"\x15\x03\x03\x00\x02\x02\x46"
-"""The alert for who speaks no TLS, for which OpenSSL has none: any AMQP peer can see that this is TLS."""
+"""The alert for a client that does not speak TLS; OpenSSL has none for it. It shows any AMQP peer that this is TLS."""
 
 
 _HANDSHAKE_BYTES: Final = 16 * 1024
@@ -66,7 +66,7 @@ class TlsStream(trio.abc.Stream):
         self.failure: ssl.SSLError | None = None
 
     def refusal(self, address: PeerAddress) -> TransportError | None:
-        """Return what the peer's alert means, if TLS failed."""
+        """Return the meaning of the peer's alert, if TLS failed."""
         return None if self.failure is None else _client_error(address, self.failure)
 
     async def do_handshake(self) -> None:
@@ -129,8 +129,8 @@ class TlsStream(trio.abc.Stream):
 async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.SSLContext) -> TlsStream:
     """Do the handshake as the client.
 
-    Errors: `ConnectFailed` if the peer speaks no TLS or its certificate is not to be trusted; `AuthenticationFailed` if
-        it wants another certificate from this side.
+    Errors: `ConnectFailed` if the peer does not speak TLS or its certificate is not trusted; `AuthenticationFailed` if
+        it wants another certificate of this side.
     """
     try:
         tls = TlsStream(stream, TlsLayer(context, address.host.rstrip(".")))
@@ -147,7 +147,8 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
 async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[TlsStream, ClientCertificate | None]:
     """Do the handshake as the server; return also the client's certificate, if it has shown one that was verified.
 
-    Errors: `RemoteProtocolError` if the client speaks no TLS; `AuthenticationFailed` if its certificate is refused.
+    Errors: `RemoteProtocolError` if the client does not speak TLS; `AuthenticationFailed` if its certificate is
+        refused.
     """
     tls = TlsStream(stream, TlsLayer(context))
     try:
@@ -159,7 +160,7 @@ async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[
 
 
 def _client_error(address: PeerAddress, cause: BaseException) -> TransportError:
-    """Return what a failure of TLS means to a client."""
+    """Return a client's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return ConnectFailed(f"the certificate of {address} is not to be trusted: {_why_not(address, cause)}")
@@ -194,7 +195,7 @@ def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
 
 
 def _server_error(cause: BaseException) -> AuthenticationFailed | RemoteProtocolError:
-    """Return what a failure of TLS means to a server."""
+    """Return a server's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return AuthenticationFailed(f"its certificate was refused: {cause.verify_message.rstrip('.')}")
@@ -217,7 +218,7 @@ def _server_error(cause: BaseException) -> AuthenticationFailed | RemoteProtocol
 
 
 def _reason(cause: BaseException) -> str:
-    """Return OpenSSL's word for what happened; "" if the peer just hung up."""
+    """Return OpenSSL's word for the failure; "" if the peer just hung up."""
     if not isinstance(cause, ssl.SSLError) or isinstance(cause, ssl.SSLEOFError):
         return ""
     return cause.reason or ""

@@ -1,8 +1,8 @@
 """The bytes of a connection: over any stream, and the short way over a plain socket.
 
-trio's streams let other tasks run in every call, and each read makes room of its own. The pump does the first itself,
-once a slice; so over a plain socket it reads when there is something to read, into room that all connections of a run
-share, and what the network takes at once is sent without waiting.
+A stream of trio lets other tasks run in every call, and each read allocates memory. The pump lets other tasks run
+itself, once a slice. Therefore, over a plain socket, it reads when there is something to read, into room that all
+connections of a run share. Bytes that the network takes at once are sent without waiting.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import trio
 from rstreams.net.transport.tls_streams import TlsStream
 
 RECEIVE_BYTES: Final = 256 * 1024
-"""The most bytes taken at once from a stream, which makes room for them each time."""
+"""The most bytes taken at once from a stream, which allocates memory for them each time."""
 
 ROOM_BYTES: Final = 768 * 1024
-"""The most bytes taken at once from a plain socket, into room that there is once: what is done once a turn is done for
-more items then, and the bytes still fit the cache of a processor."""
+"""The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
+turn is done for more items; these bytes still fit the cache of a processor."""
 
 UNSENT_BYTES: Final = 512 * 1024
 """The most bytes that wait in the kernel because the peer has no room for them."""
 
 
 class Wire(Protocol):
-    """What carries the bytes of one connection.
+    """Carries the bytes of one connection.
 
     Errors: `trio.BrokenResourceError` and `trio.ClosedResourceError`, from every call but `aclose`.
     """
 
     async def receive(self) -> bytes | bytearray | memoryview:
-        """Return what has come, empty at the end; it is there until the caller next waits for anything."""
+        """Return the bytes that have come, empty at the end; they are valid until the caller waits for anything."""
         ...
 
     @property
@@ -106,8 +106,8 @@ def _shared_room() -> bytearray:
     except LookupError:
         room = bytearray(ROOM_BYTES)
         _room.set(room)
-        # glibc gives back to the kernel what each turn frees, and takes it again in the next one, which costs as much
-        # as the turn; until a large block has been freed once: then it keeps twice as much (mallopt(3)).
+        # glibc gives the memory that each turn frees back to the kernel, and takes it again in the next turn. That
+        # costs as much as the turn. After a large block has been freed once, glibc keeps twice its size (mallopt(3)).
         bytes(2 * ROOM_BYTES)
         return room
 
@@ -120,8 +120,8 @@ class SocketWire:
         self._stream = stream
         self._socket = stream.socket
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            # trio lets little wait in the kernel, so that a late decision is not too late for much. Here credit says
-            # how much is under way, and the pump would wait for the kernel again and again.
+            # trio lets few bytes wait in the kernel, so that its users can decide late. Here credit bounds the bytes
+            # under way, and with few bytes the pump would often wait for the kernel.
             with suppress(OSError):  # no TCP; or, on some systems, the peer has gone already, which shows soon enough
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self._unsent = bytearray()
@@ -137,7 +137,7 @@ class SocketWire:
             try:
                 return self._view[: os.readv(self._socket.fileno(), (self._room,))]
             except BlockingIOError:
-                continue  # somebody else has read it, or the kernel has thrown it away
+                continue  # another task has read it, or the kernel has thrown it away
             except OSError as error:
                 raise trio.BrokenResourceError from error
 

@@ -30,7 +30,7 @@ def arrived(frame: Attach) -> Attach:
 
     engines.other.answer = answer
     end = LinkSubscription(ProbeSubscriber[bytes](), decode=bytes, window=1, on_raised=print)
-    driver = engines.one.engine.new_link(frame.name, frame.role)
+    driver = engines.one.engine.links.new(frame.name, frame.role)
     link = Link(frame.name, frame.role, driver, end)
     driver.bind(link)
     link.send(frame)

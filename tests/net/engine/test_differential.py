@@ -107,7 +107,7 @@ class EngineWorld:
 
     def cut(self, error: RStreamsError) -> None:
         for side in (self.engines.one, self.engines.other):
-            side.engine.lose(error)
+            side.engine.links.lose(error)
 
     def close(self) -> None:
         self.cut(ConnectionLost("the end"))
@@ -335,7 +335,7 @@ class Links:
 
     def close(self) -> None:
         for side in (self.engines.one, self.engines.other):
-            side.engine.lose(ConnectionLost("the end"))
+            side.engine.links.lose(ConnectionLost("the end"))
         self.engines.free()
 
 
@@ -393,8 +393,8 @@ def test_what_came_before_a_detach_is_handed_over_before_it(links: Callable[...,
 
 def test_what_comes_after_the_end_is_dropped(links: Callable[..., Links]) -> None:
     link = links()
-    (driver,) = link.engines.one.engine._drivers.values()
-    link.engines.one.engine.lose(ConnectionLost("gone"))
+    (driver,) = link.engines.one.engine.links._drivers.values()
+    link.engines.one.engine.links.lose(ConnectionLost("gone"))
     driver.receive(Flow(5))
     driver.receive(Attach("l", Role.SENDER, "a", ""))
     assert link.probe.signals == ["on_subscribe", "on_error"]
@@ -411,31 +411,31 @@ def test_a_lost_link_leaves_nothing_behind_in_the_engine(links: Callable[..., Li
     link.probe.cancel()
     engines.run()
     for side in (engines.one, engines.other):
-        assert side.engine.links == []
-        assert not side.engine._noted
-        assert not side.engine._dirty
-        assert not side.engine._waiting
-        assert not side.engine._ended
+        assert side.engine.links.alive == []
+        assert not side.engine._turns._noted
+        assert not side.engine._turns._dirty
+        assert not side.engine._turns._waiting
+        assert not side.engine._turns._ended
 
 
 def test_a_peer_that_breaks_the_protocol_loses_its_link_and_no_other(links: Callable[..., Links]) -> None:
     """A link heard twice of: the driver detaches it with the condition, and the endpoint hears that it is lost."""
     link = links()
-    driver = next(iter(link.engines.one.engine._drivers.values()))
+    driver = next(iter(link.engines.one.engine.links._drivers.values()))
     driver.receive(Attach("l", Role.SENDER, "a", ""))
     link.engines.run()
     assert link.probe.signals == ["on_subscribe", "on_error"]
     assert "ILLEGAL" in str(link.probe.error).upper()
     (error,) = link.finished
     assert "illegal-state" in str(error)
-    assert link.engines.one.engine.links == link.engines.other.engine.links == []
+    assert link.engines.one.engine.links.alive == link.engines.other.engine.links.alive == []
 
 
 def test_lost_is_told_once(links: Callable[..., Links]) -> None:
     link = links()
     lost = ConnectionLost("gone")
-    link.engines.one.engine.lose(lost)
-    link.engines.one.engine.lose(ConnectionLost("again"))
+    link.engines.one.engine.links.lose(lost)
+    link.engines.one.engine.links.lose(ConnectionLost("again"))
     assert link.probe.error is lost
     assert link.receiver._link is not None
     link.receiver._link.lose(Lost(ConnectionLost("a third time")))

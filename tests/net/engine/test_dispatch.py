@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams.net._proton import LinkDriver, engine
+from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.receiving_driver import ReceivingDriver
+from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.runtime import system_clock
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Engines, Side
 from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, open_frame, transfer_frame
@@ -17,7 +20,7 @@ def test_a_link_that_wants_to_work_does_though_the_time_is_up_before_all_have_go
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handled: list[int] = []
-    monkeypatch.setattr(engine, "perf_counter", lambda: float(len(handled)))  # each item takes its handler a second
+    monkeypatch.setattr(system_clock, "now", lambda: float(len(handled)))  # each item takes its handler a second
     ends: list[LinkSubscription[int]] = []
 
     def take(driver: LinkDriver, attach: Attach) -> None:
@@ -54,10 +57,11 @@ def test_who_sends_hears_what_came_before_a_run_of_items_is_handed_over(monkeypa
         order.append(driver.sends)
         return False
 
-    monkeypatch.setattr(LinkDriver, "hand_over", hand_over)
+    for kind in (ReceivingDriver, SendingDriver):
+        monkeypatch.setattr(kind, "hand_over", hand_over)
     engines = Engines()
     for name, role in (("receives", Role.RECEIVER), ("sends", Role.SENDER), ("receives, too", Role.RECEIVER)):
-        engines.one.engine.read_on(engines.one.engine.new_link(name, role))
+        engines.one.engine._turns.read_on(engines.one.engine.links.new(name, role))
     engines.one.engine.dispatch(1, 1.0)
     assert order == [True, False, False]
     engines.free()

@@ -10,7 +10,7 @@ from cproton_ffi import lib
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import LinkDriver
-from rstreams.net._proton.link_driver import MAX_LATE
+from rstreams.net._proton.receiving_driver import MAX_LATE
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
@@ -34,7 +34,7 @@ LIMITED = b"amqp:resource-limit-exceeded"
 class Taking:
     """A server's engine whose peer has attached a link and sends on it."""
 
-    def __init__(self, *, max_message_bytes: int = 0, attached: bool = True) -> None:
+    def __init__(self, *, max_message_bytes: int | None = None, attached: bool = True) -> None:
         self.probe = ProbeSubscriber[int](100)
         self.side = Side("node", server=True, max_frame_bytes=65536, max_message_bytes=max_message_bytes)
         self.side.answer = self._take
@@ -58,7 +58,7 @@ class Taking:
     @property
     def kept_bytes(self) -> int:
         """What the engine keeps of messages nobody has read, in bytes."""
-        (driver,) = self.side.engine._drivers.values()
+        (driver,) = self.side.engine.links._drivers.values()
         current = lib.pn_link_current(driver.pointer)
         return int(lib.pn_delivery_pending(current)) if current else 0
 
@@ -166,11 +166,11 @@ def test_who_goes_on_sending_on_an_ended_link_is_read_over_and_in_the_end_cut_of
 def test_an_ended_link_is_forgotten_when_its_peer_has_ended_it_too(taking: Callable[..., Taking]) -> None:
     node = taking(max_message_bytes=10)
     node.hears(message(0, 11) + message(1, 1))
-    assert len(node.side.engine.links) == 1
+    assert len(node.side.engine.links.alive) == 1
     node.hears(detach_frame())
-    assert not node.side.engine.links
+    assert not node.side.engine.links.alive
     node.hears(attach_frame("again", "sender", target="a", initial_delivery_count=0))
-    assert len(node.side.engine.links) == 1
+    assert len(node.side.engine.links.alive) == 1
 
 
 # links, sessions, frames

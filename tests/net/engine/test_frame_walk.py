@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import ConnectionLost
-from rstreams.net._proton import engine, frame_walk, loops
+from rstreams.net._proton import frame_walk, host_connection, loops
 from rstreams.net.transport.pump import RUN
 from tests.compiled import compiled
 from tests.net.engines import Side
@@ -182,7 +182,7 @@ SEEDS: Final = 60
 def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes], list[tuple[str, str]]]:
     """Return what a node's engine says to these pieces, one after another, and why it gave up."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "choose_loops", choice)
+        patched.setattr(host_connection, "choose_loops", choice)
         side = Side("node", server=True, max_frame_bytes=65536)
         node = Node(container_id="node")
         node.queue("work", capacity=100)
@@ -200,7 +200,7 @@ def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes
             side.output()
             said.append(repr(node.statistics().queues["work"].ready).encode())
         finally:
-            side.engine.lose(ConnectionLost("the end"))
+            side.engine.links.lose(ConnectionLost("the end"))
             side.engine.free()
     return said, side.failures
 

@@ -56,7 +56,7 @@ class Pair:
         self.engines.one.attach(receiver, Attach("link", Role.RECEIVER, "a", "", Settlement.AT_LEAST_ONCE))  # type: ignore[arg-type]
         self.engines.run()
         self.sender, self.receiver = sender.driver.pointer, receiver.driver.pointer
-        self.sending, self.reading = self.engines.other.engine.loops, self.engines.one.engine.loops
+        self.sending, self.reading = self.engines.other.engine._host.loops, self.engines.one.engine._host.loops
         lib.pn_link_flow(self.receiver, 1000)
         self.engines.run()
 

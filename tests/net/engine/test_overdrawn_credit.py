@@ -11,7 +11,7 @@ from rstreams import Node
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import LinkDriver
-from rstreams.net._proton.link_driver import MAX_LATE_BYTES
+from rstreams.net._proton.receiving_driver import MAX_LATE_BYTES
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
@@ -53,7 +53,7 @@ def test_a_delivery_count_that_goes_back_gives_no_credit(count: int | None, asks
     node = Node()
     queue = node.queue("queue", capacity=2)
     alone = producing(node)
-    (driver,) = alone.side.engine.drivers
+    (driver,) = alone.side.engine.links.drivers
     for number in range(2):
         alone.feed(transfer_frame(number, b"x"))
     assert lib.pn_link_credit(driver.pointer) == 0
@@ -84,17 +84,17 @@ def test_what_comes_on_a_link_that_has_been_ended_is_not_kept(settled: bool) -> 
     node = Node()
     queue = node.queue("queue", capacity=1)
     alone = producing(node)
-    (driver,) = alone.side.engine.drivers
+    (driver,) = alone.side.engine.links.drivers
     for number in range(100):
         alone.feed(transfer_frame(number, b"x" * 10_000, settled=settled))
     assert driver.link is not None
     assert driver.link.state is State.DETACH_SENT
     assert lib.pn_link_unsettled(driver.pointer) <= MAX_LATE_BYTES // 10_000
-    assert alone.side.engine.late_bytes <= MAX_LATE_BYTES
+    assert alone.side.engine._host.late_bytes <= MAX_LATE_BYTES
     assert queue.statistics().enqueued == 1
     alone.feed(detach_frame())
-    assert alone.side.engine.drivers == []
-    assert alone.side.engine.late_bytes == 0
+    assert alone.side.engine.links.drivers == []
+    assert alone.side.engine._host.late_bytes == 0
     assert not alone.side.engine.dispatch(RUN, math.inf)
     assert alone.side.failures == []
     alone.free()
@@ -108,7 +108,7 @@ def test_items_beyond_credit_that_came_in_one_turn_are_not_made_good_by_the_next
     def take(driver: LinkDriver, attach: Attach) -> None:
         end = LinkSubscription(probe, decode=bytes, window=2, on_raised=print)
         link = end.bind(attach.name, driver)
-        driver.bind(link)
+        driver.bind(link, end)
         link.receive(attach)
         link.send(Attach(attach.name, Role.RECEIVER, attach.source, attach.target, attach.settlement, mixed=True))
         end.start()
@@ -120,7 +120,7 @@ def test_items_beyond_credit_that_came_in_one_turn_are_not_made_good_by_the_next
         + begin_frame(None)
         + attach_frame("l", "sender", target="a", initial_delivery_count=0)
     )
-    (driver,) = alone.side.engine.drivers
+    (driver,) = alone.side.engine.links.drivers
     assert lib.pn_link_credit(driver.pointer) == 2
     runs = [transfer_frame(number, b"x", settled=(number % 2 == 0) is settled) for number in range(97)]
     alone.feed(b"".join(runs))

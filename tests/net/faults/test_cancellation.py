@@ -69,7 +69,7 @@ def at_every_step(case: Callable[[int], Awaitable[bool]], *, stride: int = 1) ->
 def living(listener: Listener, connection: Connection) -> int:
     """Return how many links either side believes in."""
     pumps = [*listener._connections, pump_of(connection)]
-    return sum(driver.lives for pump in pumps for driver in pump.engine.drivers)
+    return sum(driver.lives for pump in pumps for driver in pump.engine.links.drivers)
 
 
 # what is cancelled

@@ -50,7 +50,7 @@ def _watch(connection: Connection, listener: Listener) -> dict[str, weakref.ref[
     for side, pump in pumps.items():
         watched[f"{side}'s pump"] = weakref.ref(pump)
         watched[f"{side}'s engine"] = weakref.ref(pump.engine)
-        for number, driver in enumerate(pump.engine.drivers):
+        for number, driver in enumerate(pump.engine.links.drivers):
             watched[f"{side}'s driver {number}"] = weakref.ref(driver)
     return watched
 

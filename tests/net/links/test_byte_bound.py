@@ -15,6 +15,7 @@ from rstreams import ByteStream, Message, Node, Stream
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.runtime.portal import start_portal
@@ -54,7 +55,9 @@ def most_on_hand(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int
     def measured(self: LinkDriver, frame: object) -> None:
         receive(self, frame)  # type: ignore[arg-type]
         end = None if self.link is None else self.link._endpoint
-        if isinstance(frame, Transfer) and isinstance(end, LinkSubscription) and end.ledger.bound is not None:
+        if not isinstance(self, ReceivingDriver) or not isinstance(end, LinkSubscription):
+            return
+        if isinstance(frame, Transfer) and end.ledger.bound is not None:
             on_hand = end.ledger.bound.on_hand
             waiting = self._parts.size + int(lib.pn_session_incoming_bytes(self._session))
             seen[0] = max(seen[0], on_hand)
@@ -142,7 +145,7 @@ async def test_a_link_with_a_bound_has_a_session_to_itself_as_long_as_there_are_
         async with rstreams.connect(listener.url) as connection:
             for _ in range(4):  # each time the one that is free again
                 assert await connection.stream("count", window_bytes=1000).to_list() == [0, 1, 2, 3, 4]
-                await until(lambda: not pump_of(connection).engine.drivers)
+                await until(lambda: not pump_of(connection).engine.links.drivers)
             assert len(pump_of(connection).engine._sessions) == 1
             async with trio.open_nursery() as nursery:
                 for _ in range(6):

@@ -236,7 +236,7 @@ def test_a_receiver_that_leaves_in_the_middle_of_one_ends_it() -> None:
     assert source.cancelled
     assert pair.probe.items == []
     assert len(pair.finished) == 1
-    assert pair.engines.one.engine.links == pair.engines.other.engine.links == []
+    assert pair.engines.one.engine.links.alive == pair.engines.other.engine.links.alive == []
     assert pair.engines.one.failures == pair.engines.other.failures == []
 
 
@@ -266,7 +266,7 @@ def test_links_of_one_session_send_theirs_in_turns(monkeypatch: pytest.MonkeyPat
         )
         receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=never)
         engines.one.attach(receiver, Attach(name, Role.RECEIVER, "a", ""))
-    assert len({lib.pn_link_session(driver.pointer) for driver in engines.one.engine.drivers}) == 1
+    assert len({lib.pn_link_session(driver.pointer) for driver in engines.one.engine.links.drivers}) == 1
     most_ahead = 0
     while min(len(probe.items) for probe in probes) < 20:
         for side, peer in ((engines.one, engines.other), (engines.other, engines.one)):
@@ -318,7 +318,7 @@ async def test_a_stream_that_ends_early_leaves_the_connection_to_others() -> Non
                     assert len(await anext(items)) == 8 * LARGE
                 assert await connection.stream("small").to_list() == [1, 2]
         await until(lambda: not node.statistics().served["large"].subscribers)
-        await until(lambda: not pump_of(connection).engine.drivers)
+        await until(lambda: not pump_of(connection).engine.links.drivers)
 
 
 async def test_one_that_was_cut_in_the_middle_is_sent_again_whole_and_in_order() -> None:

@@ -11,7 +11,7 @@ import trio
 import rstreams
 from rstreams import Message, Node, Stream
 from rstreams.errors import ConfigError
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Transfer
 from tests.net.over_tcp import until
 from tests.net.wire import Peer, attach_frame, detach_frame, scripted, transfer_frame
@@ -24,15 +24,15 @@ async def test_a_served_stream_comes_whole_and_in_order(
     settlement: Settlement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = 0
-    read = LinkDriver._read
+    read = ReceivingDriver._read
 
-    def count(self: LinkDriver, most: int) -> Transfer | None:
+    def count(self: ReceivingDriver, most: int) -> Transfer | None:
         nonlocal messages
         frame = read(self, most)
         messages += 0 if frame is None else len(frame.payloads)
         return frame
 
-    monkeypatch.setattr(LinkDriver, "_read", count)
+    monkeypatch.setattr(ReceivingDriver, "_read", count)
     async with Node() as node:
         node.serve("numbers", Stream.range(1000))
         listener = await node.listen("127.0.0.1:0")

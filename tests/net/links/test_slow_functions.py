@@ -10,7 +10,7 @@ import trio
 
 import rstreams
 from rstreams import Stream
-from rstreams.net.transport.pump import SLICE_S
+from rstreams.net.transport.run_share import SLICE_S
 
 
 @pytest.mark.parametrize("pack_items", [1, 64])

@@ -105,7 +105,7 @@ async def test_a_body_is_asked_for_no_faster_than_it_goes_out() -> None:
                 nursery.start_soon(connection.publish, "work", Stream.of(Message(ByteStream(endless()))))
                 await until(lambda: asked > 50)
                 pump = pump_of(connection)
-                (driver,) = pump.engine.drivers
+                (driver,) = pump.engine.links.drivers
                 most = 512 * KB + 65 * KB
                 for _ in range(100):
                     await trio.lowlevel.checkpoint()

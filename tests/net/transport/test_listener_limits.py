@@ -14,6 +14,7 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConfigError, ConnectionClosed, DeliveryFailed, LinkDetached, RemoteProtocolError
+from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.address import PeerAddress, parse_url
 from rstreams.net.transport.listener import Listener
 from rstreams.net.transport.opening import OpeningOptions
@@ -299,7 +300,7 @@ async def test_an_option_of_a_node_or_connection_that_cannot_be_is_named(options
         Node(**options)
     assert repr(value) in str(raised.value)
     with pytest.raises(ConfigError, match=f"{name}="):
-        OpeningOptions("me", **options)
+        ConnectionLimits(**options)
 
 
 def test_no_secret_in_the_repr_of_an_address_or_of_options() -> None:

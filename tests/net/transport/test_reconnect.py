@@ -25,7 +25,7 @@ from rstreams.errors import (
     SessionEnded,
     TransportError,
 )
-from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import pump_of, until
@@ -306,7 +306,8 @@ async def test_what_cannot_be_sent_again_has_an_unknown_outcome(
                     await sender.send(5)
 
         async with rstreams.connect([one.url, two.url], reconnect=policy) as connection, trio.open_nursery() as nursery:
-            monkeypatch.setattr(LinkDriver, "_send_disposition", lambda _driver, _frame: None)  # nobody hears of it
+            # Nobody hears of it.
+            monkeypatch.setattr(ReceivingDriver, "_send_disposition", lambda _driver, _frame: None)
             nursery.start_soon(publish)
             nursery.start_soon(send)
             await until(lambda: queue.statistics().enqueued == 6)

@@ -10,9 +10,10 @@ from trio.testing import MockClock
 
 from rstreams import Reconnect
 from rstreams.errors import ConnectFailed, ConnectionLost, LinkDetached
+from rstreams.net._proton import LinkEnd
 from rstreams.net.transport import reconnect
 from rstreams.net.transport.address import PeerAddress, parse_url
-from rstreams.net.transport.carrier import ConnectionStatus, LinkEnd
+from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.opening import OpeningOptions
 from rstreams.net.transport.reconnect import KeptConnection
 from rstreams.protocol.frames import Attach, Role

@@ -1,0 +1,71 @@
+"""The turn of a loop: how long it goes on before other tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, Self, TypeVar
+
+from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED
+from rstreams.abc import Cancellable, Scheduler
+
+
+class Clock(Protocol):
+    """Tells the time: a scheduler, or `rstreams.runtime.system_clock`."""
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        ...
+
+
+C = TypeVar("C", bound=Clock)
+
+
+class Turn(Generic[C]):
+    """The turn of one loop, which is over after `SLICE` steps or after some seconds.
+
+    The loop looks at the clock after 1, 2, 4, 8... steps. Thus slow steps are noticed soon, and quick steps cost
+    little. Without a clock a turn has no end.
+
+    Attributes:
+        look_at: The number of steps after which the loop calls `is_over`.
+        ends: When the time of the turn is over, by its clock.
+    """
+
+    __slots__ = ("_clock", "ends", "look_at")
+
+    def __init__(self, clock: C | None) -> None:
+        """Prepare for turns by `clock`; None: there is no clock."""
+        self.look_at = UNBOUNDED
+        self._clock = clock
+
+    def begin(self, look_at: int = 1, seconds: float = TURN_S) -> Self:
+        """Begin a turn.
+
+        Args:
+            look_at: The number of steps before the first look at the clock.
+            seconds: How long the turn may last.
+        """
+        clock = self._clock
+        if clock is not None:
+            self.look_at = look_at
+            self.ends = clock.now() + seconds
+        return self
+
+    def is_over(self, steps: int = 0) -> bool:
+        """Tell whether other tasks are to run now; if not, `look_at` is when to ask again.
+
+        Args:
+            steps: How many steps the loop has made in this turn; 0 where only the time counts.
+        """
+        clock = self._clock
+        if clock is None:
+            return False
+        if steps >= SLICE or clock.now() >= self.ends:
+            return True
+        self.look_at = 2 * steps
+        return False
+
+    def go_on(self: Turn[Scheduler], loop: Callable[[], None]) -> Cancellable:
+        """Have `loop` called in the scope's next turn, because this turn is over."""
+        assert self._clock is not None, "without a scheduler a turn has no end"
+        return self._clock.call_later(0, loop)

@@ -1,0 +1,96 @@
+"""A connection as its links see it: what they know of it, what they have in common, and what they ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cproton_ffi import lib
+
+from rstreams.net._proton.conditions import read_text
+from rstreams.net._proton.delayed_calls import DelayedCalls
+from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
+from rstreams.net._proton.loops import choose_loops
+from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
+from rstreams.net._proton.pointers import Pointer
+from rstreams.net._proton.unfinished import Unfinished
+from rstreams.net.options.limits import ConnectionLimits
+from rstreams.protocol.unsettled import Share
+
+
+class HostConnection:
+    """The connection that carries links.
+
+    Attributes:
+        loops: The loops over the engine.
+        limits: The limits of the connection.
+        outgoing: The frames that go to the peer.
+        turns: The links that have something to do.
+        calls: The calls that wait for the clock.
+        unfinished: Counts messages that have not come whole; None: they are not counted.
+        share: The sending links' part of the memory of their node; None: there is no such bound.
+        peer_packs: Whether the peer knows packs.
+        outputs: The number of outputs so far.
+        output_waits: Whether the network does not take what it was given.
+        session_bytes: The most bytes that wait in one session.
+        late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
+
+    Context: Only the task that owns the connection, but for `call_after` and the queues of `turns`.
+    """
+
+    def __init__(
+        self,
+        connection: Pointer,
+        transport: Pointer,
+        limits: ConnectionLimits,
+        *,
+        output: bytearray | None,
+        unfinished: Unfinished | None,
+        share: Share | None,
+        on_wake: Callable[[], None],
+        on_misuse: Callable[[str, str], None],
+    ) -> None:
+        """Carry no links yet; see `Engine` for the arguments."""
+        self._connection = connection
+        self._transport = transport
+        self._on_wake = on_wake
+        self.loops = choose_loops()
+        self.limits = limits
+        self.outgoing = OutgoingFrames(self.loops, transport, output)
+        self.turns = LinkTurns(on_wake)
+        self.calls = DelayedCalls()
+        self.unfinished = unfinished
+        self.share = share
+        self._on_misuse = on_misuse
+        self.peer_packs = False
+        self.outputs = 0
+        self.output_waits = False
+        self.session_bytes = BUFFER_BYTES
+        self.late_bytes = 0
+
+    def flush(self) -> None:
+        """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
+        lib.pn_transport_pending(self._transport)
+
+    def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Call `function` in a turn of the connection after `delay_s` seconds, unless the connection has ended."""
+        self.calls.add(delay_s, function)
+        self._on_wake()
+
+    def forget(self, driver: TakesTurns) -> None:
+        """Take a link that is gone out of every queue."""
+        self.turns.forget(driver)
+        self.outgoing.forget(driver.pointer)
+
+    def misused(self, condition: str, description: str) -> None:
+        """Have the connection closed, because the peer goes on with what has been refused."""
+        self._on_misuse(condition, description)
+
+    @property
+    def peer_frame_bytes(self) -> int:
+        """The largest frame the peer takes; 0 if it has set no limit."""
+        return int(lib.pn_transport_get_remote_max_frame(self._transport))
+
+    @property
+    def peer_container(self) -> str:
+        """The peer's name for itself, from its `open`."""
+        return read_text(lib.pn_connection_remote_container(self._connection))

@@ -1,0 +1,174 @@
+"""The turns of a connection's links: which links have something to do, and in which order they do it.
+
+A link is in up to four queues:
+
+    noted      something has come for it, which it reads
+    dirty      its end wants to work
+    waiting    its end waits until output has gone; then it works
+    ended      it has ended on this side, and is freed when its last frame has gone and the peer's has come
+
+Context: Any task of the connection's trio run puts a link into a queue; only the owner task gives turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rstreams._core.turn import Turn
+from rstreams.net._proton.pointers import Pointer
+from rstreams.runtime import system_clock
+
+
+class TakesTurns(Protocol):
+    """The driver of a link, as far as its turns go.
+
+    Attributes:
+        pointer: The link in the engine.
+        sent_at: The number of the connection's output that had the link's last transfer.
+    """
+
+    pointer: Pointer
+    sent_at: int
+
+    @property
+    def sends(self) -> bool:
+        """Whether this side is the sender."""
+        ...
+
+    def hand_over(self, most: int) -> bool:
+        """Read what has come, at most `most` deliveries; tell whether there is more."""
+        ...
+
+    def work(self) -> None:
+        """Let the link's end do what has become possible."""
+        ...
+
+
+class LinkTurns:
+    """The queues of one connection's links."""
+
+    def __init__(self, on_wake: Callable[[], None]) -> None:
+        """Have no link in any queue; `on_wake` is called when a link has something to do."""
+        self._on_wake = on_wake
+        self._noted: dict[TakesTurns, None] = {}
+        self._dirty: dict[TakesTurns, None] = {}
+        self._waiting: set[TakesTurns] = set()
+        self._ended: list[TakesTurns] = []
+        self._turn = Turn(system_clock).begin()
+
+    def __bool__(self) -> bool:
+        """Tell whether a link has something to do now."""
+        return bool(self._noted or self._dirty)
+
+    # into the queues, and out of them
+
+    def note(self, driver: TakesTurns) -> None:
+        """Have the link read what has come for it, in this turn or the next one."""
+        self._noted[driver] = None
+
+    def read_on(self, driver: TakesTurns) -> None:
+        """Have the link read in the next turn what it left in the engine."""
+        self._noted[driver] = None
+        self._on_wake()
+
+    def wake(self, driver: TakesTurns) -> None:
+        """Have the link's end work in the next turn."""
+        if driver not in self._dirty:
+            self._dirty[driver] = None
+            self._on_wake()
+
+    def wait(self, driver: TakesTurns) -> None:
+        """Have the link's end work when output has gone."""
+        self._waiting.add(driver)
+
+    def wake_waiting(self) -> None:
+        """Have the ends work that waited until output had gone.
+
+        The link whose last transfer is oldest comes first: otherwise a link that always has more takes all the room.
+        """
+        if self._waiting:
+            for driver in sorted(self._waiting, key=_sent_at):
+                self._dirty.pop(driver, None)
+                self._dirty[driver] = None
+            self._waiting.clear()
+
+    def end(self, driver: TakesTurns) -> None:
+        """Have the link freed when its last frame has gone and the peer's has come."""
+        self._ended.append(driver)
+
+    def end_later(self, driver: TakesTurns) -> None:
+        """Have the link looked at once more, because it cannot be freed yet."""
+        self._ended.append(driver)
+        self._dirty[driver] = None  # so that there is another turn
+
+    def take_ended(self) -> Sequence[TakesTurns]:
+        """Return the links that have ended on this side since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def forget(self, driver: TakesTurns) -> None:
+        """Take a link that is gone out of the queues."""
+        self._noted.pop(driver, None)
+        self._dirty.pop(driver, None)
+        self._waiting.discard(driver)
+
+    def clear(self) -> None:
+        """Take every link out of the queues."""
+        for each in (self._noted, self._dirty, self._waiting, self._ended):
+            each.clear()
+
+    # turns
+
+    def give(self, most: int, slice_s: float) -> bool:
+        """Let links read, then let ends work, each for `slice_s` seconds at most.
+
+        Senders read first: outcomes and credit are soon done with, where a receiver's run of items may take long. The
+        ends have a slice of their own, because they must not wait until all other links have read.
+
+        Args:
+            most: The most deliveries that a link reads before the next link has its turn.
+            slice_s: How long links may read, and how long ends may work, in seconds.
+
+        Returns:
+            Whether there is more to do at once.
+        """
+        self._go_through(
+            self._noted, sorted(self._noted, key=_receives), lambda driver: driver.hand_over(most), slice_s
+        )
+        self._go_through(self._dirty, list(self._dirty), _work, slice_s)
+        return bool(self)
+
+    def _go_through(
+        self,
+        queue: dict[TakesTurns, None],
+        drivers: Sequence[TakesTurns],
+        do: Callable[[TakesTurns], bool],
+        slice_s: float,
+    ) -> None:
+        turn = self._turn.begin(seconds=slice_s)
+        for driver in drivers:
+            if driver not in queue:
+                continue  # its link ended meanwhile
+            del queue[driver]
+            if do(driver):
+                queue[driver] = None  # behind the others
+            if turn.is_over():
+                return
+
+    def slice_is_over(self) -> bool:
+        """Tell whether links have read, or ends have worked, for as long as they may."""
+        return self._turn.is_over()
+
+
+def _work(driver: TakesTurns) -> bool:
+    driver.work()
+    return False  # its end wakes itself if there is more
+
+
+def _receives(driver: TakesTurns) -> bool:
+    return not driver.sends
+
+
+def _sent_at(driver: TakesTurns) -> int:
+    return driver.sent_at
