@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
-    """Emit each item of `source` after a pause of `delay_s` seconds, the items one after the other; none is lost.
+    """Emit each item of `source` after a pause of `delay_s` seconds, one after the other, and lose none.
 
         --1-2-3|
           delay_each(4)

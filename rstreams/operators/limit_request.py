@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def limit_request(source: Publisher[T], count: int) -> Publisher[T]:
-    """Request at most `count` items of `source` in all, then complete: the name Reactor has for what is `take` here.
+    """Request at most `count` items of `source` in all, then complete; another name for `take`, from Reactor.
 
         --1--2--3--4--5-->
          limit_request(3)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the items of `source` as they come; of those nobody has asked for keep the latest, and drop the others.
+    """Emit the items of `source` as they come; without demand keep the latest item, and drop the others.
 
         --1--2--3--4----->
         on_overflow_latest

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
-    """Share one run of `source` among all subscribers: the first one begins it, the last one to leave cancels it.
+    """Share one run of `source` among all subscribers, from the first subscriber until the last one leaves.
 
         --1--2--3--4--|
              share()

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def using(
     acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]], use: Callable[[S], Publisher[T]]
 ) -> Publisher[T]:
-    """Acquire a resource for each subscriber, emit the items of a publisher made with it, and give it back at the end.
+    """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         using(open_file, read_lines)
         --a--b--c|

@@ -12,8 +12,6 @@ from rstreams._stages.shared_run import Sharing
 from rstreams._stages.side_stream import Beside
 from rstreams._stages.turns import TurningStage
 from rstreams._stages.waiting_items import Waiting
-from rstreams.blocking._methods import BlockingMethods
-from rstreams.stream._methods import StreamMethods
 
 
 @pytest.mark.parametrize(
@@ -27,8 +25,6 @@ from rstreams.stream._methods import StreamMethods
         (TurningStage, {"_step"}),
         (Waiting, {"_ask"}),
         (Latest, {"on_next"}),
-        (StreamMethods, {"_stream"}),
-        (BlockingMethods, {"_with"}),
     ],
 )
 def test_what_an_operator_must_write_cannot_be_left_out(base: type, hooks: set[str]) -> None:
