@@ -231,7 +231,7 @@ class IteratorEmission(Scannable, Generic[T]):
     @property
     def label(self) -> str:
         """Return what the items come from, and what is done to them in the same loop."""
-        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.kind for step in self._steps)])
+        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.work.operator for step in self._steps)])
 
     @property
     def downstream(self) -> object:

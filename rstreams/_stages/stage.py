@@ -46,8 +46,7 @@ from rstreams._core.holds import SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._core.subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
-from rstreams._stages.emission import IteratorPublisher, log_dropped
-from rstreams._stages.fusion import Step
+from rstreams._stages.emission import log_dropped
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
 
@@ -342,13 +341,6 @@ class Lifted(Watched, Generic[T, R]):
         else:
             self._begins(stage)
             self._source.subscribe(stage)
-
-
-def lifted(source: Publisher[T], make_stage: Callable[[Subscriber[R]], Subscriber[T]], step: Step) -> Publisher[R]:
-    """Return what an operator returns whose work is a `Step`: a source over an iterator does it in its own loop."""
-    if isinstance(source, IteratorPublisher):
-        return source.then(step)
-    return Lifted(source, make_stage)
 
 
 class Joined(Watched, Generic[R]):
