@@ -30,12 +30,13 @@ from operator import length_hint
 from sys import maxsize
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import SLICE, TURN_S, UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
-from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._core.subscription import subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.fusion import Step, Stopped, fused_loop
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber

@@ -21,17 +21,9 @@ from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import GatherAck, KeepingStage, most_of
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def require_ack(operator: str, ack: GatherAck) -> None:
-    """Raise `ConfigError` unless `ack` is one of the three."""
-    if ack not in {"within_window", "on_result", "on_receipt"}:
-        msg = f"{operator}(ack={ack!r}): ack must be 'within_window', 'on_result' or 'on_receipt'"
-        raise ConfigError(msg)
 
 
 class Folding(KeepingStage[T, R], ABC):

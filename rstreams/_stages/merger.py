@@ -26,11 +26,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.stage import suspend
 from rstreams._stages.turns import TurningStage

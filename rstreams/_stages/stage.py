@@ -26,25 +26,14 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import (
-    CO_ASYNC_GENERATOR,
-    CO_COROUTINE,
-    CO_GENERATOR,
-    CO_ITERABLE_COROUTINE,
-    isasyncgen,
-    isasyncgenfunction,
-    iscoroutine,
-    iscoroutinefunction,
-    isgenerator,
-    isgeneratorfunction,
-)
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
+from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.gathering import Gathering, Holds, gather
 from rstreams._core.holds import SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
-from rstreams._core.subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
@@ -56,7 +45,7 @@ R = TypeVar("R")
 Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 """When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
 
-GatherAck: TypeAlias = Literal["on_receipt", "within_window", "on_result"]
+GatherAck: TypeAlias = Literal["within_window", "on_result", "on_receipt"]
 """When an item counts as processed that a result is made of.
 
 "within_window": with the result; but the oldest before, where more comes than the window of a link can hold.
@@ -361,93 +350,6 @@ class Joined(Watched, Generic[R]):
         stage = self._start(subscriber)
         if stage is not None:
             self._begins(stage)
-
-
-def require_at_least(operator: str, option: str, value: Any, least: int, unit: str = " items") -> None:  # noqa: ANN401 - looked at
-    """Raise `ConfigError` unless `value` is a whole number, `least` or more; `unit` is "" if it counts no items."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least:
-        kind = "" if whole else ", a whole number"
-        msg = f"{operator}({option}={value!r}): {option} must be {least} or more{unit}{kind}"
-        raise ConfigError(msg)
-
-
-def require_callable(operator: str, option: str, function: object) -> None:
-    """Raise `TypeError` unless `function` can be called."""
-    if not callable(function):
-        msg = f"{operator}({option}): {option} must be a function, not {function!r}"
-        raise TypeError(msg)
-
-
-_INSTEAD: Final = "do what takes time in map_async before, and give a plain function here"
-
-
-def require_plain(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
-    """Raise `TypeError` for what cannot be called, and for an async function, which nobody would await.
-
-    Args:
-        operator: The operator's name.
-        option: What it calls the function.
-        function: What the user gave.
-        instead: What to do with an async function: the end of the text.
-    """
-    require_callable(operator, option, function)
-    if is_async(function):
-        msg = f"{operator}({option}): nobody would await {option}, but {function!r} is async: {instead}"
-        raise TypeError(msg)
-
-
-def require_effect(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
-    """Raise `TypeError` as `require_plain` does, and for a generator function, which is called for nothing."""
-    require_plain(operator, option, function, instead)
-    refuse_generator(operator, option, function)
-
-
-def refuse_generator(call: str, option: str, function: object) -> None:
-    """Raise `TypeError` for a generator function: nobody would iterate over what it returns, and so run it."""
-    if is_generator(function):
-        msg = f"{call}({option}): nobody would run {option}, but {function!r} is a generator: give one without `yield`"
-        raise TypeError(msg)
-
-
-_GENERATOR: Final = CO_GENERATOR | CO_ASYNC_GENERATOR
-
-
-def is_generator(function: object) -> bool:
-    """Tell whether calling `function` returns a generator, async or not, and runs nothing of it."""
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        return bool(code.co_flags & _GENERATOR) and not code.co_flags & CO_ITERABLE_COROUTINE  # which can be awaited
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
-    return any(isgeneratorfunction(each) or isasyncgenfunction(each) for each in (function, call))
-
-
-def refuse_unrun(call: str, option: str, result: object) -> None:
-    """Raise `TypeError` if `result`, which `option` has returned, is a body that nobody would run."""
-    if iscoroutine(result):
-        result.close()
-        msg = f"{call}({option}): {option} returned a coroutine that nobody would await; define it with `async def`"
-        raise TypeError(msg)
-    if isgenerator(result) or isasyncgen(result):
-        msg = f"{call}({option}): {option} returned a generator that nobody would iterate over, and so run"
-        raise TypeError(msg)
-
-
-def is_async(function: object) -> bool:
-    """Tell whether calling `function` returns a coroutine."""
-    code = getattr(function, "__code__", None)
-    if code is not None:  # a function or a method, as most are
-        return bool(code.co_flags & CO_COROUTINE)
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
-    return iscoroutinefunction(function) or iscoroutinefunction(call)
-
-
-def require_publisher(what_must_be: str, value: Publisher[R]) -> Publisher[R]:
-    """Return `value` if it is a publisher, else raise a `TypeError` that starts with `what_must_be`."""
-    if not callable(getattr(value, "subscribe", None)):
-        msg = f"{what_must_be} a Publisher, not {value!r:.80}{hint_for(value)}"
-        raise TypeError(msg)
-    return value
 
 
 def raised_during(raised: Exception, error: BaseException) -> Exception:

@@ -13,8 +13,8 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 import trio
 
 import rstreams.net.client as network
-from rstreams._core.argument_names import check_argument_names
-from rstreams._stages.stage import require_effect, require_plain
+from rstreams._checks.argument_names import require_argument_names
+from rstreams._checks.functions import require_effect, require_plain
 from rstreams.abc import Publisher
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
@@ -255,7 +255,7 @@ class BlockingConnection:
         self, address: str, handler: Callable[[Any], None], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
         allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
-        check_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
+        require_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
         check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, AWAITED)
         handle = _in_thread("consume", handler)
@@ -304,7 +304,7 @@ class BlockingConnection:
         self, address: str, handler: Callable[[Any], object], options: dict[str, Any]
     ) -> Callable[[], Awaitable[None]]:
         allowed = inspect.signature(Connection.respond).parameters.keys() - {"self", "address", "handler"}
-        check_argument_names("Connection.respond", options, allowed, Connection.respond)
+        require_argument_names("Connection.respond", options, allowed, Connection.respond)
         check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, AWAITED)
         refuse_plain_generator(handler)

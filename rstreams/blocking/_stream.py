@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Never, ParamSpec, TypeVar, overload
 
-from rstreams._core.argument_names import name_arguments
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.functions import refuse_unrun, require_effect
 from rstreams._stages.extremes import Ordered
-from rstreams._stages.stage import Ack, GatherAck, refuse_unrun, require_effect
+from rstreams._stages.overflow import Strategy
+from rstreams._stages.stage import Ack, GatherAck
 from rstreams.abc import Publisher, Subscriber
 from rstreams.blocking._items import Items, open_items
 from rstreams.notifications import Notification
@@ -468,11 +470,7 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.on_error_return(value))
 
     def on_overflow_buffer(
-        self,
-        size: int,
-        *,
-        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
-        on_drop: Callable[[T_co], object] | None = None,
+        self, size: int, *, strategy: Strategy = "error", on_drop: Callable[[T_co], object] | None = None
     ) -> BlockingStream[T_co]:
         """See `Stream.on_overflow_buffer`."""
         return self._with(self._stream.on_overflow_buffer(size, strategy=strategy, on_drop=on_drop))

@@ -10,7 +10,8 @@ from typing import Any
 
 import trio
 
-from rstreams._core.argument_names import named_arguments
+from rstreams._checks.argument_names import named_arguments
+from rstreams._checks.names import require_container_id
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs.gate import TokenGate
@@ -24,7 +25,6 @@ from rstreams.net.options.limits import (
     DEFAULT_MAX_MESSAGE_BYTES,
     check_unsettled,
 )
-from rstreams.net.options.names import check_container_id
 from rstreams.net.transport.address import parse_url
 from rstreams.net.transport.opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
 from rstreams.net.transport.reconnect import KeptConnection, Reconnect
@@ -104,7 +104,7 @@ async def connect(
     if reconnect is not None and not isinstance(reconnect, Reconnect):
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
-    check_container_id(container_id)
+    require_container_id(container_id)
     unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
     check_token_source(cbs)
     if cbs is not None and sasl is None and all(address.user is None for address in addresses):

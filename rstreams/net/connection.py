@@ -8,10 +8,12 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 import trio
 
 from rstreams import operators
-from rstreams._core.argument_names import check_argument_names, name_arguments
-from rstreams._core.subscription import hint_for
-from rstreams._core.times import require_seconds
-from rstreams._stages.stage import refuse_generator, require_at_least
+from rstreams._checks.argument_names import name_arguments, require_argument_names
+from rstreams._checks.functions import refuse_generator
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_count, require_seconds
+from rstreams._checks.publishers import hint_for
+from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body, encode_item
@@ -30,8 +32,6 @@ from rstreams.net.links.settlement_names import SettlementName, remembered_for, 
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
 from rstreams.net.options.limits import check_function
-from rstreams.net.options.names import check_name
-from rstreams.net.options.terminus import check_capabilities, check_filters
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import check_window_bytes
@@ -195,8 +195,8 @@ class Connection(RequestReply):
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
             browse=_check_flag("browse", browse),
-            filters=check_filters(filters),
-            capabilities=check_capabilities(capabilities),
+            filters=require_filters(filters),
+            capabilities=require_capabilities(capabilities),
             pack_items=check_pack(pack_items, window),
             window_bytes=check_window_bytes(window_bytes),
         )
@@ -214,7 +214,7 @@ class Connection(RequestReply):
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; otherwise as `stream`."""
-        check_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
+        require_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     def streamed_messages(
@@ -253,8 +253,8 @@ class Connection(RequestReply):
         options = StreamedOptions(
             address=address,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
-            filters=check_filters(filters),
-            capabilities=check_capabilities(capabilities),
+            filters=require_filters(filters),
+            capabilities=require_capabilities(capabilities),
         )
         return Stream(StreamedPublisher(self._links, options))
 
@@ -293,8 +293,8 @@ class Connection(RequestReply):
         refuse_generator("consume", "handler", handler)
         check_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
-        check_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
-        require_at_least("consume", "concurrency", concurrency, 1, "")
+        require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
+        require_count("consume", "concurrency", concurrency, 1, unit="")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
@@ -377,7 +377,7 @@ class Connection(RequestReply):
             settlement=settlement_named(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,
-            capabilities=check_capabilities(capabilities),
+            capabilities=require_capabilities(capabilities),
             pack_items=check_pack(pack_items),
             linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
@@ -432,7 +432,7 @@ class Connection(RequestReply):
             settlement=mode,
             fail_on_refusal=False,
             expose_errors=False,
-            capabilities=check_capabilities(capabilities),
+            capabilities=require_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
             on_leave=sender.complete,
@@ -485,7 +485,7 @@ def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value t
 
 
 def _check_address(address: str) -> None:
-    check_name("address", address, "an address")
+    require_name("", "address", address)
 
 
 name_arguments("Connection", Connection, RequestReply)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Protocol
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
-from rstreams.net.options.names import check_name as check_link_name
+from rstreams._checks.names import require_name
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 
@@ -207,8 +207,7 @@ def check_name(kind: str, name: str) -> str:
     if not isinstance(name, str) or not name or name.startswith("$"):
         msg = f'{kind} name={name!r}: the name must be a non-empty string that does not begin with "$"'
         raise ConfigError(msg)
-    check_link_name(f"{kind} name", name, "the name")
-    return name
+    return require_name(kind, "name", name)
 
 
 def check_capacity(kind: str, name: str, capacity: int) -> int:

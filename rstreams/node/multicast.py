@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Literal
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Scannable
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, LinkRequest, Supply, check_capacity, check_name

@@ -12,8 +12,9 @@ from typing import Any, Literal, Self, TypeVar
 
 import trio
 
-from rstreams._core.argument_names import name_arguments
-from rstreams._core.times import require_seconds
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id, require_users
+from rstreams._checks.numbers import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import decode_body
@@ -40,7 +41,6 @@ from rstreams.net.options.limits import (
     check_max_message,
     check_unsettled,
 )
-from rstreams.net.options.names import CertificateUsers, check_certificate_users, check_container_id, check_users
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.transport.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
@@ -140,7 +140,7 @@ class Node:
     ) -> None:
         check_idle_timeout(idle_timeout_s)
         check_max_frame(max_frame_bytes)
-        check_container_id(container_id)
+        require_container_id(container_id)
         unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
         budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
         unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
@@ -151,7 +151,7 @@ class Node:
             raise ConfigError(msg)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
-            admission=Admission(check_users(users), check_certificate_users(certificate_users)),
+            admission=Admission(require_users(users), require_certificate_users(certificate_users)),
             idle_timeout_s=idle_timeout_s,
             max_frame_bytes=max_frame_bytes,
             max_message_bytes=check_max_message(max_message_bytes),

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, check_capacity, check_name
 from rstreams.node.backlog import Backlog

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.publishers import hint_for, require_subscriber
 from rstreams._core.fast_paths import draws_of
-from rstreams._core.subscription import hint_for, require_subscriber
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError

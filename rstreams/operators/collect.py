@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
+from rstreams._checks.choices import require_choice
+from rstreams._stages.folds import Folding
 from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -36,7 +37,7 @@ def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publis
         >>> await Stream.of("tea", "milk").collect().map(", ".join).to_list()
         ['tea, milk']
     """
-    require_ack("collect", ack)
+    require_choice("collect", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _Collect(downstream, ack))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.times import require_seconds
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Scheduler, Subscriber

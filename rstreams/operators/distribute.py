@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.quorum import Gathered
 from rstreams._stages.router import Receiver, Routing
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -51,8 +51,8 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         >>> await work.map(lambda x: ("a", x)).merge(work.map(lambda x: ("b", x))).to_list()
         [('a', 0), ('b', 1), ('a', 2), ('b', 3)]
     """
-    require_at_least("distribute", "subscribers", subscribers, 1, "")
-    require_at_least("distribute", "window", window, 1)
+    require_count("distribute", "subscribers", subscribers, 1, unit="")
+    require_count("distribute", "window", window, 1)
     return distributed(source, subscribers, window)
 
 

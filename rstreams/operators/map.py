@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
 from rstreams._stages.fusion import Step
 from rstreams._stages.mapped import MAP
-from rstreams._stages.stage import require_plain
 from rstreams._stages.steps import with_step
 from rstreams.abc import Publisher
 

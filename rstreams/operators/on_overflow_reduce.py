@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
 from rstreams._core.gathering import Gathering, gather
 from rstreams._core.holds import NO_HOLD, SharedHold
-from rstreams._stages.folds import require_ack
 from rstreams._stages.overflow import Unslowed
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ def on_overflow_reduce(
         [0, 15]
     """
     require_plain("on_overflow_reduce", "function", function)
-    require_ack("on_overflow_reduce", ack)
+    require_choice("on_overflow_reduce", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _OverflowReduce(downstream, function, ack))
 
 

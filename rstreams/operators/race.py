@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Self, TypeVar
 
+from rstreams._checks.publishers import require_sources, require_subscription
 from rstreams._core.demand import add_demand
 from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, counts_of
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._stages.stage import Joined, Stage, require_publisher, resume, suspend
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Joined, Stage, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -38,8 +39,7 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
         >>> await Stream.never().race(Stream.of(8, 9)).to_list()
         [8, 9]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"race(*sources): source {position} must be", source)
+    require_sources("race", sources)
     return Joined(lambda downstream: _Race(downstream).start(sources))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
+from rstreams._stages.folds import Folding
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -45,7 +47,7 @@ def reduce(
         [10]
     """
     require_plain("reduce", "accumulator", accumulator)
-    require_ack("reduce", ack)
+    require_choice("reduce", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _Reduce(downstream, accumulator, seed, ack))
 
 

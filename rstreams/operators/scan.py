@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from rstreams._checks.functions import require_plain
 from rstreams._stages.fusion import Step, Work
-from rstreams._stages.stage import require_plain
 from rstreams._stages.steps import with_step
 from rstreams.abc import Publisher
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC
 from typing import Final, TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import add_demand
 from rstreams._stages.fusion import Step, Work
-from rstreams._stages.stage import require_at_least
 from rstreams._stages.steps import DroppingStep, with_step
 from rstreams.abc import Publisher
 
@@ -35,7 +35,7 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(5).skip(3).to_list()
         [3, 4]
     """
-    require_at_least("skip", "count", count, 0)
+    require_count("skip", "count", count, 0)
     return with_step(source, Step(_WORK, state=count), _Skip)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams._stages.waiting_items import Waiting
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -35,7 +36,7 @@ def take_last(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(10).take_last(2).to_list()
         [8, 9]
     """
-    require_at_least("take_last", "count", count, 0)
+    require_count("take_last", "count", count, 0)
     return Lifted(source, lambda downstream: _TakeLast(downstream, count))
 
 

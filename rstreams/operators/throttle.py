@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
 from rstreams._stages.latest_item import Latest
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from rstreams._stages.folds import Folding, require_ack
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
+from rstreams._stages.folds import Folding
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -62,7 +64,7 @@ def to_dict(
     require_plain("to_dict", "key", key)
     if value is not None:
         require_plain("to_dict", "value", value)
-    require_ack("to_dict", ack)
+    require_choice("to_dict", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _ToDict(downstream, key, value, ack))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
+from rstreams._checks.choices import require_choice
+from rstreams._stages.folds import Folding
 from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -36,7 +37,7 @@ def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publish
         >>> await Stream.of(1, 2, 1).to_set().to_list()
         [{1, 2}]
     """
-    require_ack("to_set", ack)
+    require_choice("to_set", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _ToSet(downstream, ack))
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 import trio
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.numbers import require_seconds
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.runtime.scope import open_nursery
 

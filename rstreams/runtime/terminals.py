@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE, TURN_S
-from rstreams._stages.folds import require_ack
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
 from rstreams.runtime.scope import Scope, require_trio
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 async def to_list(source: Publisher[T], ack: GatherAck = "within_window") -> list[T]:
     """Return all items of `source`."""
-    require_ack("to_list", ack)
+    require_choice("to_list", "ack", ack, GatherAck)
     bell = _Bell()
     sink = ListSink[T](bell.ring, ack)
     with _settled(sink):
@@ -97,9 +97,7 @@ async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None
 @asynccontextmanager
 async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
-    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
-        msg = f"open(window={window!r}): window must be 1 or more items"
-        raise ConfigError(msg)
+    require_count("open", "window", window, 1)
     bell = _Bell()
     sink = BufferSink[T](bell.ring, window)
     async with Scope():

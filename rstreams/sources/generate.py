@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.refusals import refuse_result
 from rstreams._stages.emission import IteratorPublisher
-from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher
 
 S = TypeVar("S")
@@ -52,6 +53,5 @@ def _unfold(state: S, step: Callable[[S], tuple[T, S] | None]) -> Iterator[T]:
 def require_pair(source: str, made: tuple[T, S]) -> tuple[T, S]:
     """Return what a step made, or raise `TypeError` if it is no pair."""
     if not isinstance(made, tuple) or len(made) != 2:
-        msg = f"{source}(step): step must return a pair (item, next state), or None, not {made!r:.80}"
-        raise TypeError(msg)
+        refuse_result(source, "step", made, "a pair (item, next state), or None")
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar, cast, overload
 
-from rstreams._stages.stage import is_async, require_callable
+from rstreams._checks.functions import is_async, require_function
 from rstreams.abc import Publisher
 from rstreams.sources.from_async_iterable import from_async_iterable
 from rstreams.sources.generate import generate, require_pair
@@ -44,7 +44,7 @@ def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
         >>> await Stream.unfold(0, fetch).to_list()
         ['first', 'second']
     """
-    require_callable("unfold", "step", step)
+    require_function("unfold", "step", step)
     if is_async(step):
         return from_async_iterable(_Unfolded(initial, cast("Callable[[Any], Awaitable[Any]]", step)))
     return generate(initial, step)

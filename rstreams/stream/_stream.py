@@ -13,12 +13,14 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, ParamSpec, TypeVar, cast, overload
 
 from rstreams import operators, sources
-from rstreams._core.argument_names import name_arguments
-from rstreams._core.subscription import hint_for
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.functions import refuse_unrun, require_effect
+from rstreams._checks.publishers import require_publisher
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.mapped import shown_as
-from rstreams._stages.stage import Ack, GatherAck, refuse_unrun, require_effect
+from rstreams._stages.overflow import Strategy
+from rstreams._stages.stage import Ack, GatherAck
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.notifications import Notification
 from rstreams.operators.group_by import GroupedPublisher
@@ -68,9 +70,7 @@ class Stream(NotIterable, Generic[T_co]):
     __slots__ = ("_source",)
 
     def __init__(self, publisher: Publisher[T_co]) -> None:
-        if not callable(getattr(publisher, "subscribe", None)):
-            msg = f"Stream(publisher): publisher must be a Publisher, not {publisher!r:.80}{hint_for(publisher)}"
-            raise TypeError(msg)
+        require_publisher("Stream", "publisher", publisher)
         # A stream in a stream would cost every subscription a call more.
         self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own
 
@@ -1219,11 +1219,7 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.on_error_return(self._source, value))
 
     def on_overflow_buffer(
-        self,
-        size: int,
-        *,
-        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
-        on_drop: Callable[[T_co], object] | None = None,
+        self, size: int, *, strategy: Strategy = "error", on_drop: Callable[[T_co], object] | None = None
     ) -> Stream[T_co]:
         """Emit the items of this stream as they come, and let up to `size` of them wait for demand.
 

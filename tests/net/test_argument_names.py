@@ -11,7 +11,7 @@ import pytest
 import rstreams
 import rstreams.blocking
 from rstreams import Connection, Node, Reconnect, Stream
-from rstreams._core.argument_names import _OURS, _WITHOUT, named_arguments
+from rstreams._checks.argument_names import _OURS, _WITHOUT, named_arguments
 from rstreams.errors import ConfigError
 from tests.net.over_tcp import connected
 

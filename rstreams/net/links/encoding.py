@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rstreams import operators, sources
-from rstreams._stages.stage import is_async
+from rstreams._checks.functions import is_async
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.net.options.limits import check_function

@@ -20,10 +20,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_seconds
 from rstreams._codec.message_fields import check_properties
-from rstreams._core.argument_names import name_arguments
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
 from rstreams.abc import Subscription
 from rstreams.errors import (
     Condition,
@@ -39,7 +40,6 @@ from rstreams.message import Message, MessageId, encode_item
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.sender import Receipt, SenderPublisher
-from rstreams.net.options.names import check_name
 from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
@@ -166,7 +166,7 @@ class Requester(Generic[T]):
         self._prepared(item, {})  # what cannot be encoded is told here
         check_window(window)
         if reply_address is not None:
-            check_name("reply_address", reply_address, "an address")
+            require_name("", "reply_address", reply_address)
         replies = ReplyPublisher(self, self._links, item, self._options.decode, window=window, address=reply_address)
         return Stream(replies)
 

@@ -128,7 +128,7 @@ def name_arguments(called: str, *classes: type) -> None:
             if not any(option.default is not option.empty for option in _options(function).values()):
                 continue
             if any(option.kind is option.VAR_KEYWORD for option in inspect.signature(function).parameters.values()):
-                continue  # it checks them itself, by `check_argument_names`
+                continue  # it checks them itself, by `require_argument_names`
             if name == "__init__":
                 wrapped = named_arguments(function, called, inspect.getdoc(each) or "")
             else:
@@ -136,7 +136,7 @@ def name_arguments(called: str, *classes: type) -> None:
             setattr(each, name, type(member)(wrapped) if function is not member else wrapped)
 
 
-def check_argument_names(
+def require_argument_names(
     called: str, given: Iterable[str], allowed: Collection[str], *like: Callable[..., Any]
 ) -> None:
     """Raise `TypeError`, as Python does, for a name that is not allowed; it says what the right one is.
