@@ -17,9 +17,11 @@ from inspect import (
 )
 from typing import Any, Final, TypeVar
 
-from rstreams._checks.refusals import refuse_object
+from rstreams._checks.refusals import refuse_object, refuse_result
 
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S")
+T = TypeVar("T")
 
 _INSTEAD: Final = "do what takes time in map_async before, and give a plain function here"
 
@@ -70,6 +72,13 @@ def refuse_unrun(call: str, option: str, result: object) -> None:
     if isgenerator(result) or isasyncgen(result):
         msg = f"{call}({option}): {option} returned a generator that nobody would iterate over, and so run"
         raise TypeError(msg)
+
+
+def require_returned_pair(call: str, option: str, result: tuple[T, S]) -> tuple[T, S]:
+    """Return `result`, which the function `option` has returned, if it is a pair, else raise `TypeError`."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        refuse_result(call, option, result, "a pair (item, next state), or None")
+    return result
 
 
 _GENERATOR: Final = CO_GENERATOR | CO_ASYNC_GENERATOR

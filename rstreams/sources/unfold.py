@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar, cast, overload
 
-from rstreams._checks.functions import is_async, require_function
+from rstreams._checks.functions import is_async, require_function, require_returned_pair
 from rstreams.abc import Publisher
 from rstreams.sources.from_async_iterable import from_async_iterable
-from rstreams.sources.generate import generate, require_pair
+from rstreams.sources.generate import generate
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -60,5 +60,5 @@ class _Unfolded(Generic[S, T]):
     async def __aiter__(self) -> AsyncIterator[T]:
         state = self._initial
         while (made := await self._step(state)) is not None:
-            item, state = require_pair("unfold", made)
+            item, state = require_returned_pair("unfold", "step", made)
             yield item
