@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._stages.stage import Lifted
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publi
     return Lifted(source, lambda downstream: _LimitRate(downstream, high, low))
 
 
-class _LimitRate(Waiting[T]):
+class _LimitRate(WaitingItems[T]):
     __slots__ = ("_ahead", "_high", "_low")
 
     operator = "limit_rate"

@@ -12,7 +12,7 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import subscribe_failed
-from rstreams._stages.router import Receiver, Routing
+from rstreams._stages.router import RoutedMember, Routing
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import RStreamsError
@@ -66,7 +66,7 @@ def partition(
     return tuple(Joined(run.door(source, number)) for number in range(partitions))
 
 
-class _Part(Receiver[T]):
+class _Part(RoutedMember[T]):
     __slots__ = ("kept",)
 
     def __init__(self, run: _Partitioning[T], subscriber: Subscriber[T]) -> None:

@@ -10,7 +10,7 @@ from rstreams._checks.refusals import refuse_value
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.stage import Lifted
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publishe
     return Lifted(source, lambda downstream: _Pausable(downstream, valve, size))
 
 
-class _Pausable(Waiting[T]):
+class _Pausable(WaitingItems[T]):
     __slots__ = ("_low", "_outstanding", "_size", "_suspended", "_valve")
 
     operator = "pausable"

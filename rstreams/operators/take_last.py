@@ -7,7 +7,7 @@ from typing import TypeVar
 from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
 from rstreams._stages.stage import Lifted
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def take_last(source: Publisher[T], count: int) -> Publisher[T]:
     return Lifted(source, lambda downstream: _TakeLast(downstream, count))
 
 
-class _TakeLast(Waiting[T]):
+class _TakeLast(WaitingItems[T]):
     __slots__ = ("_asked", "_count")
 
     operator = "take_last"

@@ -95,13 +95,13 @@ async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T]]:
+async def open_items(source: Publisher[T], window: int) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
     require_count("open", "window", window, 1)
     bell = _Bell()
     sink = BufferSink[T](bell.ring, window)
     async with Scope():
-        items = Items(sink, bell)
+        items = OpenItems(sink, bell)
         try:
             source.subscribe(sink)
             yield items
@@ -112,7 +112,7 @@ async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T
             sink.close(None)
 
 
-class Items(Generic[T]):
+class OpenItems(Generic[T]):
     """The items of an open stream, for `async for`.
 
     An item is done when the next one is asked for. When the stream is closed, the item last given out is done if the
@@ -128,7 +128,7 @@ class Items(Generic[T]):
         self._given = 0
         self._turn_began = time.perf_counter()
 
-    def __aiter__(self) -> Items[T]:
+    def __aiter__(self) -> OpenItems[T]:
         return self
 
     async def __anext__(self) -> T:

@@ -29,7 +29,7 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import is_whole, require_seconds
 from rstreams._checks.refusals import refuse_value
 from rstreams.runtime.scope import open_nursery
-from rstreams.testing._faulty_flow import Flow
+from rstreams.testing._faulty_flow import FaultyFlow
 from rstreams.testing.faults import (
     HOST,
     WAYS,
@@ -65,9 +65,9 @@ class FaultyConnection(Faults):
         self._client = client
         self._peer = peer
         seed = f"{network.seed}, connection {number}"
-        self._flows: dict[OneWay, Flow] = {
-            "to_peer": Flow("to_peer", self, client, peer, f"{seed} to the peer"),
-            "to_client": Flow("to_client", self, peer, client, f"{seed} to the client"),
+        self._flows: dict[OneWay, FaultyFlow] = {
+            "to_peer": FaultyFlow("to_peer", self, client, peer, f"{seed} to the peer"),
+            "to_client": FaultyFlow("to_client", self, peer, client, f"{seed} to the client"),
         }
 
     def __repr__(self) -> str:
