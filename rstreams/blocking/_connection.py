@@ -34,7 +34,7 @@ from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.answers import refuse_plain_generator
 from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester
-from rstreams.runtime.entered import entered
+from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import refuse_trio
 

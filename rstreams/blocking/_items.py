@@ -12,7 +12,7 @@ from rstreams._checks.numbers import require_count
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import RStreamsError
-from rstreams.runtime.entered import entered
+from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream

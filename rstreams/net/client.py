@@ -31,7 +31,7 @@ from rstreams.net.transport.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
 

@@ -38,7 +38,7 @@ from rstreams.protocol.byte_bound import check_window_bytes
 from rstreams.protocol.credit import check_pack, check_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.stream import Stream
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]

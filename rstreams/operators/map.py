@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._stages.fusion import Step
-from rstreams._stages.mapped import MAP
+from rstreams._stages.map_step import MAP
 from rstreams._stages.steps import with_step
 from rstreams.abc import Publisher
 

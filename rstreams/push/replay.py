@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
-from rstreams.push._pushed import Pushed
+from rstreams.push._push_source import Pushed
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.push._pushed import Pushed
+from rstreams.push._push_source import Pushed
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")

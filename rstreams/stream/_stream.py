@@ -18,7 +18,7 @@ from rstreams._checks.functions import refuse_unrun, require_effect
 from rstreams._checks.publishers import require_publisher
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
-from rstreams._stages.mapped import shown_as
+from rstreams._stages.map_step import shown_as
 from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
 from rstreams.abc import Cancellable, Publisher, Subscriber

@@ -45,7 +45,7 @@ from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.protocol.credit import check_window
 from rstreams.protocol.frames import Attach, Role, Settlement
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import open_nursery
 from rstreams.stream import Stream
 
