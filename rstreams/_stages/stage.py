@@ -122,6 +122,11 @@ class Stage(Scannable, Generic[T, R]):
         """The most items that can be held at once before no further one comes."""
         return window_of(self._upstream)
 
+    @property
+    def comes_settled(self) -> bool:
+        """Whether the items are settled before they come, and cannot be given back."""
+        return comes_settled(self._upstream)
+
     def suspend(self) -> None:
         suspend(self._upstream)
 
@@ -205,10 +210,11 @@ class Stage(Scannable, Generic[T, R]):
 
     def _has_window(self, subscription: Subscription, need: int, what: str) -> bool:
         """Tell whether `need` items of `subscription` can be held at once; if not, end it with a `ConfigError`."""
-        if self._ended or self._upstream is not ENDED:
-            return True
-        error = too_small_window(subscription, need, what)
-        if error is None:
+        return self._accepts_source(subscription, too_small_window(subscription, need, what))
+
+    def _accepts_source(self, subscription: Subscription, error: ConfigError | None) -> bool:
+        """Tell whether `subscription` can begin; if there is an `error`, end it with that."""
+        if self._ended or self._upstream is not ENDED or error is None:
             return True
         self._ended = True
         subscription.cancel()
@@ -380,6 +386,27 @@ def too_small_window(subscription: Subscription, need: int, what: str) -> Config
     return ConfigError(
         f"{what} needs {needed}, but the link it reads lets {window} be held: its window, less pack_items - 1 if its "
         f"items come packed; open the link with a larger window"
+    )
+
+
+def comes_settled(subscription: Subscription) -> bool:
+    """Return whether the items of `subscription` are settled before they come: a link may have it so."""
+    settled: bool = getattr(subscription, "comes_settled", False)
+    return settled
+
+
+def cannot_hold_all(subscription: Subscription, what: str) -> ConfigError | None:
+    """Return an error if the items of `subscription` cannot all be held until `what` has its result."""
+    return cannot_hold(subscription, what) or too_small_window(subscription, most_of(subscription), what)
+
+
+def cannot_hold(subscription: Subscription, what: str) -> ConfigError | None:
+    """Return an error if no item of `subscription` can be held until `what` has its result."""
+    if not comes_settled(subscription):
+        return None
+    return ConfigError(
+        f"{what} holds the items until there is a result, but the items of the link it reads come settled, as with "
+        f"settlement='at_most_once', and cannot be given back"
     )
 
 

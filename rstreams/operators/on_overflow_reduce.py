@@ -10,8 +10,8 @@ from rstreams._checks.functions import require_plain
 from rstreams._core.gathering import Gathering, gather
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._stages.overflow import Unslowed
-from rstreams._stages.stage import GatherAck, Lifted
-from rstreams.abc import Publisher, Subscriber
+from rstreams._stages.stage import GatherAck, Lifted, cannot_hold
+from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -65,6 +65,11 @@ class _OverflowReduce(Unslowed[T]):
         self._function = function
         self._ack = ack
         self._folded: Gathering | None = None  # the claims on what was folded into the item that waits
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        error = cannot_hold(subscription, "on_overflow_reduce(ack='on_result')") if self._ack == "on_result" else None
+        if self._accepts_source(subscription, error):
+            super().on_subscribe(subscription)
 
     def _wait(self, item: T) -> None:
         if self._kept:
