@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from inspect import (
     CO_ASYNC_GENERATOR,
     CO_COROUTINE,
@@ -15,7 +15,7 @@ from inspect import (
     isgenerator,
     isgeneratorfunction,
 )
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from rstreams._checks.refusals import refuse_object, refuse_result
 
@@ -93,7 +93,7 @@ def is_generator(function: object) -> bool:
     return any(isgeneratorfunction(each) or isasyncgenfunction(each) for each in (function, call))
 
 
-def is_async(function: object) -> bool:
+def is_async(function: object) -> TypeGuard[Callable[..., Awaitable[Any]]]:
     """Tell whether calling `function` returns a coroutine."""
     code = getattr(function, "__code__", None)
     if code is not None:  # a function or a method, as most are

@@ -302,7 +302,8 @@ class _Feed(Generic[T, R]):
 
     def on_error(self, error: BaseException) -> None:
         self._end()
-        self.observer.on_error(cast("Exception", checked_error(error)))
+        told = checked_error(error)
+        self.observer.on_error(cast("Exception", told))  # it takes any exception, whatever its type says
 
     def on_complete(self) -> None:
         self._end()

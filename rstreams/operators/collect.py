@@ -29,7 +29,7 @@ def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publis
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. An error of the source passes through, and the list is lost.
+        cannot hold all items, or whose items come settled. An error of the source passes through, and the list is lost.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -37,8 +37,8 @@ def reduce(
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. What `accumulator` raises ends the stream with that very exception; the item counts as
-        failed. After an error there is no result.
+        cannot hold all items, or whose items come settled. What `accumulator` raises ends the stream with that very
+        exception; the item counts as failed. After an error there is no result.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 1.1 (the result waits for demand), 2.13.
 

@@ -50,8 +50,8 @@ def to_dict(
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. What `key` or `value` raises, and a key that is not hashable, ends the stream; the item
-        counts as failed.
+        cannot hold all items, or whose items come settled. What `key` or `value` raises, and a key that is not
+        hashable, ends the stream; the item counts as failed.
     Cancels: The source, when that happens.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -29,7 +29,8 @@ def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publish
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. An item that is not hashable ends the stream with a `TypeError`, and counts as failed.
+        cannot hold all items, or whose items come settled. An item that is not hashable ends the stream with a
+        `TypeError`, and counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, overload
 
 from rstreams._checks.functions import is_async, require_function, require_returned_pair
 from rstreams.abc import Publisher
@@ -46,7 +46,7 @@ def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
     """
     require_function("unfold", "step", step)
     if is_async(step):
-        return from_async_iterable(_Unfolded(initial, cast("Callable[[Any], Awaitable[Any]]", step)))
+        return from_async_iterable(_Unfolded(initial, step))
     return generate(initial, step)
 
 

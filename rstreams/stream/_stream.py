@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, ParamSpec, TypeGuard, TypeVar, overload
 
 from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
@@ -259,7 +259,8 @@ class Stream(NotIterable, Generic[T_co]):
 
         Holds: With "on_receipt" none; else every item, as far as the window of a link allows.
         Errors: Raises what the stream failed with. `ConfigError` for another `ack`, and for "on_result" behind a link
-            whose window cannot hold all items: as many as `take` lets through, or without limit.
+            whose window cannot hold all items (as many as `take` lets through, or without limit), and behind one whose
+            items come settled.
         Cancels: The items are given back (released).
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
@@ -290,10 +291,9 @@ class Stream(NotIterable, Generic[T_co]):
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
-            awaited = cast("Callable[[T_co], Awaitable[object]]", function)
             async with self.open() as items:
                 async for item in items:
-                    refuse_unrun("for_each", "function", await awaited(item))
+                    refuse_unrun("for_each", "function", await function(item))
         else:
             require_effect("for_each", "function", function)
             await terminals.for_each(self._source, function)
@@ -1754,7 +1754,9 @@ class ConnectableStream(Stream[T_co]):
         return Stream(self._connectable.auto_connect(subscribers))
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def _is_async(
+    function: Callable[[T_co], Awaitable[object]] | Callable[[T_co], object],
+) -> TypeGuard[Callable[[T_co], Awaitable[object]]]:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
+from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
@@ -55,6 +56,9 @@ class DeadLetters:
 
     def __post_init__(self) -> None:
         require_name("DeadLetters", "address", self.address)
+
+
+name_arguments("DeadLetters", DeadLetters)
 
 
 def _strategies(*, expose: bool) -> Mapping[str, FailureStrategy]:
