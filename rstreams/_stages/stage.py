@@ -256,7 +256,7 @@ class PassingStage(Stage[T, T]):
         self.on_next = _drop  # a source may send what was on its way (2.8)
 
 
-def _drop(item: object) -> None:  # noqa: ARG001 - the name that a subscriber gives it
+def _drop(item: object) -> None:
     """Do nothing with an item that comes after the end."""
 
 
