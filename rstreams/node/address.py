@@ -22,10 +22,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from rstreams._checks.names import require_name
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
-from rstreams._checks.names import require_name
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 
