@@ -15,7 +15,7 @@ from rstreams._checks.names import require_container_id
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs.gate import TokenGate
-from rstreams.net.cbs.tokens import TokenSource, check_token_source
+from rstreams.net.cbs.tokens import TokenSource, require_token_source
 from rstreams.net.connection import Connection
 from rstreams.net.dialects import Dialect, dialect_named
 from rstreams.net.links.connection_links import Links
@@ -106,7 +106,7 @@ async def connect(
         raise ConfigError(msg)
     require_container_id(container_id)
     unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
-    check_token_source(cbs)
+    require_token_source(cbs)
     if cbs is not None and sasl is None and all(address.user is None for address in addresses):
         sasl = "ANONYMOUS"
     spoken = None if dialect is None else dialect_named(dialect)

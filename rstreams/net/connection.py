@@ -21,8 +21,8 @@ from rstreams.net.dialects import Dialect
 from rstreams.net.links.bodies import encode_once
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import Drained, drain
-from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
-from rstreams.net.links.encoding import Encoding, check_encode
+from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped, require_dedup_window
+from rstreams.net.links.encoding import Encoding, require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
@@ -35,7 +35,7 @@ from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import check_window_bytes
-from rstreams.protocol.credit import check_pack, check_window
+from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
 from rstreams.runtime.context_managers import async_entered
@@ -188,7 +188,7 @@ class Connection(RequestReply):
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
-            window=check_window(window),
+            window=require_window(window),
             settlement=Settlement.AT_LEAST_ONCE if manual else settlement_named(settlement, "manual"),
             remembered=remembered_for(settlement, dedup_window, window),
             decode=decode,
@@ -197,7 +197,7 @@ class Connection(RequestReply):
             browse=_check_flag("browse", browse),
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
-            pack_items=check_pack(pack_items, window),
+            pack_items=require_pack(pack_items, window),
             window_bytes=check_window_bytes(window_bytes),
         )
         return Stream(LinkPublisher(self._links, options))
@@ -298,7 +298,7 @@ class Connection(RequestReply):
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
-        window = check_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
+        window = require_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
         if window < concurrency:
             msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
             raise ConfigError(msg)
@@ -306,7 +306,7 @@ class Connection(RequestReply):
             msg = "consume(browse=True): what is browsed stays where it is; stream(browse=True) gives it"
             raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
-            options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
+            options["dedup_window"] = require_dedup_window(options.get("dedup_window"), window)
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
         await Handling(handler, address, options.get("on_failure", "fail")).of(deliveries, concurrency)
 
@@ -367,7 +367,7 @@ class Connection(RequestReply):
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
-        check_encode("publish", encode)
+        require_encode("publish", encode)
         encoding = None if encode is None else Encoding(encode)
         sending = self._links.send(
             call,
@@ -378,7 +378,7 @@ class Connection(RequestReply):
             fail_on_refusal=True,
             expose_errors=expose_errors,
             capabilities=require_capabilities(capabilities),
-            pack_items=check_pack(pack_items),
+            pack_items=require_pack(pack_items),
             linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
         )
@@ -420,7 +420,7 @@ class Connection(RequestReply):
             was sent is settled.
         """
         _check_address(address)
-        check_encode("sender", encode)
+        require_encode("sender", encode)
         mode = settlement_named(settlement)
         streams = settlement != EFFECTIVELY_ONCE
         sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)

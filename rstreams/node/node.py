@@ -26,7 +26,7 @@ from rstreams.net._proton import (
 )
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.encoding import check_encode
+from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.home import Home
 from rstreams.net.links.sight import Sight
 from rstreams.net.options.limits import (
@@ -53,7 +53,7 @@ from rstreams.net.transport.listener import (
     open_listener,
 )
 from rstreams.net.transport.security import Admission
-from rstreams.node.address import Address, NodeServices, check_name
+from rstreams.node.address import Address, NodeServices, require_address_name
 from rstreams.node.deadlines import Deadlines
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.node_links import CLOSING, NodeLinks
@@ -65,7 +65,7 @@ from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.protocol.byte_bound import check_window_bytes
-from rstreams.protocol.credit import check_pack
+from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
@@ -168,7 +168,7 @@ class Node:
         self._links = NodeLinks(
             self._addresses,
             expose_errors=expose_errors,
-            pack_items=check_pack(pack_items, DEFAULT_WINDOW),
+            pack_items=require_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=self._options.window_bytes,
             unsettled=unsettled,
         )
@@ -225,7 +225,7 @@ class Node:
         Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
             that cannot be encoded or sent ends its subscription, and the log says which item it was.
         """
-        check_encode("serve", encode)
+        require_encode("serve", encode)
         self.add(Served(address, publisher, encode))
 
     def queue(
@@ -313,7 +313,7 @@ class Node:
             concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
-        check_encode("respond", encode)
+        require_encode("respond", encode)
         self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
 
     def add(self, address: A) -> A:
@@ -331,7 +331,7 @@ class Node:
         if not isinstance(address, Address):
             msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
             raise ConfigError(msg)
-        name = check_name(address.kind, getattr(address, "name", ""))
+        name = require_address_name(address.kind, getattr(address, "name", ""))
         if name in self._addresses:
             msg = f"address {name!r}: the node has one of this name already"
             raise ConfigError(msg)

@@ -63,7 +63,7 @@ class Encoding:
         return told
 
 
-def check_encode(call: str, encode: Callable[[Any], object] | None) -> None:
+def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
     """Check the option `encode`.
 
     Errors: `ConfigError` unless it is None or a plain function.

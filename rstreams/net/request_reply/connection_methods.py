@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rstreams._checks.names import require_name
-from rstreams._checks.numbers import require_seconds
+from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._checks.terminus import require_capabilities
 from rstreams.message import decode_body
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.encoding import check_encode
+from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.answers import Answering, Handler
@@ -20,7 +20,6 @@ from rstreams.net.request_reply.requester import (
     DEFAULT_TIMEOUT_S,
     Requester,
     RequestOptions,
-    check_max_in_flight,
     open_requester,
 )
 from rstreams.net.request_reply.responder import ReplySenders
@@ -90,7 +89,7 @@ class RequestReply:
         """
         require_name("", "address", address)
         check_function("requester", "decode", decode)
-        check_encode("requester", encode)
+        require_encode("requester", encode)
         require_seconds("requester", "timeout_s", timeout_s)
         if reply_address is not None:
             require_name("", "reply_address", reply_address)
@@ -98,7 +97,7 @@ class RequestReply:
             address,
             decode,
             timeout_s,
-            check_max_in_flight(max_in_flight),
+            require_count("requester", "max_in_flight", max_in_flight, 1, unit=" requests"),
             reply_address,
             require_capabilities(capabilities),
             encode,
@@ -146,7 +145,7 @@ class RequestReply:
         """
         check_function("respond", "handler", handler)
         check_function("respond", "decode", decode)
-        check_encode("respond", encode)
+        require_encode("respond", encode)
         answering = Answering(address, handler, decode, expose_errors, encode)
         async with reply_senders(self._links) as senders:
 

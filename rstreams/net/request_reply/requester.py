@@ -43,7 +43,7 @@ from rstreams.net.links.sender import Receipt, SenderPublisher
 from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
-from rstreams.protocol.credit import check_window
+from rstreams.protocol.credit import require_window
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import open_nursery
@@ -164,7 +164,7 @@ class Requester(Generic[T]):
         Cancels: The link and its address; a responder that sends there is told so.
         """
         self._prepared(item, {})  # what cannot be encoded is told here
-        check_window(window)
+        require_window(window)
         if reply_address is not None:
             require_name("", "reply_address", reply_address)
         replies = ReplyPublisher(self, self._links, item, self._options.decode, window=window, address=reply_address)
@@ -433,17 +433,6 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
         finally:
             requester.close()
             nursery.cancel_scope.cancel()
-
-
-def check_max_in_flight(count: int) -> int:
-    """Return `count` if it can limit the requests under way.
-
-    Errors: `ConfigError` if not.
-    """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        msg = f"requester(max_in_flight={count!r}): it must be 1 or more requests"
-        raise ConfigError(msg)
-    return count
 
 
 def _expiring(message: Message, left_s: float) -> Message:
