@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from rstreams._checks.argument_names import name_arguments
 from rstreams._codec.compiled import Codec, codec_for
 from rstreams._codec.decode import Malformed, malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import (
@@ -159,6 +160,8 @@ class Message:
     group_sequence: int | None = None
     reply_to_group_id: str | None = None
 
+
+name_arguments("Message", Message)
 
 # ------------------------------------------------------------------------------------------------------------ encoding
 

@@ -16,13 +16,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
+from rstreams._checks.functions import refuse_unrun
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import signals_later
 from rstreams._core.gathering import Gathering, gather
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import CANCEL, Scannable, Waits, Way
-from rstreams._core.subscription import ENDED, checked_error, require_subscription
-from rstreams._stages.stage import GatherAck, most_of, refuse_unrun, too_small_window
+from rstreams._core.subscription import ENDED, checked_error
+from rstreams._stages.stage import GatherAck, cannot_hold_all
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import SpecViolation
 
@@ -148,7 +150,7 @@ class ListSink(Sink[T]):
             return
         insists = self._ack == "on_result"
         if insists:
-            error = too_small_window(subscription, most_of(subscription), "to_list(ack='on_result')")
+            error = cannot_hold_all(subscription, "to_list(ack='on_result')")
             if error is not None:
                 subscription.cancel()
                 self.on_error(error)

@@ -1,11 +1,14 @@
-"""Write what can be told from the operators and sources alone: their packages' lists, and the methods of the streams.
+"""Write the `__init__` files of the operators and sources, and the methods of the stream classes.
 
     python tools/fluent.py            write the files
     python tools/fluent.py --check    fail if one of them is not as it would be written
 
-An operator is written once, in its file: its signature there is that of `Stream`'s method, with `source` in the place
-of `self`, and its docstring's first paragraph and arguments are the method's. A method that a stream class defines by
-hand is left alone.
+An operator is written once, in its file. `Stream`'s method has the same signature, with `self` in the place of
+`source`. The docstring of the method is the first paragraph and the arguments of the operator's docstring.
+
+The methods stand in the class itself, between the two marks `BEGIN` and `END`. The type variables that they need stand
+between the same marks at the top of the file, and their imports among the others. The tool leaves everything else in
+the file alone. It writes no method that the class defines by hand.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
@@ -26,7 +30,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rstreams"
 RUFF = str(Path(sys.executable).with_name("ruff"))
 NOT_BLOCKING = frozenset({"partition", "publish", "replay"})  # they give other things than one stream
-WRITTEN = '"""{what}\n\nWritten by `tools/fluent.py`: change the operator, then run `make format`.\n"""'
+BEGIN = "# from here on written by tools/fluent.py: change the operator, then run `make format`"
+END = "# written by tools/fluent.py up to here"
+WIDTH = 120 - 8  # of a docstring's line, without the indentation of a method's body
 
 
 @dataclass
@@ -115,12 +121,26 @@ class Face(ABC):
     """A class whose methods are made from functions.
 
     Attributes:
-        name: The class that the users see, such as "Stream".
-        base: The class that is written here and that it inherits.
+        name: The class, such as "Stream".
+        file: The file that defines it.
+        kinds: The packages whose functions become methods.
+        left_out: The functions that do not.
     """
 
     name: str
-    base: str
+    file: Path
+    kinds: tuple[str, ...]
+    left_out: AbstractSet[str] = frozenset()
+
+    def functions(self) -> list[tuple[str, Function]]:
+        """Return the functions that become methods, each with its kind."""
+        by_hand = _methods_by_hand(self.file, self.name)
+        return [
+            (kind, each)
+            for kind in self.kinds
+            for each in functions(kind)
+            if each.name not in by_hand and each.name not in self.left_out
+        ]
 
     def method(self, function: Function, kind: str) -> Iterator[str]:
         """Yield the lines of the method for a function, overloads included."""
@@ -135,17 +155,17 @@ class Face(ABC):
         method = ast.parse(ast.unparse(signature)).body[0]
         assert isinstance(method, ast.FunctionDef)
         items = _drop_source(method) if kind == "operators" else None
-        first = f"self: {self.base}[{items}]" if items else None
+        itself = f"self: {self.name}[{items}]" if items else "self"
         method.returns, wraps = self._returns(method.returns)
         arguments = _call_arguments(method.args)
-        this = first or ("self" if kind == "operators" else "cls")
         if overloaded:
             yield "@overload"
         if kind == "sources":
-            yield "@classmethod"
+            yield "@staticmethod"
         returns = f" -> {ast.unparse(method.returns)}:"
-        parameters = ast.unparse(method.args)
-        yield f"def {method.name}({', '.join(part for part in (this, parameters) if part)}){returns}"
+        parameters = [itself] if kind == "operators" else []
+        parameters += [ast.unparse(method.args)] if arguments else []
+        yield f"def {method.name}({', '.join(parameters)}){returns}"
         if overloaded:
             yield "    ..."
             return
@@ -171,9 +191,7 @@ class StreamFace(Face):
     def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
         source = ["self._source"] if kind == "operators" else []
         call = f"{kind}.{name}({', '.join([*source, *arguments])})"
-        if wraps:
-            call = f"shown_as({call}, self._stream)"
-        return f"return {'self' if kind == 'operators' else 'cls'}._stream({call})"
+        return f"return Stream(shown_as({call}, Stream))" if wraps else f"return Stream({call})"
 
 
 class BlockingFace(Face):
@@ -237,14 +255,14 @@ def _docstring(signature: ast.FunctionDef, kind: str, face: str) -> str:
         return f'"""See `Stream.{signature.name}`."""'
     whole = inspect.cleandoc(ast.get_docstring(signature) or "")
     text = whole.split("\n\n", 1)[0]
-    arguments = _section(whole, "Args")
+    arguments = _entries(_section(whole, "Args"))
     if kind == "operators":
-        arguments = _without(arguments, "source")
+        arguments = [entry for entry in arguments if not entry.startswith("source:")]
         text = text.replace("of `source`", "of this stream").replace("`source`", "this stream")
-        arguments = [line.replace("`source`", "this stream") for line in arguments]
+        arguments = [entry.replace("`source`", "this stream") for entry in arguments]
     parts = [text]
     if arguments:
-        parts.append("\n".join(["Args:", *arguments]))
+        parts.append("\n".join(["Args:", *map(_wrapped, arguments)]))
     parts.append(f"Demand, holds, errors: `rstreams.{kind}.{signature.name}`.")
     body = "\n\n".join(parts)
     return f'"""{body}\n"""'
@@ -259,113 +277,94 @@ def _section(docstring: str, name: str) -> list[str]:
     return lines[begin:end]
 
 
-def _without(arguments: list[str], name: str) -> list[str]:
-    """Return an `Args` section without one of its entries."""
-    kept, dropping = [], False
+def _entries(arguments: list[str]) -> list[str]:
+    """Return the entries of an `Args` section, each in one line."""
+    entries: list[str] = []
     for line in arguments:
-        if not line.startswith("        "):
-            dropping = line.strip().startswith(f"{name}:")
-            line = line.replace("*sources:", "*others:")  # noqa: PLW2901 - as the parameter is called here
-        if not dropping:
-            kept.append(line)
-    return kept
+        if line.startswith("        "):
+            entries[-1] += " " + line.strip()
+        else:
+            entries.append(line.strip().replace("*sources:", "*others:"))  # as the parameter of the method is called
+    return entries
+
+
+def _wrapped(entry: str) -> str:
+    return textwrap.fill(
+        entry,
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ the files
 
 
-def methods_file(face: Face, kinds: Sequence[str], by_hand: Path, left_out: AbstractSet[str] = frozenset()) -> str:
-    """Return the text of the file with a face's methods, but for those left out and those that `by_hand` defines."""
-    written = _methods_of(by_hand, face.name) | left_out
-    wanted = [(kind, each) for kind in kinds for each in functions(kind) if each.name not in written]
-    body = [line for kind, each in wanted for line in face.method(each, kind)]
-    text = "\n".join(body)
-    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    variables = {"R": "R = TypeVar('R')"}
+def class_file(face: Face) -> str:
+    """Return the text of the file with the class of `face`, its methods and all that they need written anew."""
+    before, _, middle, _, behind = _cut(face.file)
+    wanted = face.functions()
+    methods = [line for kind, each in wanted for line in face.method(each, kind)]
+    names = _names_in("\n".join(methods))
+    by_hand = _variables_in(before)
+    variables: dict[str, str] = {}
     for _, each in wanted:
         for name, line in each.type_variables.items():
             if name in names and name != "T_co":
-                assert variables.setdefault(name, line) == line, f"{each.name}: {name} is another variable elsewhere"
-    bounds = ast.parse("\n".join(variables.values()))
-    names |= {node.id for node in ast.walk(bounds) if isinstance(node, ast.Name)}
+                known = by_hand.get(name) or variables.setdefault(name, line)
+                assert known == line, f"{each.name}: {name} is another type variable elsewhere"
+    names |= _names_in("\n".join(variables.values()))
     imports = {each.imports[name] for _, each in wanted for name in names if name in each.imports}
-    head = _HEADS[face.name]
-    base = [
-        f"class {face.base}(ABC, Generic[T_co]):",
-        f'    """The methods of `{face.name}` that stand for the function of their name."""',
-        "",
-        *textwrap.indent(head.members, "    ").splitlines(),
-    ]
-    lines = [
-        WRITTEN.format(what=head.what),
-        "",
-        "from __future__ import annotations",
-        "",
-        *sorted(
-            {
-                *imports,
-                *head.imports,
-                "from abc import ABC, abstractmethod",
-                "from typing import Any, Generic, TYPE_CHECKING, TypeVar, overload",
-            }
-        ),
-        "",
-        "if TYPE_CHECKING:",
-        *(f"    {line}" for line in head.for_types),
-        "",
-        'T_co = TypeVar("T_co", covariant=True)',
-        *sorted(variables.values()),
-        "",
-        "",
-        *base,
-        *textwrap.indent(text, "    ").splitlines(),
-    ]
-    return "\n".join(lines)
+    future = "from __future__ import annotations\n"
+    head, found, rest = before.partition(future)
+    assert found, f"{face.file} must import annotations from __future__"
+    needed = ["from rstreams import operators, sources", "from typing import Any, TypeVar, overload", *sorted(imports)]
+    return "".join(
+        [
+            head,
+            future,
+            "\n".join(needed),  # `formatted` merges and sorts them, and leaves out those without use
+            rest,
+            _region(sorted(variables.values())),
+            middle,
+            _region(textwrap.indent("\n".join(methods), "    ").splitlines(), "    "),
+            behind,
+        ]
+    )
 
 
-def _methods_of(file: Path, name: str) -> set[str]:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+def _region(lines: Sequence[str], margin: str = "") -> str:
+    return "\n".join([f"{margin}{BEGIN}", "", *lines, "", f"{margin}{END}", ""])
+
+
+def _cut(file: Path) -> list[str]:
+    """Return the parts of a file: before, in, between, in and behind its two written regions."""
+    parts = re.split(rf"(?ms)^ *{re.escape(BEGIN)}\n(.*?)^ *{re.escape(END)}\n", file.read_text("utf-8"))
+    assert len(parts) == 5, f"{file} must have two regions between the marks of tools/fluent.py"
+    return parts
+
+
+def _methods_by_hand(file: Path, name: str) -> set[str]:
+    tree = ast.parse("".join(_cut(file)[::2]))
     [definition] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     return {node.name for node in definition.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-@dataclass
-class Head:
-    """What stands at the top of a file of methods."""
-
-    what: str
-    imports: set[str]
-    for_types: list[str]
-    members: str
+def _variables_in(text: str) -> dict[str, str]:
+    assignments = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+    return {name: ast.unparse(node) for node in assignments for name in _targets(node)}
 
 
-_HEADS = {
-    "Stream": Head(
-        "The sources and operators as methods of `Stream`.",
-        {
-            "from rstreams import operators, sources",
-            "from rstreams.abc import Publisher",
-            "from rstreams._stages.mapped import shown_as",
-        },
-        ["from rstreams.stream import Stream"],
-        '__slots__ = ("_source",)\n\n_source: Publisher[T_co]\n\n'
-        "@staticmethod\n@abstractmethod\ndef _stream(publisher: Publisher[R]) -> Stream[R]:\n"
-        '    """Return the stream over a publisher."""',
-    ),
-    "BlockingStream": Head(
-        "The operators as methods of `BlockingStream`.",
-        {"from rstreams.abc import Publisher", "from rstreams.stream import Stream"},
-        ["from rstreams.blocking import BlockingStream"],
-        '__slots__ = ("_stream",)\n\n_stream: Stream[T_co]\n\n'
-        "@abstractmethod\ndef _with(self, stream: Stream[R]) -> BlockingStream[R]:\n"
-        '    """Return the blocking stream over a stream, run in the same portal."""',
-    ),
-}
+def _names_in(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 
 
 def files() -> dict[Path, str]:
     """Return the text of every file that this tool writes."""
-    stream, blocking = StreamFace("Stream", "StreamMethods"), BlockingFace("BlockingStream", "BlockingMethods")
+    stream = StreamFace("Stream", PACKAGE / "stream" / "_stream.py", ("sources", "operators"))
+    blocking = BlockingFace("BlockingStream", PACKAGE / "blocking" / "_stream.py", ("operators",), NOT_BLOCKING)
     return {
         PACKAGE / "operators" / "__init__.py": package_list(
             "operators",
@@ -374,12 +373,8 @@ def files() -> dict[Path, str]:
         PACKAGE / "sources" / "__init__.py": package_list(
             "sources", "Sources, one a file: functions that return a publisher with nothing upstream of it."
         ),
-        PACKAGE / "stream" / "_methods.py": methods_file(
-            stream, ["sources", "operators"], PACKAGE / "stream" / "__init__.py"
-        ),
-        PACKAGE / "blocking" / "_methods.py": methods_file(
-            blocking, ["operators"], PACKAGE / "blocking" / "__init__.py", NOT_BLOCKING
-        ),
+        stream.file: class_file(stream),
+        blocking.file: class_file(blocking),
     }
 
 

@@ -12,7 +12,17 @@ gets plain signals. Nobody looks at the class of the other side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class OnNext(Protocol[T_contra]):
+    """The method `on_next` of a subscriber, as the attribute of another one that passes its items on untouched."""
+
+    def __call__(self, item: T_contra) -> None:
+        """Receive an item."""
+        ...
 
 
 @runtime_checkable

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.sight import Counts
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Stage, suspend
 from rstreams.abc import Publisher, Subscriber, Subscription
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._stages.cuts import Boundary, Span
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import require_subscriber
 from rstreams._stages.quorum import Gathered
 from rstreams._stages.shared_run import NOBODY, Sharing
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError
 
@@ -53,7 +53,7 @@ class Connectable(Watched, Generic[T]):
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
-        require_at_least("ref_count", "subscribers", subscribers, 1, "")
+        require_count("ref_count", "subscribers", subscribers, 1, unit="")
         return Gathered(self._source, self._make_run, subscribers, again=True)
 
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
@@ -63,7 +63,7 @@ class Connectable(Watched, Generic[T]):
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
-        require_at_least("auto_connect", "subscribers", subscribers, 1, "")
+        require_count("auto_connect", "subscribers", subscribers, 1, unit="")
         return AutoConnected(self._source, self._run, subscribers)
 
 

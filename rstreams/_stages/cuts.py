@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._core.times import require_seconds
+from rstreams._core.subscription import ENDED
 from rstreams.abc import Cancellable, Scheduler, Subscription
-
-
-def require_span(operator: str, span_s: float) -> None:
-    """Raise `ConfigError` unless `span_s` is a time, in seconds, that is more than 0."""
-    require_seconds(operator, "span_s", span_s)
 
 
 class Span:

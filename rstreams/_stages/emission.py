@@ -30,12 +30,13 @@ from operator import length_hint
 from sys import maxsize
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
-from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._core.subscription import subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
 from rstreams._stages.fusion import Step, Stopped, fused_loop
@@ -232,7 +233,7 @@ class IteratorEmission(Scannable, Generic[T]):
     @property
     def label(self) -> str:
         """Return what the items come from, and what is done to them in the same loop."""
-        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.kind for step in self._steps)])
+        return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.work.operator for step in self._steps)])
 
     @property
     def downstream(self) -> object:

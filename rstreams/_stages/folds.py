@@ -19,19 +19,11 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams._core.gathering import Gathering, gather
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import GatherAck, KeepingStage, most_of
+from rstreams._stages.stage import GatherAck, KeepingStage, cannot_hold_all
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def require_ack(operator: str, ack: GatherAck) -> None:
-    """Raise `ConfigError` unless `ack` is one of the three."""
-    if ack not in {"within_window", "on_result", "on_receipt"}:
-        msg = f"{operator}(ack={ack!r}): ack must be 'within_window', 'on_result' or 'on_receipt'"
-        raise ConfigError(msg)
 
 
 class Folding(KeepingStage[T, R], ABC):
@@ -63,7 +55,8 @@ class Folding(KeepingStage[T, R], ABC):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         insists = self._ack == "on_result"
-        if insists and not self._has_window(subscription, most_of(subscription), f"{self._operator}(ack='on_result')"):
+        error = cannot_hold_all(subscription, f"{self._operator}(ack='on_result')") if insists else None
+        if not self._accepts_source(subscription, error):
             return
         if self._ack != "on_receipt" and self._upstream is ENDED and not self._ended:
             self._gathering = gather(subscription, loose=not insists)

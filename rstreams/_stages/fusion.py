@@ -1,9 +1,9 @@
 """A run of simple operators over an iterator, made into one loop.
 
-Theory of operation. `map`, `filter`, `scan`, `skip` and `do_on_next` do something to one item and pass it on. As
-stages each of them costs a call of `on_next` an item. Over a source that pulls its items from an iterator they need not
-be stages: the source's own loop can do their work. A `Step` says what to do, in a line or two of Python, and
-`fused_loop` makes one function of the steps of a run, such as for map, filter and scan:
+Theory of operation. `map`, `filter`, `scan`, `skip` and `do_on_next` do something to one item and pass it on. As stages
+each of them costs a call of `on_next` an item. A source over an iterator has a loop of its own, and that loop can do
+their work instead. A `Work` says what an operator does, in a line or two of Python. `fused_loop` makes one function of
+the works of several operators, such as for map, filter and scan:
 
     def loop(items):
         nonlocal state_2
@@ -17,24 +17,25 @@ be stages: the source's own loop can do their work. A `Step` says what to do, in
             if subscription.ended: return dropped
         return dropped
 
-It is what one would write by hand, and made as `dataclasses` and `namedtuple` make theirs. The text consists of the
-constants in this file and of numbers, never of anything from outside; it is compiled once for each sequence of kinds.
+This is what one would write by hand. The text consists of the constants in the operators' files and of numbers, never
+of anything from outside. It is compiled once for each sequence of operators.
 
-The loop does exactly what the stages would do, in the same order. A cancel inside user code keeps the item from all
-that comes after it, without a look at the subscription between any two calls: `stop` puts a function that raises
-`Stopped` in the place of every function of the loop, so that the next call, whichever it is, ends it. What user code
-raises, be it `StopIteration`, leaves the loop as it is; only the exceptions of the downstream `on_next` are marked, for
-they are not the stream's (2.13). The tests run chains both ways and compare.
+The loop does exactly what the stages would do, in the same order. The tests run chains both ways and compare.
+
+- A cancel inside user code keeps the item from all that comes after it. The loop does not look at the subscription
+  between two calls. `stop` puts a function that raises `Stopped` in the place of every function of the loop, and the
+  next call ends the loop.
+- Exceptions of user code, `StopIteration` included, leave the loop as they are. Only exceptions of the downstream
+  `on_next` are marked, because they do not belong to the stream (2.13).
 """
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, Protocol, TypeAlias
-
-Kind: TypeAlias = Literal["map", "filter", "scan", "skip", "do_on_next"]
+from typing import Any, Final, Protocol, TypeAlias
 
 Loop: TypeAlias = Callable[[Iterable[Any]], int]
 """Sends what it makes of the items, and returns how many of them it dropped on the way."""
@@ -44,17 +45,51 @@ class Stopped(BaseException):
     """What a stopped loop ends with; it never leaves the source."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one operator does to an item.
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What an operator does to each item, as text: `item`, `{function}` and `{state}` stand for what it works with.
 
     Attributes:
-        kind: The operator.
-        function: What the user gave it; None for `skip`.
-        state: What it starts from: the seed of `scan`, the count of `skip`.
+        operator: The operator's name.
+        does: The statement that makes the next item of `item`; "" if the work is to drop items.
+        drops: The expression that is true if the item is to be dropped.
+        when_dropping: The statement that follows then; "" if there is none.
     """
 
-    kind: Kind
+    operator: str
+    does: str = ""
+    drops: str = ""
+    when_dropping: str = ""
+
+    def lines(self, number: int) -> list[str]:
+        """Return the lines of the loop for the work with this number."""
+        if not self.drops:
+            lines = [self.does]
+        else:
+            then = [self.when_dropping] if self.when_dropping else []
+            lines = [
+                f"if {self.drops}:",
+                *(f"    {each}" for each in (*then, "dropped += 1", _UNLESS_ENDED, "continue")),
+            ]
+        return [line.format(function=f"function_{number}", state=f"state_{number}") for line in lines]
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the work remembers something from one item to the next."""
+        return "{state}" in self.does + self.drops
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A work with all that it needs.
+
+    Attributes:
+        work: What is done.
+        function: The user's function; None for `skip`.
+        state: What the work starts from: the seed of `scan`, the count of `skip`.
+    """
+
+    work: Work
     function: Callable[..., Any] | None = None
     state: Any = None
 
@@ -68,19 +103,6 @@ class Ending(Protocol):
 
 _UNLESS_ENDED: Final = "if subscription.ended: return dropped"
 
-_LINES: Final[dict[Kind, tuple[str, ...]]] = {
-    "map": ("item = function_{i}(item)",),
-    "filter": (
-        "if not function_{i}(item):",
-        "    dropped += 1",
-        "    " + _UNLESS_ENDED,
-        "    continue",
-    ),
-    "scan": ("item = state_{i} = function_{i}(state_{i}, item)",),
-    "skip": ("if state_{i}:", "    state_{i} -= 1", "    dropped += 1", "    " + _UNLESS_ENDED, "    continue"),
-    "do_on_next": ("function_{i}(item)",),
-}
-
 
 def fused_loop(
     steps: tuple[Step, ...], on_next: Callable[[Any], None], subscription: Ending
@@ -91,7 +113,7 @@ def fused_loop(
     `Stopped`, when it has been stopped: at the end of the subscription. Any other exception leaves it as it is;
     `subscription.refused` tells whether it is one of `on_next`.
     """
-    make = _compiled(tuple(step.kind for step in steps))
+    make = _maker(tuple(step.work for step in steps))
     return make(on_next, subscription, [step.function for step in steps], [step.state for step in steps], _stopped)
 
 
@@ -100,10 +122,9 @@ def _stopped(*_: object) -> None:
 
 
 @cache
-def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., tuple[Loop, Callable[[], None]]]:
-    places = range(len(kinds))
+def _maker(works: tuple[Work, ...]) -> Callable[..., tuple[Loop, Callable[[], None]]]:
+    places = range(len(works))
     functions = ["on_next", *(f"function_{i}" for i in places)]
-    stateful = [f"state_{i}" for i in places if kinds[i] in ("scan", "skip")]
     lines = [
         "def make(on_next, subscription, functions, states, stopped):",
         *(f"    function_{i} = functions[{i}]" for i in places),
@@ -112,10 +133,10 @@ def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., tuple[Loop, Callable[[],
         f"        nonlocal {', '.join(functions)}",
         f"        {' = '.join(functions)} = stopped",
         "    def loop(items):",
-        *(f"        nonlocal {state}" for state in stateful),
+        *(f"        nonlocal state_{i}" for i in places if works[i].has_state),
         "        dropped = 0",
         "        for item in items:",
-        *(f"            {line.format(i=i)}" for i in places for line in _LINES[kinds[i]]),
+        *(f"            {line}" for i in places for line in works[i].lines(i)),
         "            try:",
         "                on_next(item)",
         "            except BaseException:",
@@ -125,8 +146,13 @@ def _compiled(kinds: tuple[Kind, ...]) -> Callable[..., tuple[Loop, Callable[[],
         "        return dropped",
         "    return loop, stop",
     ]
-    names: dict[str, Any] = {}
-    code = compile("\n".join(lines), f"<rstreams: {' | '.join(kinds) or 'items'}>", "exec")
-    exec(code, names)  # noqa: S102 - made of the constants above
-    make: Callable[..., tuple[Loop, Callable[[], None]]] = names["make"]
+    title = f"<rstreams: {' | '.join(work.operator for work in works) or 'items'}>"
+    make: Callable[..., tuple[Loop, Callable[[], None]]] = compiled(title, "\n".join(lines))["make"]
     return make
+
+
+def compiled(title: str, text: str, **names: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the text uses
+    """Return the names that `text` defines, which may use `names`; a traceback shows its lines under `title`."""
+    linecache.cache[title] = (len(text), None, text.splitlines(keepends=True), title)
+    exec(compile(text, title, "exec"), names)  # noqa: S102 - made of constants
+    return names

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from rstreams._checks.publishers import require_returned_publisher, require_subscription
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.sight import SEND, Scannable, Waits, Way
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._stages.stage import KeepingStage, require_publisher, resume, suspend
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import KeepingStage, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class OneInner(KeepingStage[T, R], ABC):
     def _subscribe(self, item: T, outer: SharedHold) -> None:
         """Make the stream of an outer item the current one."""
         try:
-            source = require_publisher(f"{self.label}(function): function must return", self._function(item))
+            source = require_returned_publisher(self.label, "function", self._function(item))
         except Exception as error:
             outer.fail(error)
             if not self._ended:

@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Self, TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._stages.merger import all_of
 from rstreams._stages.stage import suspend
 from rstreams._stages.turns import TurningStage

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
@@ -195,6 +196,5 @@ class Jobs(KeepingStage[T, R]):
 
 def _awaitable(made: Awaitable[R]) -> Awaitable[R]:
     if not isinstance(made, Awaitable):
-        msg = f"map_async(function): function must return an awaitable, not {made!r:.80}; define it with `async def`"
-        raise TypeError(msg)
+        refuse_result("map_async", "function", made, "an awaitable", "; define it with `async def`")
     return made

@@ -20,7 +20,7 @@ from rstreams.abc import Cancellable, Scheduler, Subscriber
 T = TypeVar("T")
 
 
-class Latest(KeepingStage[T, T], ABC):
+class LatestItem(KeepingStage[T, T], ABC):
     """A stage that asks for everything and keeps at most one item, which gives way to a newer one.
 
     The operator says when the kept item may go out (`_due`, which a timer's `_fire` sets); it goes on demand.

@@ -26,11 +26,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.stage import suspend
 from rstreams._stages.turns import TurningStage
@@ -62,12 +63,12 @@ class Merging(TurningStage[T, R]):
         super().__init__(downstream)
         self.prefetch = prefetch
         self._slots = slots  # room for inner streams whose outer items are yet to be asked for
-        self._active: dict[Inner[T, R], None] = {}
-        self._ready: deque[Inner[T, R]] = deque()  # those with items to emit, each once
+        self._active: dict[MergedInner[T, R], None] = {}
+        self._ready: deque[MergedInner[T, R]] = deque()  # those with items to emit, each once
         self._pushed = 0  # how many of these have them in their queues
         self._delay_errors = delay_errors
         self._errors: list[BaseException] = []  # that wait for the end
-        self._passing: Inner[T, R] | None = None
+        self._passing: MergedInner[T, R] | None = None
         self._outer_complete = False
 
     def on_complete(self) -> None:
@@ -111,7 +112,7 @@ class Merging(TurningStage[T, R]):
 
     def _subscribe(self, source: Publisher[R], outer: SharedHold) -> None:
         """Add an inner stream."""
-        inner = Inner(self, outer)
+        inner = MergedInner(self, outer)
         self._active[inner] = None
         before, self._draining = self._draining, True
         try:
@@ -146,7 +147,7 @@ class Merging(TurningStage[T, R]):
         """Draw one item of each iterator, and again, for as long as they are all that is in line."""
         ready, on_next = self._ready, self._downstream.on_next
         line = [(inner, inner.draw) for inner in ready]
-        width, emitted, gone = len(line), 0, list[Inner[T, R]]()
+        width, emitted, gone = len(line), 0, list[MergedInner[T, R]]()
         try:
             while emitted + width <= most and not gone and len(ready) == width:
                 for inner, draw in line:
@@ -201,7 +202,7 @@ class Merging(TurningStage[T, R]):
         self._emit(item, kept)
         inner.emitted()
 
-    def _draw_next(self, inner: Inner[T, R]) -> None:
+    def _draw_next(self, inner: MergedInner[T, R]) -> None:
         try:
             item = inner.draw()
         except StopIteration:
@@ -250,11 +251,11 @@ class Merging(TurningStage[T, R]):
 
     # inner streams call these
 
-    def line_up(self, inner: Inner[T, R]) -> None:
+    def line_up(self, inner: MergedInner[T, R]) -> None:
         """Put an iterator in line."""
         self._ready.append(inner)
 
-    def finish(self, inner: Inner[T, R]) -> None:
+    def finish(self, inner: MergedInner[T, R]) -> None:
         """Note that an inner stream is complete and all it sent has been emitted."""
         if inner in self._active:
             del self._active[inner]
@@ -265,7 +266,7 @@ class Merging(TurningStage[T, R]):
             self._slots += 1
             self._drain()
 
-    def fail(self, inner: Inner[T, R], error: BaseException) -> bool:
+    def fail(self, inner: MergedInner[T, R], error: BaseException) -> bool:
         """End the stream because an inner one failed, or say that this is to wait; the outer item counts as failed."""
         if self._delay_errors:
             if inner in self._active:
@@ -286,7 +287,7 @@ def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
     return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
 
 
-class Inner(Scannable, Generic[T, R]):
+class MergedInner(Scannable, Generic[T, R]):
     """The subscriber to one inner stream."""
 
     __slots__ = (

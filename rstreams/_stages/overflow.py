@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, TypeVar
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.holds import SharedHold
 from rstreams._stages.emission import log_dropped
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Subscriber
 from rstreams.errors import BufferOverflow
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Strategy: TypeAlias = Literal["error", "drop_oldest", "drop_newest"]
 
 
-class Unslowed(Waiting[T]):
+class Unslowed(WaitingItems[T]):
     """A stage that asks its source for everything."""
 
     __slots__ = ("_asked",)

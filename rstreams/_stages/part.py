@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import demand_error
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
-from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import RStreamsError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import require_subscriber
 from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Publisher, Subscriber
 

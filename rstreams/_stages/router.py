@@ -18,10 +18,10 @@ from rstreams._stages.shared_run import Member, Sharing
 from rstreams.abc import Subscriber
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Receiver[Any]")
+M = TypeVar("M", bound="RoutedMember[Any]")
 
 
-class Receiver(Member[T]):
+class RoutedMember(Member[T]):
     """A member that gets some of the items.
 
     Attributes:

@@ -22,11 +22,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import add_demand, demand_error
 from rstreams._core.holds import SharedHold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Scannable, Waits, Way, counts_of
-from rstreams._core.subscription import ENDED, checked_error, require_subscriber, require_subscription
+from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout

@@ -25,12 +25,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
-from rstreams._core.subscription import ENDED, require_subscription
+from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.lookout import Lookout

@@ -26,28 +26,17 @@ user code or downstream may come back as request or cancel before it returns: lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import (
-    CO_ASYNC_GENERATOR,
-    CO_COROUTINE,
-    CO_GENERATOR,
-    CO_ITERABLE_COROUTINE,
-    isasyncgen,
-    isasyncgenfunction,
-    iscoroutine,
-    iscoroutinefunction,
-    isgenerator,
-    isgeneratorfunction,
-)
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
+from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
+from rstreams._core.fast_paths import OnNext
 from rstreams._core.gathering import Gathering, Holds, gather
 from rstreams._core.holds import SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
-from rstreams._core.subscription import ENDED, hint_for, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
-from rstreams._stages.emission import IteratorPublisher, log_dropped
-from rstreams._stages.fusion import Step
+from rstreams._stages.emission import log_dropped
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
 
@@ -57,7 +46,7 @@ R = TypeVar("R")
 Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 """When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
 
-GatherAck: TypeAlias = Literal["on_receipt", "within_window", "on_result"]
+GatherAck: TypeAlias = Literal["within_window", "on_result", "on_receipt"]
 """When an item counts as processed that a result is made of.
 
 "within_window": with the result; but the oldest before, where more comes than the window of a link can hold.
@@ -133,6 +122,11 @@ class Stage(Scannable, Generic[T, R]):
     def window(self) -> int:
         """The most items that can be held at once before no further one comes."""
         return window_of(self._upstream)
+
+    @property
+    def comes_settled(self) -> bool:
+        """Whether the items are settled before they come, and cannot be given back."""
+        return comes_settled(self._upstream)
 
     def suspend(self) -> None:
         suspend(self._upstream)
@@ -217,10 +211,11 @@ class Stage(Scannable, Generic[T, R]):
 
     def _has_window(self, subscription: Subscription, need: int, what: str) -> bool:
         """Tell whether `need` items of `subscription` can be held at once; if not, end it with a `ConfigError`."""
-        if self._ended or self._upstream is not ENDED:
-            return True
-        error = too_small_window(subscription, need, what)
-        if error is None:
+        return self._accepts_source(subscription, too_small_window(subscription, need, what))
+
+    def _accepts_source(self, subscription: Subscription, error: ConfigError | None) -> bool:
+        """Tell whether `subscription` can begin; if there is an `error`, end it with that."""
+        if self._ended or self._upstream is not ENDED or error is None:
             return True
         self._ended = True
         subscription.cancel()
@@ -246,7 +241,7 @@ class PassingStage(Stage[T, T]):
 
     __slots__ = ("on_next",)
 
-    on_next: Any  # the next stage's own
+    on_next: OnNext[T]  # the next stage's own: a method here would cost each item a call
 
     @property
     def most(self) -> int:
@@ -261,7 +256,7 @@ class PassingStage(Stage[T, T]):
         self.on_next = _drop  # a source may send what was on its way (2.8)
 
 
-def _drop(_: object) -> None:
+def _drop(item: object) -> None:
     """Do nothing with an item that comes after the end."""
 
 
@@ -344,13 +339,6 @@ class Lifted(Watched, Generic[T, R]):
             self._source.subscribe(stage)
 
 
-def lifted(source: Publisher[T], make_stage: Callable[[Subscriber[R]], Subscriber[T]], step: Step) -> Publisher[R]:
-    """Return what an operator returns whose work is a `Step`: a source over an iterator does it in its own loop."""
-    if isinstance(source, IteratorPublisher):
-        return source.then(step)
-    return Lifted(source, make_stage)
-
-
 class Joined(Watched, Generic[R]):
     """The publisher of an operator over several sources.
 
@@ -369,93 +357,6 @@ class Joined(Watched, Generic[R]):
         stage = self._start(subscriber)
         if stage is not None:
             self._begins(stage)
-
-
-def require_at_least(operator: str, option: str, value: Any, least: int, unit: str = " items") -> None:  # noqa: ANN401 - looked at
-    """Raise `ConfigError` unless `value` is a whole number, `least` or more; `unit` is "" if it counts no items."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least:
-        kind = "" if whole else ", a whole number"
-        msg = f"{operator}({option}={value!r}): {option} must be {least} or more{unit}{kind}"
-        raise ConfigError(msg)
-
-
-def require_callable(operator: str, option: str, function: object) -> None:
-    """Raise `TypeError` unless `function` can be called."""
-    if not callable(function):
-        msg = f"{operator}({option}): {option} must be a function, not {function!r}"
-        raise TypeError(msg)
-
-
-_INSTEAD: Final = "do what takes time in map_async before, and give a plain function here"
-
-
-def require_plain(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
-    """Raise `TypeError` for what cannot be called, and for an async function, which nobody would await.
-
-    Args:
-        operator: The operator's name.
-        option: What it calls the function.
-        function: What the user gave.
-        instead: What to do with an async function: the end of the text.
-    """
-    require_callable(operator, option, function)
-    if is_async(function):
-        msg = f"{operator}({option}): nobody would await {option}, but {function!r} is async: {instead}"
-        raise TypeError(msg)
-
-
-def require_effect(operator: str, option: str, function: object, instead: str = _INSTEAD) -> None:
-    """Raise `TypeError` as `require_plain` does, and for a generator function, which is called for nothing."""
-    require_plain(operator, option, function, instead)
-    refuse_generator(operator, option, function)
-
-
-def refuse_generator(call: str, option: str, function: object) -> None:
-    """Raise `TypeError` for a generator function: nobody would iterate over what it returns, and so run it."""
-    if is_generator(function):
-        msg = f"{call}({option}): nobody would run {option}, but {function!r} is a generator: give one without `yield`"
-        raise TypeError(msg)
-
-
-_GENERATOR: Final = CO_GENERATOR | CO_ASYNC_GENERATOR
-
-
-def is_generator(function: object) -> bool:
-    """Tell whether calling `function` returns a generator, async or not, and runs nothing of it."""
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        return bool(code.co_flags & _GENERATOR) and not code.co_flags & CO_ITERABLE_COROUTINE  # which can be awaited
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
-    return any(isgeneratorfunction(each) or isasyncgenfunction(each) for each in (function, call))
-
-
-def refuse_unrun(call: str, option: str, result: object) -> None:
-    """Raise `TypeError` if `result`, which `option` has returned, is a body that nobody would run."""
-    if iscoroutine(result):
-        result.close()
-        msg = f"{call}({option}): {option} returned a coroutine that nobody would await; define it with `async def`"
-        raise TypeError(msg)
-    if isgenerator(result) or isasyncgen(result):
-        msg = f"{call}({option}): {option} returned a generator that nobody would iterate over, and so run"
-        raise TypeError(msg)
-
-
-def is_async(function: object) -> bool:
-    """Tell whether calling `function` returns a coroutine."""
-    code = getattr(function, "__code__", None)
-    if code is not None:  # a function or a method, as most are
-        return bool(code.co_flags & CO_COROUTINE)
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - looked at, not called
-    return iscoroutinefunction(function) or iscoroutinefunction(call)
-
-
-def require_publisher(what_must_be: str, value: Publisher[R]) -> Publisher[R]:
-    """Return `value` if it is a publisher, else raise a `TypeError` that starts with `what_must_be`."""
-    if not callable(getattr(value, "subscribe", None)):
-        msg = f"{what_must_be} a Publisher, not {value!r:.80}{hint_for(value)}"
-        raise TypeError(msg)
-    return value
 
 
 def raised_during(raised: Exception, error: BaseException) -> Exception:
@@ -486,6 +387,27 @@ def too_small_window(subscription: Subscription, need: int, what: str) -> Config
     return ConfigError(
         f"{what} needs {needed}, but the link it reads lets {window} be held: its window, less pack_items - 1 if its "
         f"items come packed; open the link with a larger window"
+    )
+
+
+def comes_settled(subscription: Subscription) -> bool:
+    """Return whether the items of `subscription` are settled before they come: a link may have it so."""
+    settled: bool = getattr(subscription, "comes_settled", False)
+    return settled
+
+
+def cannot_hold_all(subscription: Subscription, what: str) -> ConfigError | None:
+    """Return an error if the items of `subscription` cannot all be held until `what` has its result."""
+    return cannot_hold(subscription, what) or too_small_window(subscription, most_of(subscription), what)
+
+
+def cannot_hold(subscription: Subscription, what: str) -> ConfigError | None:
+    """Return an error if no item of `subscription` can be held until `what` has its result."""
+    if not comes_settled(subscription):
+        return None
+    return ConfigError(
+        f"{what} holds the items until there is a result, but the items of the link it reads come settled, as with "
+        f"settlement='at_most_once', and cannot be given back"
     )
 
 

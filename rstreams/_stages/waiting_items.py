@@ -25,7 +25,7 @@ from rstreams.abc import Cancellable, Subscriber
 T = TypeVar("T")
 
 
-class Waiting(KeepingStage[T, T], ABC):
+class WaitingItems(KeepingStage[T, T], ABC):
     """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
 
     __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_shut", "_turn")

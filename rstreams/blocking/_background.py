@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Self
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.numbers import require_seconds
 from rstreams.runtime.portal import Portal
 
 logger = logging.getLogger("rstreams.blocking")

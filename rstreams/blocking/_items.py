@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Generic, Self, TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Subscription
-from rstreams.errors import ConfigError, RStreamsError
-from rstreams.runtime.entered import entered
+from rstreams.errors import RStreamsError
+from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal
 from rstreams.runtime.scope import Scope
 from rstreams.stream import Stream
@@ -21,9 +22,7 @@ T = TypeVar("T")
 
 @entered("with stream.open() as items:")
 def open_items(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items[T]]:
-    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
-        msg = f"open(window={window!r}): window must be 1 or more items"
-        raise ConfigError(msg)
+    require_count("open", "window", window, 1)
     items = Items[T](portal, window)
     with portal.enter(Scope()):
         try:

@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams.blocking._signatures import like_method
+from rstreams.blocking._stream import BlockingStream
 from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.portal import Portal
-from rstreams.stream import Stream
-
-if TYPE_CHECKING:
-    from rstreams.blocking import BlockingStream
-
 
 T = TypeVar("T")
 
@@ -25,12 +20,9 @@ class BlockingRequester(Generic[T]):
     Context: Any thread but the connection's own; several may ask at the same time.
     """
 
-    def __init__(
-        self, portal: Portal, requester: Requester[T], blocking: Callable[[Stream[T]], BlockingStream[T]]
-    ) -> None:
+    def __init__(self, portal: Portal, requester: Requester[T]) -> None:
         self._portal = portal
         self._requester = requester
-        self._blocking = blocking
 
     def __repr__(self) -> str:
         return f"<blocking {self._requester!r}>"
@@ -52,4 +44,4 @@ class BlockingRequester(Generic[T]):
     @like_method(Requester.stream)
     def stream(self, item: Any, **options: Any) -> BlockingStream[T]:
         """Return the stream of the replies to a request; see `Requester.stream`."""
-        return self._blocking(self._requester.stream(item, **options))
+        return BlockingStream(self._portal, self._requester.stream(item, **options))

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupt. What went wrong is one line on stderr, with no traceback.
     """
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = _parsed(argv)
     except SystemExit as stop:  # argparse has said why: --help, --version, or a mistake
         return stop.code if isinstance(stop.code, int) else MISUSED
     try:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="rstreams",
         description="Reactive Streams whose signals are AMQP 1.0 link frames.",
@@ -55,7 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
-    return parser
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:  # argparse would show the usage without the command's options
+        commands.choices[arguments.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
 
 
 def _say(command: str, error: Exception, code: int) -> int:

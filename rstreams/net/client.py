@@ -10,11 +10,12 @@ from typing import Any
 
 import trio
 
-from rstreams._core.argument_names import named_arguments
+from rstreams._checks.argument_names import named_arguments
+from rstreams._checks.names import require_container_id
 from rstreams.errors import Condition, ConfigError
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs.gate import TokenGate
-from rstreams.net.cbs.tokens import TokenSource, check_token_source
+from rstreams.net.cbs.tokens import TokenSource, require_token_source
 from rstreams.net.connection import Connection
 from rstreams.net.dialects import Dialect, dialect_named
 from rstreams.net.links.connection_links import Links
@@ -25,14 +26,13 @@ from rstreams.net.options.limits import (
     ConnectionLimits,
     check_unsettled,
 )
-from rstreams.net.options.names import check_container_id
 from rstreams.net.transport.address import parse_url
 from rstreams.net.transport.opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
 from rstreams.net.transport.reconnect import KeptConnection, Reconnect
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import Scope
 from rstreams.runtime.service import ends_in_order
 
@@ -105,9 +105,9 @@ async def connect(
     if reconnect is not None and not isinstance(reconnect, Reconnect):
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
-    check_container_id(container_id)
+    require_container_id(container_id)
     unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
-    check_token_source(cbs)
+    require_token_source(cbs)
     if cbs is not None and sasl is None and all(address.user is None for address in addresses):
         sasl = "ANONYMOUS"
     spoken = None if dialect is None else dialect_named(dialect)

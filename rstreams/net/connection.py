@@ -8,10 +8,12 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 import trio
 
 from rstreams import operators
-from rstreams._core.argument_names import check_argument_names, name_arguments
-from rstreams._core.subscription import hint_for
-from rstreams._core.times import require_seconds
-from rstreams._stages.stage import refuse_generator, require_at_least
+from rstreams._checks.argument_names import name_arguments, require_argument_names
+from rstreams._checks.functions import refuse_generator
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_count, require_seconds
+from rstreams._checks.publishers import hint_for
+from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body, encode_item
@@ -19,8 +21,8 @@ from rstreams.net.dialects import Dialect
 from rstreams.net.links.bodies import encode_once
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import Drained, drain
-from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, check_remembered, decode_unstamped
-from rstreams.net.links.encoding import Encoding, check_encode
+from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped, require_dedup_window
+from rstreams.net.links.encoding import Encoding, require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
@@ -30,15 +32,13 @@ from rstreams.net.links.settlement_names import SettlementName, remembered_for, 
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
 from rstreams.net.options.limits import check_function
-from rstreams.net.options.names import check_name
-from rstreams.net.options.terminus import check_capabilities, check_filters
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import check_window_bytes
-from rstreams.protocol.credit import check_pack, check_window
+from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.stream import Stream
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
@@ -188,16 +188,16 @@ class Connection(RequestReply):
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
-            window=check_window(window),
+            window=require_window(window),
             settlement=Settlement.AT_LEAST_ONCE if manual else settlement_named(settlement, "manual"),
             remembered=remembered_for(settlement, dedup_window, window),
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
             browse=_check_flag("browse", browse),
-            filters=check_filters(filters),
-            capabilities=check_capabilities(capabilities),
-            pack_items=check_pack(pack_items, window),
+            filters=require_filters(filters),
+            capabilities=require_capabilities(capabilities),
+            pack_items=require_pack(pack_items, window),
             window_bytes=check_window_bytes(window_bytes),
         )
         return Stream(LinkPublisher(self._links, options))
@@ -214,7 +214,7 @@ class Connection(RequestReply):
 
     def messages(self, address: str, *, settlement: Any = "at_least_once", **options: Unpack[StreamOptions]) -> Any:
         """Return the stream of whole messages from `address`, with their properties; otherwise as `stream`."""
-        check_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
+        require_argument_names("Connection.messages", options, StreamOptions.__annotations__, Connection.stream)
         return self.stream(address, decode=decode_unstamped, settlement=settlement, **options)
 
     def streamed_messages(
@@ -253,8 +253,8 @@ class Connection(RequestReply):
         options = StreamedOptions(
             address=address,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to),
-            filters=check_filters(filters),
-            capabilities=check_capabilities(capabilities),
+            filters=require_filters(filters),
+            capabilities=require_capabilities(capabilities),
         )
         return Stream(StreamedPublisher(self._links, options))
 
@@ -293,12 +293,12 @@ class Connection(RequestReply):
         refuse_generator("consume", "handler", handler)
         check_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
-        check_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
-        require_at_least("consume", "concurrency", concurrency, 1, "")
+        require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
+        require_count("consume", "concurrency", concurrency, 1, unit="")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
-        window = check_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
+        window = require_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
         if window < concurrency:
             msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
             raise ConfigError(msg)
@@ -306,7 +306,7 @@ class Connection(RequestReply):
             msg = "consume(browse=True): what is browsed stays where it is; stream(browse=True) gives it"
             raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
-            options["dedup_window"] = check_remembered(options.get("dedup_window"), window)
+            options["dedup_window"] = require_dedup_window(options.get("dedup_window"), window)
         deliveries = self.stream(address, decode=decode, settlement="manual", **options)
         await Handling(handler, address, options.get("on_failure", "fail")).of(deliveries, concurrency)
 
@@ -367,7 +367,7 @@ class Connection(RequestReply):
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
-        check_encode("publish", encode)
+        require_encode("publish", encode)
         encoding = None if encode is None else Encoding(encode)
         sending = self._links.send(
             call,
@@ -377,8 +377,8 @@ class Connection(RequestReply):
             settlement=settlement_named(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,
-            capabilities=check_capabilities(capabilities),
-            pack_items=check_pack(pack_items),
+            capabilities=require_capabilities(capabilities),
+            pack_items=require_pack(pack_items),
             linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
         )
@@ -420,7 +420,7 @@ class Connection(RequestReply):
             was sent is settled.
         """
         _check_address(address)
-        check_encode("sender", encode)
+        require_encode("sender", encode)
         mode = settlement_named(settlement)
         streams = settlement != EFFECTIVELY_ONCE
         sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)
@@ -432,7 +432,7 @@ class Connection(RequestReply):
             settlement=mode,
             fail_on_refusal=False,
             expose_errors=False,
-            capabilities=check_capabilities(capabilities),
+            capabilities=require_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,
             on_leave=sender.complete,
@@ -485,7 +485,7 @@ def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value t
 
 
 def _check_address(address: str) -> None:
-    check_name("address", address, "an address")
+    require_name("", "address", address)
 
 
 name_arguments("Connection", Connection, RequestReply)

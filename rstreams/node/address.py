@@ -22,10 +22,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import Condition, ConfigError, ProtocolError
+from rstreams.errors import Condition, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
-from rstreams.net.options.names import check_name as check_link_name
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 
@@ -199,24 +201,19 @@ class Address:
         """Do what is due by now."""
 
 
-def check_name(kind: str, name: str) -> str:
+def require_address_name(kind: str, name: str) -> str:
     """Return `name` if it can be the name of an address.
 
     Errors: `ConfigError` if it is empty, not a string, or begins with "$": such names are reserved for the node.
     """
-    if not isinstance(name, str) or not name or name.startswith("$"):
-        msg = f'{kind} name={name!r}: the name must be a non-empty string that does not begin with "$"'
-        raise ConfigError(msg)
-    check_link_name(f"{kind} name", name, "the name")
-    return name
+    if isinstance(name, str) and name.startswith("$"):
+        refuse_value(kind, "name", name, 'a string that does not begin with "$"')
+    return require_name(kind, "name", name)
 
 
-def check_capacity(kind: str, name: str, capacity: int) -> int:
+def require_capacity(kind: str, name: str, capacity: int) -> int:
     """Return `capacity` if it is a positive integer.
 
-    Errors: `ConfigError` if it is not.
+    Errors: `ConfigError` if not.
     """
-    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
-        msg = f"{kind} {name!r}: capacity={capacity!r}: the capacity must be an integer of 1 or more messages"
-        raise ConfigError(msg)
-    return capacity
+    return require_count(f"{kind} {name!r}", "capacity", capacity, 1, unit=" messages")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Literal
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Scannable
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
-from rstreams.node.address import Address, LinkRequest, Supply, check_capacity, check_name
+from rstreams.node.address import Address, LinkRequest, Supply, require_address_name, require_capacity
 from rstreams.node.handover import hand_over
 from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import DropSeen, Seen
@@ -52,12 +52,12 @@ class MulticastAddress(Address):
     kind = "multicast"
 
     def __init__(self, name: str, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256) -> None:
-        self.name = check_name(self.kind, name)
+        self.name = require_address_name(self.kind, name)
         if overflow not in {"block", "drop_oldest"}:
             msg = f'multicast {name!r}: overflow={overflow!r}: overflow must be "block" or "drop_oldest"'
             raise ConfigError(msg)
         self.overflow: Literal["block", "drop_oldest"] = overflow
-        self.capacity = check_capacity(self.kind, name, capacity)
+        self.capacity = require_capacity(self.kind, name, capacity)
         self.seen = Seen()
         self._subscribers: tuple[_Copies, ...] = ()
         self._producers: dict[Producer, None] = {}

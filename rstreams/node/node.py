@@ -12,15 +12,16 @@ from typing import Any, Literal, Self, TypeVar
 
 import trio
 
-from rstreams._core.argument_names import name_arguments
-from rstreams._core.times import require_seconds
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id, require_users
+from rstreams._checks.numbers import require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import decode_body
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.encoding import check_encode
+from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.home import Home
 from rstreams.net.links.sight import Sight
 from rstreams.net.options.limits import (
@@ -35,7 +36,6 @@ from rstreams.net.options.limits import (
     check_count,
     check_unsettled,
 )
-from rstreams.net.options.names import CertificateUsers, check_certificate_users, check_container_id, check_users
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.transport.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
@@ -48,7 +48,7 @@ from rstreams.net.transport.listener import (
     open_listener,
 )
 from rstreams.net.transport.security import Admission
-from rstreams.node.address import Address, NodeServices, check_name
+from rstreams.node.address import Address, NodeServices, require_address_name
 from rstreams.node.deadlines import Deadlines
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.node_links import CLOSING, NodeLinks
@@ -59,7 +59,7 @@ from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import StatisticsAddress
-from rstreams.protocol.credit import check_pack
+from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
@@ -132,7 +132,7 @@ class Node:
         pack_items: int = 1,
         container_id: str | None = None,
     ) -> None:
-        check_container_id(container_id)
+        require_container_id(container_id)
         unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
         budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
         unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
@@ -152,7 +152,7 @@ class Node:
             raise ConfigError(msg)
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
-            admission=Admission(check_users(users), check_certificate_users(certificate_users)),
+            admission=Admission(require_users(users), require_certificate_users(certificate_users)),
             limits=limits,
             unfinished=UnfinishedTotal(unfinished),
             budget=Budget(budget),
@@ -163,7 +163,7 @@ class Node:
         self._links = NodeLinks(
             self._addresses,
             expose_errors=expose_errors,
-            pack_items=check_pack(pack_items, DEFAULT_WINDOW),
+            pack_items=require_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=limits.window_bytes or 0,
             unsettled=unsettled,
         )
@@ -220,7 +220,7 @@ class Node:
         Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
             that cannot be encoded or sent ends its subscription, and the log says which item it was.
         """
-        check_encode("serve", encode)
+        require_encode("serve", encode)
         self.add(Served(address, publisher, encode))
 
     def queue(
@@ -308,7 +308,7 @@ class Node:
             concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
-        check_encode("respond", encode)
+        require_encode("respond", encode)
         self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
 
     def add(self, address: A) -> A:
@@ -326,7 +326,7 @@ class Node:
         if not isinstance(address, Address):
             msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
             raise ConfigError(msg)
-        name = check_name(address.kind, getattr(address, "name", ""))
+        name = require_address_name(address.kind, getattr(address, "name", ""))
         if name in self._addresses:
             msg = f"address {name!r}: the node has one of this name already"
             raise ConfigError(msg)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
-from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, check_capacity, check_name
+from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name, require_capacity
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer, HeldMessage
@@ -91,7 +91,7 @@ class Queue(Address):
         clock: Clock | None = None,
         on_deadline: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self.name = check_name("queue", name)
+        self.name = require_address_name("queue", name)
         self.seen = Seen(dedup_producers)
         self._max_failures = check_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
@@ -100,7 +100,7 @@ class Queue(Address):
         self._clock = clock or Clock()
         self._on_deadline = on_deadline
         self._deadlines = MessageDeadlines()
-        self._room = Room(check_capacity("queue", name, capacity))
+        self._room = Room(require_capacity("queue", name, capacity))
         self._backlog = Backlog()
         self._fresh, self._returned = self._backlog.fresh, self._backlog.returned
         self._delayed = Delayed()

@@ -14,7 +14,7 @@ from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.request_reply.answers import Answering
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
-from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, check_name
+from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
@@ -36,7 +36,7 @@ class RequestAddress(Address):
     _services: NodeServices
 
     def __init__(self, answering: Answering, concurrency: int) -> None:
-        self.name = check_name(self.kind, answering.address)
+        self.name = require_address_name(self.kind, answering.address)
         if not callable(answering.handler):
             msg = f"respond({self.name!r}, handler={answering.handler!r:.80}): it must be a function"
             raise ConfigError(msg)

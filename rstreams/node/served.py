@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.publishers import hint_for, require_subscriber
 from rstreams._core.fast_paths import draws_of
-from rstreams._core.subscription import hint_for, require_subscriber
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.net.links.encoding import encoded_for
-from rstreams.node.address import Address, LinkRequest, Supply, check_name
+from rstreams.node.address import Address, LinkRequest, Supply, require_address_name
 from rstreams.node.state_lines import served_line
 from rstreams.node.statistics import ServedStatistics
 
@@ -34,7 +34,7 @@ class Served(Address, Generic[T]):
     kind = "served stream"
 
     def __init__(self, name: str, publisher: Publisher[T], encode: Callable[[T], object] | None = None) -> None:
-        self.name = check_name(self.kind, name)
+        self.name = require_address_name(self.kind, name)
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
             what = f"not {publisher!r:.80}{hint_for(publisher)}"
             msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"

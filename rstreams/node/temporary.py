@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
-from rstreams._core.subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError

@@ -9,13 +9,15 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from reactivex import Observable, abc
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscriber
+from rstreams._checks.refusals import refuse_object
 from rstreams._core.demand import demand_error
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import Scannable
-from rstreams._core.subscription import require_subscriber
 from rstreams._core.threads import get_ident
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import ConfigError
 from rstreams.observables._rx_scheduler import rx_scheduler
@@ -51,18 +53,14 @@ def from_observable(observable: Observable[T], *, overflow: Overflow = "error", 
     Spec: Reactive Streams 1.1.
     """
     if not isinstance(observable, Observable):
-        msg = f"from_observable(observable): observable must be a reactivex Observable, not {observable!r}"
-        raise TypeError(msg)
+        refuse_object("from_observable", "observable", observable, "a reactivex Observable")
     source = _ObservablePublisher(observable)
     if overflow == "drop":
         return on_overflow_drop(source)
     if overflow == "latest":
         return on_overflow_latest(source)
-    if overflow not in {"error", "drop_oldest", "drop_newest"}:
-        allowed = "'error', 'drop_oldest', 'drop_newest', 'latest' or 'drop'"
-        msg = f"from_observable(overflow={overflow!r}): overflow must be {allowed}"
-        raise ConfigError(msg)
-    require_at_least("from_observable", "size", size, 1)
+    require_choice("from_observable", "overflow", overflow, Overflow)
+    require_count("from_observable", "size", size, 1)
     return on_overflow_buffer(source, size, strategy=overflow)
 
 

@@ -20,13 +20,16 @@ import reactivex
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_publisher, require_subscription
+from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.scheduler import current_scheduler
-from rstreams._core.subscription import ENDED, checked_error, require_subscription
+from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.threads import get_ident
 from rstreams._core.turn import Turn
-from rstreams._stages.stage import Joined, KeepingStage, require_at_least, require_publisher
+from rstreams._stages.stage import Joined, KeepingStage
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscription
 from rstreams.errors import BufferOverflow, SpecViolation
 from rstreams.observables._rx_scheduler import rx_scheduler
@@ -59,8 +62,8 @@ def rx(
         own, then it finds one that keeps the time of the stream's scope.
     Spec: Reactive Streams 1.1, 1.3, 3.3.
     """
-    require_at_least("rx", "max_expansion", max_expansion, 1)
-    require_publisher("rx(source): source must be", source)
+    require_count("rx", "max_expansion", max_expansion, 1)
+    require_publisher("rx", "source", source)
     return Joined(lambda downstream: _Rx(downstream, source, operator, max_expansion).start())
 
 
@@ -124,8 +127,7 @@ class _Rx(KeepingStage[T, R]):
     def _connect(self) -> None:
         observable = self._operator(reactivex.create(self._feed))
         if not isinstance(observable, Observable):
-            msg = f"rx(operator): operator must return an Observable, not {observable!r}"
-            raise TypeError(msg)
+            refuse_result("rx", "operator", observable, "an Observable")
         self._disposable = observable.subscribe(
             self._on_output, self._on_failure, self._on_completed, scheduler=self._rx_scheduler
         )
@@ -299,7 +301,8 @@ class _Feed(Generic[T, R]):
 
     def on_error(self, error: BaseException) -> None:
         self._end()
-        self.observer.on_error(cast("Exception", checked_error(error)))
+        told = checked_error(error)
+        self.observer.on_error(cast("Exception", told))  # it takes any exception, whatever its type says
 
     def on_complete(self) -> None:
         self._end()

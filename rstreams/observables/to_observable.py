@@ -39,7 +39,7 @@ def to_observable(source: Publisher[T]) -> Observable[T]:
 class _Observed(Generic[T]):
     """The subscriber that sends all it gets to an observer."""
 
-    on_next: Any  # the observer's own
+    on_next: Any  # the observer's own: a method here would cost each item a call; its parameter has another name
 
     def __init__(self, observer: abc.ObserverBase[T]) -> None:
         self.on_next = observer.on_next
@@ -62,7 +62,7 @@ class _Observed(Generic[T]):
         self._subscription.request(UNBOUNDED)
 
     def on_error(self, error: BaseException) -> None:
-        self._observer.on_error(cast("Exception", error))
+        self._observer.on_error(cast("Exception", error))  # it takes any exception, whatever its type says
 
     def on_complete(self) -> None:
         self._observer.on_completed()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.early_answer import settled
-from rstreams._stages.stage import require_effect
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

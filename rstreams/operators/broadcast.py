@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.log import Log
 from rstreams._stages.quorum import Gathered
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -49,6 +49,6 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         >>> await copies.zip(copies.map(str)).to_list()
         [(0, '0'), (1, '1'), (2, '2')]
     """
-    require_at_least("broadcast", "subscribers", subscribers, 1, "")
-    require_at_least("broadcast", "window", window, 1)
+    require_count("broadcast", "subscribers", subscribers, 1, unit="")
+    require_count("broadcast", "window", window, 1)
     return Gathered(source, lambda: Log("broadcast", window, together=True), subscribers, again=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_publisher
 from rstreams._stages.buffers import BoundedBuffering
-from rstreams._stages.stage import Lifted, require_at_least, require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -43,8 +45,8 @@ def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_it
         >>> await Stream.range(5).buffer_boundary(Stream.never()).to_list()
         [[0, 1, 2, 3, 4]]
     """
-    require_publisher("buffer_boundary(boundary): boundary must be", boundary)
-    require_at_least("buffer_boundary", "max_items", max_items, 1)
+    require_publisher("buffer_boundary", "boundary", boundary)
+    require_count("buffer_boundary", "max_items", max_items, 1)
     return Lifted(source, lambda downstream: _BufferBoundary(downstream, max_items, boundary))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.counted_lists import Lists, Overlapping
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Hold, Publisher, Subscriber
 
 T = TypeVar("T")
@@ -44,9 +45,9 @@ def buffer_count(source: Publisher[T], count: int, *, skip: int | None = None) -
         >>> await Stream.range(5).buffer_count(3, skip=2).to_list()
         [[0, 1, 2], [2, 3, 4], [4]]
     """
-    require_at_least("buffer_count", "count", count, 1)
+    require_count("buffer_count", "count", count, 1)
     if skip is not None and skip != count:
-        require_at_least("buffer_count", "skip", skip, 1)
+        require_count("buffer_count", "skip", skip, 1)
         return Lifted(source, lambda downstream: Overlapping(downstream, count, skip))
     return Lifted(source, lambda downstream: _BufferCount(downstream, count))
 

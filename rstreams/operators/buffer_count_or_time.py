@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.buffers import TimedBuffering
-from rstreams._stages.cuts import require_span
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -46,8 +46,8 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
         >>> await Stream.of(1, 1, 1, 5, 1).map_async(slowly).buffer_count_or_time(2, 2.5).to_list()
         [[1, 1], [1], [], [5, 1]]
     """
-    require_at_least("buffer_count_or_time", "count", count, 1)
-    require_span("buffer_count_or_time", span_s)
+    require_count("buffer_count_or_time", "count", count, 1)
+    require_seconds("buffer_count_or_time", "span_s", span_s)
     return Lifted(
         source,
         lambda downstream: _BufferCountOrTime(

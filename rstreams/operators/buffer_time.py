@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.buffers import TimedBuffering
-from rstreams._stages.cuts import require_span
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
         >>> await Stream.range(5).map_async(slowly).buffer_time(2.2).to_list()
         [[0, 1], [2, 3], [4]]
     """
-    require_span("buffer_time", span_s)
-    require_at_least("buffer_time", "max_items", max_items, 1)
+    require_seconds("buffer_time", "span_s", span_s)
+    require_count("buffer_time", "max_items", max_items, 1)
     return Lifted(
         source, lambda downstream: _BufferTime(downstream, max_items, 0, bound_scheduler("buffer_time"), span_s)
     )

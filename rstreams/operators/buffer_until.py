@@ -6,10 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold, loosen
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._stages.stage import KeepingStage, Lifted, require_at_least, require_effect, window_of
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import KeepingStage, Lifted, window_of
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -45,7 +48,7 @@ def buffer_until(
         [['a', 'b.'], ['c.'], ['d']]
     """
     require_effect("buffer_until", "predicate", predicate)
-    require_at_least("buffer_until", "max_items", max_items, 1)
+    require_count("buffer_until", "max_items", max_items, 1)
     return Lifted(source, lambda downstream: _BufferUntil(downstream, predicate, max_items))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.holds import NO_HOLD
 from rstreams._stages.connectable import AutoConnected
 from rstreams._stages.log import Log
-from rstreams._stages.stage import Ack, require_at_least
+from rstreams._stages.stage import Ack
 from rstreams.abc import Hold, Publisher
-from rstreams.errors import BufferOverflow, ConfigError
+from rstreams.errors import BufferOverflow
 
 T = TypeVar("T")
 
@@ -50,10 +52,8 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
         ([0, 1, 2], [0, 1, 2], [0, 1, 2])
     """
     if max_items is not None:
-        require_at_least("cache", "max_items", max_items, 1)
-    if ack not in {"on_receipt", "on_emit"}:
-        msg = f"cache(ack={ack!r}): ack must be 'on_receipt' or 'on_emit'"
-        raise ConfigError(msg)
+        require_count("cache", "max_items", max_items, 1)
+    require_choice("cache", "ack", ack, Ack)
     return AutoConnected(source, _Cache(max_items, ack), 1)
 
 

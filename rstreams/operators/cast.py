@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from rstreams._checks.refusals import refuse_object
 from rstreams.abc import Publisher
 from rstreams.operators.map import map as map_
 
@@ -33,8 +34,7 @@ def cast(source: Publisher[T], kind: type[R]) -> Publisher[R]:
         [1, 2]
     """
     if not isinstance(kind, type):
-        msg = f"cast(kind={kind!r}): kind must be a class"
-        raise TypeError(msg)
+        refuse_object("cast", "kind", kind, "a class")
 
     def checked(item: Any) -> R:  # noqa: ANN401 - that is what is checked
         if not isinstance(item, kind):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
+from rstreams._checks.choices import require_choice
+from rstreams._stages.folds import Folding
 from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -28,7 +29,7 @@ def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publis
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. An error of the source passes through, and the list is lost.
+        cannot hold all items, or whose items come settled. An error of the source passes through, and the list is lost.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 2.13.
 
@@ -36,7 +37,7 @@ def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publis
         >>> await Stream.of("tea", "milk").collect().map(", ".join).to_list()
         ['tea, milk']
     """
-    require_ack("collect", ack)
+    require_choice("collect", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _Collect(downstream, ack))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_sources
 from rstreams._core.demand import take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.inputs import Input, Inputs
-from rstreams._stages.stage import Joined, require_at_least, require_publisher, window_of
+from rstreams._stages.stage import Joined, window_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
 
@@ -93,9 +95,8 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
         >>> await Stream.of(1, 2).combine_latest(Stream.of("a")).to_list()
         [(1, 'a'), (2, 'a')]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"combine_latest(*sources): source {position} must be", source)
-    require_at_least("combine_latest", "prefetch", prefetch, 1)
+    require_sources("combine_latest", sources)
+    require_count("combine_latest", "prefetch", prefetch, 1)
     return Joined(
         lambda downstream: _CombineLatest(downstream, len(sources), prefetch, delay_errors=delay_errors).start(sources)
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
+from rstreams._checks.publishers import require_sources
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.merger import all_of
-from rstreams._stages.stage import Joined, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -38,8 +39,7 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         >>> await Stream.of(1, 2).concat(Stream.of(8, 9)).to_list()
         [1, 2, 8, 9]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"concat(*sources): source {position} must be", source)
+    require_sources("concat", sources)
     return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).start())
 
 

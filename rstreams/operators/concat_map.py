@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.merger import all_of
-from rstreams._stages.stage import Lifted, require_at_least, require_plain
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ def concat_map(
         [0, 1, 0, 1, 2]
     """
     require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    require_at_least("concat_map", "prefetch", prefetch, 1)
+    require_count("concat_map", "prefetch", prefetch, 1)
     return Lifted(source, lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors))
 
 

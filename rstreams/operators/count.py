@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.folds import Folding
-from rstreams._stages.stage import Lifted, require_effect
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
-from rstreams._stages.latest_item import Latest
+from rstreams._stages.latest_item import LatestItem
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -42,7 +42,7 @@ def debounce(source: Publisher[T], quiet_s: float) -> Publisher[T]:
     return Lifted(source, lambda downstream: _Debounce(downstream, quiet_s))
 
 
-class _Debounce(Latest[T]):
+class _Debounce(LatestItem[T]):
     __slots__ = ("_quiet_at", "_quiet_s")
 
     operator = "debounce"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.demand import SLICE
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
 from rstreams._stages.stage import KeepingStage, Lifted
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.times import require_seconds
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Scheduler, Subscriber
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
-    """Emit each item of `source` after a pause of `delay_s` seconds, the items one after the other; none is lost.
+    """Emit each item of `source` after a pause of `delay_s` seconds, one after the other, and lose none.
 
         --1-2-3|
           delay_each(4)

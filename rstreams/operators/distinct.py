@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rstreams._checks.functions import require_plain
 from rstreams._stages.filtering_stage import Dropping
-from rstreams._stages.stage import Lifted, require_plain
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.quorum import Gathered
-from rstreams._stages.router import Receiver, Routing
-from rstreams._stages.stage import require_at_least
+from rstreams._stages.router import RoutedMember, Routing
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -51,8 +51,8 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         >>> await work.map(lambda x: ("a", x)).merge(work.map(lambda x: ("b", x))).to_list()
         [('a', 0), ('b', 1), ('a', 2), ('b', 3)]
     """
-    require_at_least("distribute", "subscribers", subscribers, 1, "")
-    require_at_least("distribute", "window", window, 1)
+    require_count("distribute", "subscribers", subscribers, 1, unit="")
+    require_count("distribute", "window", window, 1)
     return distributed(source, subscribers, window)
 
 
@@ -61,14 +61,14 @@ def distributed(source: Publisher[T], subscribers: int, window: int) -> Gathered
     return Gathered(source, lambda: _Distributing[T](window), subscribers, again=False)
 
 
-class _Distributing(Routing[T, Receiver[T]]):
+class _Distributing(Routing[T, RoutedMember[T]]):
     __slots__ = ("_kept",)
 
     def __init__(self, window: int) -> None:
         super().__init__("distribute", window)
         self._kept: deque[tuple[T, SharedHold]] = deque()
 
-    def kept_for(self, member: Receiver[T]) -> int:  # noqa: ARG002 - what is kept is for any of them
+    def kept_for(self, member: RoutedMember[T]) -> int:  # noqa: ARG002 - what is kept is for any of them
         return len(self._kept)
 
     def on_next(self, item: T) -> None:
@@ -82,7 +82,7 @@ class _Distributing(Routing[T, Receiver[T]]):
         else:
             self._hand_over(member, item)
 
-    def _keenest(self) -> Receiver[T] | None:
+    def _keenest(self) -> RoutedMember[T] | None:
         """Return the member with the most demand and send it to the end of the line; None if none has any."""
         best = max(self.members, key=_demand, default=None)
         if best is None or not best.limit:
@@ -91,19 +91,19 @@ class _Distributing(Routing[T, Receiver[T]]):
         self.members.append(best)
         return best
 
-    def _member(self, subscriber: Subscriber[T]) -> Receiver[T]:
-        return Receiver(self, subscriber)
+    def _member(self, subscriber: Subscriber[T]) -> RoutedMember[T]:
+        return RoutedMember(self, subscriber)
 
-    def _next(self) -> Receiver[T] | None:
+    def _next(self) -> RoutedMember[T] | None:
         return self._keenest() if self._kept else None
 
-    def _serve_item(self, member: Receiver[T]) -> None:
+    def _serve_item(self, member: RoutedMember[T]) -> None:
         item, hold = self._kept.popleft()
         member.limit = take_demand(member.limit, 1)
         member.emit(item, hold)
         hold.done()
 
-    def _is_through(self, member: Receiver[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
+    def _is_through(self, member: RoutedMember[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
         return not self._kept
 
     def _ask(self) -> None:
@@ -117,5 +117,5 @@ class _Distributing(Routing[T, Receiver[T]]):
             hold.release()
 
 
-def _demand(member: Receiver[T]) -> int:
+def _demand(member: RoutedMember[T]) -> int:
     return member.limit

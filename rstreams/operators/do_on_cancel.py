@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.emission import log_dropped
-from rstreams._stages.stage import Lifted, PassingStage, require_effect
+from rstreams._stages.stage import Lifted, PassingStage
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from rstreams._stages.fusion import Step
-from rstreams._stages.runs import PassesRuns
-from rstreams._stages.stage import lifted, require_effect
-from rstreams.abc import Publisher, Subscriber
+from rstreams._checks.functions import require_effect
+from rstreams._stages.fusion import Step, Work
+from rstreams._stages.steps import with_step
+from rstreams.abc import Publisher
 
 T = TypeVar("T")
 
@@ -37,38 +37,7 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
         [1, 2]
     """
     require_effect("do_on_next", "function", function, "use map_async, and return the item from it")
-    return lifted(source, lambda downstream: _DoOnNext(downstream, function), Step("do_on_next", function))
+    return with_step(source, Step(_WORK, function))
 
 
-class _DoOnNext(PassesRuns[T, T]):
-    __slots__ = ("_function",)
-
-    operator = "do_on_next"
-    only_reacts = True
-
-    def __init__(self, downstream: Subscriber[T], function: Callable[[T], object]) -> None:
-        super().__init__(downstream)
-        self._function = function
-
-    def on_next(self, item: T) -> None:
-        if self._ended:
-            return
-        try:
-            self._function(item)
-        except Exception as error:
-            self._fail_item(error)
-            return
-        if not self._ended:  # the function may have cancelled
-            self._downstream.on_next(item)
-
-    def _through(self, items: Iterator[T]) -> Iterator[T]:
-        function = self._function
-        for item in items:
-            try:
-                function(item)
-            except Exception as error:
-                self._fail_item(error)
-                return
-            if self._ended:
-                return
-            yield item
+_WORK: Final = Work("do_on_next", "{function}(item)")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._core.subscription import ENDED, require_subscription, subscribe_failed
-from rstreams._stages.stage import Lifted, PassingStage, require_effect
+from rstreams._checks.functions import require_effect
+from rstreams._checks.publishers import require_subscription
+from rstreams._core.subscription import ENDED, subscribe_failed
+from rstreams._stages.stage import Lifted, PassingStage
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")

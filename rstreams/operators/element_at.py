@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.required_item import required
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
 from rstreams.operators.skip import skip
 from rstreams.operators.take import take
@@ -35,5 +35,5 @@ def element_at(source: Publisher[T], index: int) -> Publisher[T]:
         >>> await Stream.of("a", "b", "c", "d").element_at(2).to_list()
         ['c']
     """
-    require_at_least("element_at", "index", index, 0, "")
+    require_count("element_at", "index", index, 0, unit="")
     return required(take(skip(source, index), 1), f"element_at(index={index})")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from rstreams._checks.numbers import is_whole
+from rstreams._checks.refusals import refuse_value
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
 from rstreams.operators.scan import scan
 
 T = TypeVar("T")
@@ -31,9 +32,8 @@ def enumerate(source: Publisher[T], start: int = 0) -> Publisher[tuple[int, T]]:
         >>> await Stream.of("a", "b").enumerate(start=1).to_list()
         [(1, 'a'), (2, 'b')]
     """
-    if not isinstance(start, int) or isinstance(start, bool):
-        msg = f"enumerate(start={start!r}): start must be a whole number"
-        raise ConfigError(msg)
+    if not is_whole(start):
+        refuse_value("enumerate", "start", start, "a whole number")
     before: tuple[int, Any] = (start - 1, None)
     return scan(source, _next, before)
 

@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.stage import Lifted, require_at_least, require_plain, require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
 
@@ -49,9 +52,9 @@ def expand(
         [1, 2, 3, 4, 6, 6, 9]
     """
     require_plain("expand", "function", function)
-    require_at_least("expand", "max_pending", max_pending, 1)
+    require_count("expand", "max_pending", max_pending, 1)
     if depth is not None:
-        require_at_least("expand", "depth", depth, 0, "")
+        require_count("expand", "depth", depth, 0, unit="")
     return Lifted(source, lambda downstream: _Expand(downstream, function, depth, max_pending))
 
 
@@ -107,7 +110,7 @@ class _Expand(Arbiter[T]):
 
     def _expand(self, item: T, level: int) -> None:
         try:
-            source = require_publisher("expand(function): function must return", self._function(item))
+            source = require_returned_publisher("expand", "function", self._function(item))
         except Exception as error:
             self._fail(error)
             return

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from rstreams._core.gathering import Gathering
-from rstreams._stages.filtering_stage import Dropping
-from rstreams._stages.fusion import Step
-from rstreams._stages.runs import PassesRuns
-from rstreams._stages.stage import lifted, require_effect
-from rstreams.abc import Publisher, Subscriber
+from rstreams._checks.functions import require_effect
+from rstreams._stages.fusion import Step, Work
+from rstreams._stages.steps import DroppingStep, with_step
+from rstreams.abc import Publisher
 
 T = TypeVar("T")
 
@@ -37,51 +35,7 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
         [0, 3, 6, 9]
     """
     require_effect("filter", "predicate", predicate)
-    return lifted(source, lambda downstream: _Filter(downstream, predicate), Step("filter", predicate))
+    return with_step(source, Step(_WORK, predicate), DroppingStep)
 
 
-class _Filter(Dropping[T], PassesRuns[T, T]):
-    __slots__ = ("_predicate",)
-
-    operator = "filter"
-    only_reacts = True
-
-    def __init__(self, downstream: Subscriber[T], predicate: Callable[[T], object]) -> None:
-        super().__init__(downstream)
-        self._predicate = predicate
-
-    def on_next(self, item: T) -> None:
-        if self._ended:
-            return
-        try:
-            passes = bool(self._predicate(item))
-        except Exception as error:
-            self._fail_item(error)
-            return
-        if self._ended:  # the predicate may have cancelled
-            return
-        if passes:
-            self._downstream.on_next(item)
-        else:
-            self._drop()
-
-    def gather(self, *, loose: bool) -> Gathering | None:
-        gathering = super().gather(loose=loose)
-        if gathering is not None:
-            gathering.whole_runs = False  # what is dropped is done
-        return gathering
-
-    def _through(self, items: Iterator[T]) -> Iterator[T]:
-        predicate = self._predicate
-        for item in items:
-            try:
-                passes = bool(predicate(item))
-            except Exception as error:
-                self._fail_item(error)
-                return
-            if self._ended:
-                return
-            if passes:
-                yield item
-            else:
-                self._drop()
+_WORK: Final = Work("filter", drops="not {function}(item)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.required_item import required
-from rstreams._stages.stage import require_effect
 from rstreams.abc import Publisher
 from rstreams.operators.filter import filter as filter_
 from rstreams.operators.take import take

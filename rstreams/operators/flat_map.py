@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.holds import share_hold
 from rstreams._stages.merger import Merging
-from rstreams._stages.stage import Lifted, require_at_least, require_plain, require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -55,8 +58,8 @@ def flat_map(
         [1, 10, 2, 20]
     """
     require_plain("flat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    require_at_least("flat_map", "concurrency", concurrency, 1, "")
-    require_at_least("flat_map", "prefetch", prefetch, 1)
+    require_count("flat_map", "concurrency", concurrency, 1, unit="")
+    require_count("flat_map", "prefetch", prefetch, 1)
     return Lifted(
         source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch, delay_errors=delay_errors)
     )
@@ -83,7 +86,7 @@ class _FlatMap(Merging[T, R]):
         if self._ended:
             return
         try:
-            inner = require_publisher("flat_map(function): function must return", self._function(item))
+            inner = require_returned_publisher("flat_map", "function", self._function(item))
         except Exception as error:
             if self._delay_errors and not self._ended:
                 self._upstream.hold().fail(error)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
 from rstreams._stages.part import Part
 from rstreams._stages.splitter import Splitting
-from rstreams._stages.stage import Lifted, require_at_least, require_plain
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
 
@@ -78,9 +80,9 @@ def group_by(
         [18, 12, 15]
     """
     require_plain("group_by", "key", key)
-    require_at_least("group_by", "prefetch", prefetch, 1)
+    require_count("group_by", "prefetch", prefetch, 1)
     if max_groups is not None:
-        require_at_least("group_by", "max_groups", max_groups, 1, "")
+        require_count("group_by", "max_groups", max_groups, 1, unit="")
     return Lifted(source, lambda downstream: _GroupBy(downstream, key, prefetch, max_groups))
 
 

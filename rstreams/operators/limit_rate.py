@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import Lifted, require_at_least
-from rstreams._stages.waiting_items import Waiting
+from rstreams._checks.numbers import require_count
+from rstreams._stages.stage import Lifted
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -38,16 +38,14 @@ def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publi
         >>> await Stream.range(10).limit_rate(4).to_list()
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    require_at_least("limit_rate", "high", high, 1)
+    require_count("limit_rate", "high", high, 1)
     if low is None:
         low = high // 4
-    if not isinstance(low, int) or isinstance(low, bool) or not 0 <= low < high:
-        msg = f"limit_rate(high={high}, low={low!r}): low must be 0 to {high - 1} items, fewer than high"
-        raise ConfigError(msg)
+    require_count("limit_rate", "low", low, 0, high - 1, unit=f" items, fewer than high={high}")
     return Lifted(source, lambda downstream: _LimitRate(downstream, high, low))
 
 
-class _LimitRate(Waiting[T]):
+class _LimitRate(WaitingItems[T]):
     __slots__ = ("_ahead", "_high", "_low")
 
     operator = "limit_rate"

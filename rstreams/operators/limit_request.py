@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import require_at_least
+from rstreams._checks.numbers import require_count
 from rstreams.abc import Publisher
 from rstreams.operators.take import take
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def limit_request(source: Publisher[T], count: int) -> Publisher[T]:
-    """Request at most `count` items of `source` in all, then complete: the name Reactor has for what is `take` here.
+    """Request at most `count` items of `source` in all, then complete; another name for `take`, from Reactor.
 
         --1--2--3--4--5-->
          limit_request(3)
@@ -31,5 +31,5 @@ def limit_request(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(10).limit_request(3).to_list()
         [0, 1, 2]
     """
-    require_at_least("limit_request", "count", count, 0)
+    require_count("limit_request", "count", count, 0)
     return take(source, count)

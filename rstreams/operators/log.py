@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
+from rstreams._checks.refusals import refuse_value
 from rstreams._core.demand import UNBOUNDED
 from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -36,8 +36,7 @@ def log(source: Publisher[T], name: str = "stream", *, level: int = 20) -> Publi
         [1, 2]
     """
     if not isinstance(level, int) or isinstance(level, bool):
-        msg = f"log(level={level!r}): level must be a number, such as logging.INFO"
-        raise ConfigError(msg)
+        refuse_value("log", "level", level, "a number, such as logging.INFO")
     return Lifted(source, lambda downstream: _Log(downstream, name, level))
 
 

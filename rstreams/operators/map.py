@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
 from rstreams._stages.fusion import Step
-from rstreams._stages.mapped import Map
-from rstreams._stages.stage import lifted, require_plain
+from rstreams._stages.map_step import MAP
+from rstreams._stages.steps import with_step
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -35,4 +36,4 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
         [10, 20, 30]
     """
     require_plain("map", "function", function, "use map_async")
-    return lifted(source, lambda downstream: Map(downstream, function), Step("map", function))
+    return with_step(source, Step(MAP, function))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import refuse_generator, require_function
+from rstreams._checks.numbers import require_count
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.jobs import Jobs
-from rstreams._stages.stage import Lifted, refuse_generator, require_at_least, require_callable
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -48,9 +50,9 @@ def map_async(
         >>> await Stream.of(1, 2, 3).map_async(fetch, concurrency=3).to_list()
         ['page 1', 'page 2', 'page 3']
     """
-    require_callable("map_async", "function", function)
+    require_function("map_async", "function", function)
     refuse_generator("map_async", "function", function)
-    require_at_least("map_async", "concurrency", concurrency, 1, "")
+    require_count("map_async", "concurrency", concurrency, 1, unit="")
     return Lifted(
         source,
         lambda downstream: _MapAsync(downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered),

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.jobs import Jobs
-from rstreams._stages.stage import Lifted, require_at_least, require_plain
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ def map_blocking(
         [True]
     """
     require_plain("map_blocking", "function", function, "use map_async")
-    require_at_least("map_blocking", "concurrency", concurrency, 1, "")
+    require_count("map_blocking", "concurrency", concurrency, 1, unit="")
 
     def make_stage(downstream: Subscriber[R]) -> Jobs[T, R]:
         scheduler = bound_scheduler("map_blocking")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from rstreams._checks.functions import require_plain
 from rstreams._stages.extremes import Ordered, extreme
-from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

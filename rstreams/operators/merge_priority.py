@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import Joined, require_at_least, require_publisher
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_sources
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher
 from rstreams.operators.merge import Merge
 
@@ -39,9 +41,8 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
         >>> await Stream.of(1, 2).merge_priority(Stream.of(8, 9)).to_list()
         [1, 2, 8, 9]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"merge_priority(*sources): source {position} must be", source)
-    require_at_least("merge_priority", "prefetch", prefetch, 1)
+    require_sources("merge_priority", sources)
+    require_count("merge_priority", "prefetch", prefetch, 1)
     return Joined(lambda downstream: _MergePriority[T](downstream, prefetch, delay_errors=delay_errors).start(sources))
 
 

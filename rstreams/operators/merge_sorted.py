@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_sources
 from rstreams._core.demand import take_demand
 from rstreams._core.holds import share_hold
 from rstreams._stages.inputs import Inputs
-from rstreams._stages.stage import Joined, require_at_least, require_plain, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -42,9 +45,8 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
     """
     if key is not None:
         require_plain("merge_sorted", "key", key)
-    for position, source in enumerate(sources):
-        require_publisher(f"merge_sorted(*sources): source {position} must be", source)
-    require_at_least("merge_sorted", "prefetch", prefetch, 1)
+    require_sources("merge_sorted", sources)
+    require_count("merge_sorted", "prefetch", prefetch, 1)
     return Joined(lambda downstream: _MergeSorted(downstream, len(sources), prefetch, key).start(sources))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.refusals import refuse_value
 from rstreams._stages.stage import Lifted, PassingStage
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -32,8 +32,7 @@ def name(source: Publisher[T], name: str) -> Publisher[T]:
         [1, 2]
     """
     if not isinstance(name, str) or not name:
-        msg = f"name(name={name!r}): name must be a text that is not empty"
-        raise ConfigError(msg)
+        refuse_value("name", "name", name, "a text that is not empty")
     return Lifted(source, lambda downstream: _Name(downstream, name))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._stages.stage import Lifted, PassingStage, raised_during, require_plain
+from rstreams._checks.functions import require_plain
+from rstreams._checks.refusals import refuse_result
+from rstreams._stages.stage import Lifted, PassingStage, raised_during
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -69,6 +71,5 @@ class _OnErrorMap(PassingStage[T]):
 
 def _require_exception(mapped: object) -> BaseException:
     if not isinstance(mapped, BaseException):
-        msg = f"on_error_map(function): function must return an exception, not {mapped!r:.80}"
-        raise TypeError(msg)
+        refuse_result("on_error_map", "function", mapped, "an exception")
     return mapped

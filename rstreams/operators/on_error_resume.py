@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.publishers import require_returned_publisher
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.stage import Lifted, raised_during, require_plain, require_publisher
+from rstreams._stages.stage import Lifted, raised_during
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -56,7 +58,7 @@ class _OnErrorResume(Arbiter[T]):
             super().on_error(error)
             return
         try:
-            fallback = require_publisher("on_error_resume(handler): handler must return", handler(error))
+            fallback = require_returned_publisher("on_error_resume", "handler", handler(error))
         except Exception as raised:
             super().on_error(raised_during(raised, error))
             return

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from rstreams._stages.overflow import Overflowing
-from rstreams._stages.stage import Lifted, require_at_least, require_effect
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_effect
+from rstreams._checks.numbers import require_count
+from rstreams._stages.overflow import Overflowing, Strategy
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 
@@ -17,7 +20,7 @@ def on_overflow_buffer(
     source: Publisher[T],
     size: int,
     *,
-    strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
+    strategy: Strategy = "error",
     on_drop: Callable[[T], object] | None = None,
 ) -> Publisher[T]:
     """Emit the items of `source` as they come, and let up to `size` of them wait for demand.
@@ -52,11 +55,8 @@ def on_overflow_buffer(
     """
     if on_drop is not None:
         require_effect("on_overflow_buffer", "on_drop", on_drop)
-    require_at_least("on_overflow_buffer", "size", size, 1)
-    if strategy not in {"error", "drop_oldest", "drop_newest"}:
-        allowed = "'error', 'drop_oldest' or 'drop_newest'"
-        msg = f"on_overflow_buffer(strategy={strategy!r}): strategy must be {allowed}"
-        raise ConfigError(msg)
+    require_count("on_overflow_buffer", "size", size, 1)
+    require_choice("on_overflow_buffer", "strategy", strategy, Strategy)
     if strategy == "error" and on_drop is not None:
         msg = (
             "on_overflow_buffer(strategy='error', on_drop=...): nothing is dropped by this strategy; leave out on_drop"

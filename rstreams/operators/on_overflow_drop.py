@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.overflow import Overflowing
-from rstreams._stages.stage import Lifted, require_effect
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
 from rstreams._stages.overflow import Overflowing
-from rstreams._stages.stage import Lifted, require_effect
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
 
 
 def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the items of `source` as they come; of those nobody has asked for keep the latest, and drop the others.
+    """Emit the items of `source` as they come; without demand keep the latest item, and drop the others.
 
         --1--2--3--4----->
         on_overflow_latest

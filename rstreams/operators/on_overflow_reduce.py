@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
 from rstreams._core.gathering import Gathering, gather
 from rstreams._core.holds import NO_HOLD, SharedHold
-from rstreams._stages.folds import require_ack
 from rstreams._stages.overflow import Unslowed
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
-from rstreams.abc import Publisher, Subscriber
+from rstreams._stages.stage import GatherAck, Lifted, cannot_hold
+from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ def on_overflow_reduce(
         [0, 15]
     """
     require_plain("on_overflow_reduce", "function", function)
-    require_ack("on_overflow_reduce", ack)
+    require_choice("on_overflow_reduce", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _OverflowReduce(downstream, function, ack))
 
 
@@ -64,6 +65,11 @@ class _OverflowReduce(Unslowed[T]):
         self._function = function
         self._ack = ack
         self._folded: Gathering | None = None  # the claims on what was folded into the item that waits
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        error = cannot_hold(subscription, "on_overflow_reduce(ack='on_result')") if self._ack == "on_result" else None
+        if self._accepts_source(subscription, error):
+            super().on_subscribe(subscription)
 
     def _wait(self, item: T) -> None:
         if self._kept:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.subscription import subscribe_failed
-from rstreams._stages.stage import Joined, require_at_least, require_plain, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.distribute import distributed
 from rstreams.operators.merge import Merge
@@ -49,15 +52,13 @@ def parallel(
         [0, 10, 20, 30]
     """
     require_plain("parallel", "function", function)
-    require_at_least("parallel", "workers", workers, 1, "")
-    require_at_least("parallel", "window", window, 1)
+    require_count("parallel", "workers", workers, 1, unit="")
+    require_count("parallel", "window", window, 1)
 
     def start(downstream: Subscriber[R]) -> Merge[R] | None:
         items = distributed(source, workers, window)
         try:
-            results = [
-                require_publisher("parallel(function): function must return", function(items)) for _ in range(workers)
-            ]
+            results = [require_returned_publisher("parallel", "function", function(items)) for _ in range(workers)]
         except Exception as error:
             subscribe_failed(downstream, error)
             return None

@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.holds import SharedHold, share_hold
-from rstreams._core.subscription import require_subscriber, subscribe_failed
-from rstreams._stages.router import Receiver, Routing
-from rstreams._stages.stage import Joined, require_at_least, require_plain
+from rstreams._core.subscription import subscribe_failed
+from rstreams._stages.router import RoutedMember, Routing
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import RStreamsError
 
@@ -57,13 +60,13 @@ def partition(
         [(0, 1), (2, 3), (4, 5)]
     """
     require_plain("partition", "key", key)
-    require_at_least("partition", "partitions", partitions, 1, "")
-    require_at_least("partition", "window", window, 1)
+    require_count("partition", "partitions", partitions, 1, unit="")
+    require_count("partition", "window", window, 1)
     run = _Partitioning(key, partitions, window)
     return tuple(Joined(run.door(source, number)) for number in range(partitions))
 
 
-class _Part(Receiver[T]):
+class _Part(RoutedMember[T]):
     __slots__ = ("kept",)
 
     def __init__(self, run: _Partitioning[T], subscriber: Subscriber[T]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
-from rstreams._stages.stage import Lifted, require_at_least
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.stage import Lifted
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -89,13 +90,12 @@ def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publishe
         0 [1, 2, 3]
     """
     if not isinstance(valve, Valve):
-        msg = f"pausable(valve={valve!r}): valve must be a Valve"
-        raise ConfigError(msg)
-    require_at_least("pausable", "size", size, 1)
+        refuse_value("pausable", "valve", valve, "a Valve")
+    require_count("pausable", "size", size, 1)
     return Lifted(source, lambda downstream: _Pausable(downstream, valve, size))
 
 
-class _Pausable(Waiting[T]):
+class _Pausable(WaitingItems[T]):
     __slots__ = ("_low", "_outstanding", "_size", "_suspended", "_valve")
 
     operator = "pausable"

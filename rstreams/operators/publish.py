@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.log import Log
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -52,5 +52,5 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         [6]
         [6]
     """
-    require_at_least("publish", "window", window, 1)
+    require_count("publish", "window", window, 1)
     return Connectable(source, lambda: Log("publish", window))

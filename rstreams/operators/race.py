@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Self, TypeVar
 
+from rstreams._checks.publishers import require_sources, require_subscription
 from rstreams._core.demand import add_demand
 from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, counts_of
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._stages.stage import Joined, Stage, require_publisher, resume, suspend
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Joined, Stage, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -38,8 +39,7 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
         >>> await Stream.never().race(Stream.of(8, 9)).to_list()
         [8, 9]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"race(*sources): source {position} must be", source)
+    require_sources("race", sources)
     return Joined(lambda downstream: _Race(downstream).start(sources))
 
 
@@ -50,8 +50,8 @@ class _Race(Stage[T, T]):
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self._runners: list[_Runner[T]] = []
-        self._winner: _Runner[T] | None = None
+        self._runners: list[_Racer[T]] = []
+        self._winner: _Racer[T] | None = None
         self._demand = 0
         self.suspended = False
 
@@ -59,7 +59,7 @@ class _Race(Stage[T, T]):
         self._downstream.on_subscribe(self)
         if not sources:
             self.on_complete()
-        self._runners = [_Runner(self) for _ in sources]
+        self._runners = [_Racer(self) for _ in sources]
         for source, runner in zip(sources, tuple(self._runners), strict=True):
             if self._winner is None and not self._ended:
                 source.subscribe(runner)
@@ -116,7 +116,7 @@ class _Race(Stage[T, T]):
         """Tell whether nobody has won yet."""
         return self._winner is None and not self._ended
 
-    def has_won(self, runner: _Runner[T]) -> bool:
+    def has_won(self, runner: _Racer[T]) -> bool:
         """Tell whether `runner` is the winner, which it becomes if it is the first to ask."""
         if self._winner is None and not self._ended:
             self._winner = runner
@@ -131,7 +131,7 @@ class _Race(Stage[T, T]):
         self._downstream.on_next(item)
 
 
-class _Runner(Generic[T]):
+class _Racer(Generic[T]):
     __slots__ = ("_race", "upstream")
 
     def __init__(self, race: _Race[T]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
+from rstreams._stages.folds import Folding
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -35,8 +37,8 @@ def reduce(
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. What `accumulator` raises ends the stream with that very exception; the item counts as
-        failed. After an error there is no result.
+        cannot hold all items, or whose items come settled. What `accumulator` raises ends the stream with that very
+        exception; the item counts as failed. After an error there is no result.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 1.1 (the result waits for demand), 2.13.
 
@@ -45,7 +47,7 @@ def reduce(
         [10]
     """
     require_plain("reduce", "accumulator", accumulator)
-    require_ack("reduce", ack)
+    require_choice("reduce", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _Reduce(downstream, accumulator, seed, ack))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE
 from rstreams._stages.resubscription import Resubscribing
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
         [1, 2, 1, 2]
     """
     if count is not None:
-        require_at_least("repeat", "count", count, 1, "")
+        require_count("repeat", "count", count, 1, unit="")
     return Lifted(source, lambda downstream: _Repeat(downstream, source, count))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.log import Log
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -47,6 +47,6 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
         >>> await numbers.to_list()
         [3, 4]
     """
-    require_at_least("replay", "count", count, 1)
-    require_at_least("replay", "window", window, 1)
+    require_count("replay", "count", count, 1)
+    require_count("replay", "window", window, 1)
     return Connectable(source, lambda: Log("replay", window, count))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from rstreams._checks.functions import require_effect
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE
 from rstreams._stages.resubscription import Resubscribing, worth_it
-from rstreams._stages.stage import Lifted, require_at_least, require_effect
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ def retry(
     if predicate is not None:
         require_effect("retry", "predicate", predicate)
     if count is not None:
-        require_at_least("retry", "count", count, 0, "")
+        require_count("retry", "count", count, 0, unit="")
     return Lifted(source, lambda downstream: _Retry(downstream, source, count, predicate))
 
 

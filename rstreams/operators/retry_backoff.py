@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_effect
+from rstreams._checks.numbers import require_count, require_number, require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.times import require_from, require_seconds
 from rstreams._stages.resubscription import Resubscribing, worth_it
-from rstreams._stages.stage import Lifted, require_at_least, require_effect
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 
@@ -59,14 +60,14 @@ def retry_backoff(
     """
     if predicate is not None:
         require_effect("retry_backoff", "predicate", predicate)
-    require_at_least("retry_backoff", "count", count, 0, "")
+    require_count("retry_backoff", "count", count, 0, unit="")
     require_seconds("retry_backoff", "first_s", first_s, zero=True)
     require_seconds("retry_backoff", "max_s", max_s, zero=True)
     if max_s < first_s:
         msg = f"retry_backoff(max_s={max_s!r}): the longest wait is shorter than the first one, first_s={first_s!r}"
         raise ConfigError(msg)
-    require_from("retry_backoff", "factor", factor, 1.0)
-    require_from("retry_backoff", "jitter", jitter, 0.0, 1.0)
+    require_number("retry_backoff", "factor", factor, 1.0)
+    require_number("retry_backoff", "jitter", jitter, 0.0, 1.0)
     growth = float(factor)  # whole numbers would grow without limit
 
     def wait_s(tries: int, chance: float) -> float:

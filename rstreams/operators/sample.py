@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
-from rstreams._stages.latest_item import Latest
+from rstreams._stages.latest_item import LatestItem
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -43,7 +43,7 @@ def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
     return Lifted(source, lambda downstream: _Sample(downstream, period_s))
 
 
-class _Sample(Latest[T]):
+class _Sample(LatestItem[T]):
     __slots__ = ("_began", "_period_s")
 
     operator = "sample"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from rstreams._stages.fusion import Step
-from rstreams._stages.runs import PassesRuns
-from rstreams._stages.stage import lifted, require_plain
-from rstreams.abc import Publisher, Subscriber
+from rstreams._checks.functions import require_plain
+from rstreams._stages.fusion import Step, Work
+from rstreams._stages.steps import with_step
+from rstreams.abc import Publisher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,39 +37,7 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
         [1, 3, 6, 10]
     """
     require_plain("scan", "accumulator", accumulator)
-    return lifted(source, lambda downstream: _Scan(downstream, accumulator, seed), Step("scan", accumulator, seed))
+    return with_step(source, Step(_WORK, accumulator, seed))
 
 
-class _Scan(PassesRuns[T, R]):
-    __slots__ = ("_accumulator", "_result")
-
-    operator = "scan"
-    only_reacts = True
-
-    def __init__(self, downstream: Subscriber[R], accumulator: Callable[[R, T], R], seed: R) -> None:
-        super().__init__(downstream)
-        self._accumulator = accumulator
-        self._result = seed
-
-    def on_next(self, item: T) -> None:
-        if self._ended:
-            return
-        try:
-            self._result = result = self._accumulator(self._result, item)
-        except Exception as error:
-            self._fail_item(error)
-            return
-        if not self._ended:  # the accumulator may have cancelled
-            self._downstream.on_next(result)
-
-    def _through(self, items: Iterator[T]) -> Iterator[R]:
-        accumulator = self._accumulator
-        for item in items:
-            try:
-                self._result = result = accumulator(self._result, item)
-            except Exception as error:
-                self._fail_item(error)
-                return
-            if self._ended:
-                return
-            yield result
+_WORK: Final = Work("scan", "item = {state} = {function}({state}, item)")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rstreams._stages.stage import require_at_least, require_publisher
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_publisher
 from rstreams.abc import Publisher
 from rstreams.notifications import Failed, Notification
 from rstreams.operators.all import all as all_
@@ -41,8 +42,8 @@ def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int =
         >>> await Stream.range(3).sequence_equal(Stream.of(0, 1, 2)).to_list()
         [True]
     """
-    require_at_least("sequence_equal", "prefetch", prefetch, 1)
-    require_publisher("sequence_equal(other): other must be", other)
+    require_count("sequence_equal", "prefetch", prefetch, 1)
+    require_publisher("sequence_equal", "other", other)
     return all_(zip_(materialize(source), materialize(other), prefetch=prefetch), _equal)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.log import Log
 from rstreams._stages.quorum import Gathered
-from rstreams._stages.stage import require_at_least
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
 
 
 def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
-    """Share one run of `source` among all subscribers: the first one begins it, the last one to leave cancels it.
+    """Share one run of `source` among all subscribers, from the first subscriber until the last one leaves.
 
         --1--2--3--4--|
              share()
@@ -46,5 +46,5 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         >>> await shared.merge(shared).to_list()
         [0, 0, 1, 1, 2, 2]
     """
-    require_at_least("share", "window", window, 1)
+    require_count("share", "window", window, 1)
     return Gathered(source, lambda: Log("share", window), 1, again=True)

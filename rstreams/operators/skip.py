@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from abc import ABC
+from typing import Final, TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import add_demand
-from rstreams._stages.fusion import Step
-from rstreams._stages.stage import Stage, lifted, require_at_least
-from rstreams.abc import Publisher, Subscriber
+from rstreams._stages.fusion import Step, Work
+from rstreams._stages.steps import DroppingStep, with_step
+from rstreams.abc import Publisher
 
 T = TypeVar("T")
 
@@ -33,36 +35,26 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(5).skip(3).to_list()
         [3, 4]
     """
-    require_at_least("skip", "count", count, 0)
-    return lifted(source, lambda downstream: _Skip(downstream, count), Step("skip", state=count))
+    require_count("skip", "count", count, 0)
+    return with_step(source, Step(_WORK, state=count), _Skip)
 
 
-class _Skip(Stage[T, T]):
-    __slots__ = ("_count", "_to_drop", "_to_request")
+_WORK: Final = Work("skip", drops="{state}", when_dropping="{state} -= 1")
 
-    operator = "skip"
-    only_reacts = True
+
+class _Skip(DroppingStep[T], ABC):
+    __slots__ = ()
+
+    operator = _WORK.operator
     passes_unseen = True
 
-    def __init__(self, downstream: Subscriber[T], count: int) -> None:
-        super().__init__(downstream)
-        self._count = count
-        self._to_drop = count
-        self._to_request = count
-
-    def on_next(self, item: T) -> None:
-        if self._ended:
-            return
-        if self._to_drop:
-            self._to_drop -= 1
-        else:
-            self._downstream.on_next(item)
+    _state: int  # how many items are still to be dropped
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
             return
-        more, self._to_request = self._to_request, 0
-        self._upstream.request(add_demand(n, more))
+        asked_before = self._requested > n
+        self._upstream.request(n if asked_before else add_demand(n, self._state))
 
-    def _delivered(self, received: int) -> int:
-        return max(received - self._count, 0)
+    def _drop(self) -> None:
+        self._dropped += 1  # the first request has asked for one more already

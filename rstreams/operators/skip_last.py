@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.holds import SharedHold, share_hold
-from rstreams._stages.stage import KeepingStage, Lifted, require_at_least
+from rstreams._stages.stage import KeepingStage, Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def skip_last(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(5).skip_last(2).to_list()
         [0, 1, 2]
     """
-    require_at_least("skip_last", "count", count, 0)
+    require_count("skip_last", "count", count, 0)
     return Lifted(source, lambda downstream: _SkipLast(downstream, count))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_publisher
 from rstreams._stages.side_stream import Beside
-from rstreams._stages.stage import Joined, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         >>> await Stream.interval(1.0).skip_until(Stream.timer(2.5)).take(2).to_list()
         [2, 3]
     """
-    require_publisher("skip_until(boundary): boundary must be", boundary)
+    require_publisher("skip_until", "boundary", boundary)
     return Joined(lambda downstream: _SkipUntil[T](downstream).start(source, boundary))
 
 

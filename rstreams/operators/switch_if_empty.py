@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_publisher
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.stage import Lifted, require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def switch_if_empty(source: Publisher[T], other: Publisher[R]) -> Publisher[T | 
         >>> await Stream.empty().switch_if_empty(Stream.of("nothing")).to_list()
         ['nothing']
     """
-    require_publisher("switch_if_empty(other): other must be", other)
+    require_publisher("switch_if_empty", "other", other)
     return Lifted(source, lambda downstream: _SwitchIfEmpty[T | R](downstream, other))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.inner_stream import Inner, OneInner
-from rstreams._stages.stage import Lifted, require_plain
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import Lifted, Stage, most_of, require_at_least
+from rstreams._checks.numbers import require_count
+from rstreams._stages.stage import Lifted, Stage, most_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def take(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.generate(1, lambda x: (x, x * 2)).take(5).to_list()
         [1, 2, 4, 8, 16]
     """
-    require_at_least("take", "count", count, 0)
+    require_count("take", "count", count, 0)
     return Lifted(source, lambda downstream: _Take(downstream, count))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
-from rstreams._stages.stage import Lifted, require_at_least
-from rstreams._stages.waiting_items import Waiting
+from rstreams._stages.stage import Lifted
+from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -35,11 +36,11 @@ def take_last(source: Publisher[T], count: int) -> Publisher[T]:
         >>> await Stream.range(10).take_last(2).to_list()
         [8, 9]
     """
-    require_at_least("take_last", "count", count, 0)
+    require_count("take_last", "count", count, 0)
     return Lifted(source, lambda downstream: _TakeLast(downstream, count))
 
 
-class _TakeLast(Waiting[T]):
+class _TakeLast(WaitingItems[T]):
     __slots__ = ("_asked", "_count")
 
     operator = "take_last"

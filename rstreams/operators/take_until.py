@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.publishers import require_publisher
 from rstreams._stages.side_stream import Beside
-from rstreams._stages.stage import Joined, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         >>> await Stream.interval(1.0).take_until(Stream.timer(3.5)).to_list()
         [0, 1, 2]
     """
-    require_publisher("take_until(boundary): boundary must be", boundary)
+    require_publisher("take_until", "boundary", boundary)
     return Joined(lambda downstream: _TakeUntil[T](downstream).start(source, boundary))
 
 

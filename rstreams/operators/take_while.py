@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._stages.stage import Lifted, Stage, require_effect
+from rstreams._checks.functions import require_effect
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
-from rstreams._stages.latest_item import Latest
+from rstreams._stages.latest_item import LatestItem
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -43,7 +43,7 @@ def throttle(source: Publisher[T], period_s: float) -> Publisher[T]:
     return Lifted(source, lambda downstream: _Throttle(downstream, period_s))
 
 
-class _Throttle(Latest[T]):
+class _Throttle(LatestItem[T]):
     __slots__ = ("_period_s", "_until")
 
     operator = "throttle"

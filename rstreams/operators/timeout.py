@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from rstreams._checks.numbers import require_seconds
+from rstreams._checks.publishers import require_publisher
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.times import require_seconds
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.stage import Lifted, require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import StreamTimeout
 
@@ -43,7 +44,7 @@ def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | 
     """
     require_seconds("timeout", "timeout_s", timeout_s)
     if fallback is not None:
-        require_publisher("timeout(fallback): fallback must be", fallback)
+        require_publisher("timeout", "fallback", fallback)
     return Lifted(source, lambda downstream: _Timeout[T | R](downstream, timeout_s, fallback))
 
 

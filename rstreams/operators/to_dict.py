@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from rstreams._stages.folds import Folding, require_ack
-from rstreams._stages.stage import GatherAck, Lifted, require_plain
+from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import require_plain
+from rstreams._stages.folds import Folding
+from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -48,8 +50,8 @@ def to_dict(
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. What `key` or `value` raises, and a key that is not hashable, ends the stream; the item
-        counts as failed.
+        cannot hold all items, or whose items come settled. What `key` or `value` raises, and a key that is not
+        hashable, ends the stream; the item counts as failed.
     Cancels: The source, when that happens.
     Spec: Reactive Streams 1.1, 2.13.
 
@@ -62,7 +64,7 @@ def to_dict(
     require_plain("to_dict", "key", key)
     if value is not None:
         require_plain("to_dict", "value", value)
-    require_ack("to_dict", ack)
+    require_choice("to_dict", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _ToDict(downstream, key, value, ack))
 
 

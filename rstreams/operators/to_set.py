@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.folds import Folding, require_ack
+from rstreams._checks.choices import require_choice
+from rstreams._stages.folds import Folding
 from rstreams._stages.stage import GatherAck, Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -28,7 +29,8 @@ def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publish
         (released). Behind a link no more are held than its window has room for: where more come, the oldest are
         accepted.
     Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items. An item that is not hashable ends the stream with a `TypeError`, and counts as failed.
+        cannot hold all items, or whose items come settled. An item that is not hashable ends the stream with a
+        `TypeError`, and counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 1.1, 2.13.
 
@@ -36,7 +38,7 @@ def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publish
         >>> await Stream.of(1, 2, 1).to_set().to_list()
         [{1, 2}]
     """
-    require_ack("to_set", ack)
+    require_choice("to_set", "ack", ack, GatherAck)
     return Lifted(source, lambda downstream: _ToSet(downstream, ack))
 
 

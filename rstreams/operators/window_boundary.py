@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import Lifted, require_at_least, require_publisher
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_publisher
+from rstreams._stages.stage import Lifted
 from rstreams._stages.windows import BoundedWindowing
 from rstreams.abc import Publisher
 
@@ -51,8 +53,8 @@ def window_boundary(
         >>> await windows.flat_map(lambda window: window.reduce(lambda a, x: a + x, 0)).to_list()
         [10]
     """
-    require_publisher("window_boundary(boundary): boundary must be", boundary)
-    require_at_least("window_boundary", "prefetch", prefetch, 1)
+    require_publisher("window_boundary", "boundary", boundary)
+    require_count("window_boundary", "prefetch", prefetch, 1)
     return Lifted(source, lambda downstream: _WindowBoundary(downstream, prefetch, boundary))
 
 

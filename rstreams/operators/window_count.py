@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count
 from rstreams._stages.splitter import Splitting
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams._stages.windows import Window
 from rstreams.abc import Publisher, Subscriber
 
@@ -54,10 +55,10 @@ def window_count(
         >>> await windows.flat_map(lambda window: window.reduce(lambda a, x: a + x, 0)).to_list()
         [1, 5, 4]
     """
-    require_at_least("window_count", "count", count, 1)
+    require_count("window_count", "count", count, 1)
     if skip is not None:
-        require_at_least("window_count", "skip", skip, 1)
-    require_at_least("window_count", "prefetch", prefetch, 1)
+        require_count("window_count", "skip", skip, 1)
+    require_count("window_count", "prefetch", prefetch, 1)
     return Lifted(source, lambda downstream: _WindowCount(downstream, count, skip or count, prefetch))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._stages.cuts import require_span
-from rstreams._stages.stage import Lifted, require_at_least
+from rstreams._stages.stage import Lifted
 from rstreams._stages.windows import TimedWindowing
 from rstreams.abc import Publisher
 
@@ -51,9 +51,9 @@ def window_count_or_time(
         >>> await windows.flat_map(lambda window: window.reduce(lambda a, x: a + x, 0)).to_list()
         [1, 5, 4]
     """
-    require_at_least("window_count_or_time", "count", count, 1)
-    require_span("window_count_or_time", span_s)
-    require_at_least("window_count_or_time", "prefetch", prefetch, 1)
+    require_count("window_count_or_time", "count", count, 1)
+    require_seconds("window_count_or_time", "span_s", span_s)
+    require_count("window_count_or_time", "prefetch", prefetch, 1)
     return Lifted(
         source,
         lambda downstream: _WindowCountOrTime(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
+from rstreams._checks.publishers import require_publisher, require_subscription
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.sight import ASK, SEND, Waits, Way
-from rstreams._core.subscription import ENDED, require_subscription
-from rstreams._stages.stage import Lifted, Stage, require_publisher
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
         >>> await Stream.of(1, 2).with_latest_from(Stream.of("a", "b")).to_list()
         [(1, 'b'), (2, 'b')]
     """
-    require_publisher("with_latest_from(other): other must be", other)
+    require_publisher("with_latest_from", "other", other)
     return Lifted(source, lambda downstream: _WithLatestFrom[T, R](downstream).listening_to(other))
 
 

@@ -6,10 +6,12 @@ import builtins
 from itertools import repeat
 from typing import Any, TypeVar, overload
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_sources
 from rstreams._core.demand import take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._stages.inputs import Inputs, claims
-from rstreams._stages.stage import Joined, require_at_least, require_publisher
+from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -70,9 +72,8 @@ def zip(*sources: Publisher[Any], prefetch: int = 32) -> Publisher[Any]:  # noqa
         >>> await Stream.range(3).zip(Stream.of("a", "b")).to_list()
         [(0, 'a'), (1, 'b')]
     """
-    for position, source in enumerate(sources):
-        require_publisher(f"zip(*sources): source {position} must be", source)
-    require_at_least("zip", "prefetch", prefetch, 1)
+    require_sources("zip", sources)
+    require_count("zip", "prefetch", prefetch, 1)
     return Joined(lambda downstream: _Zip(downstream, len(sources), prefetch).start(sources))
 
 

@@ -43,8 +43,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import add_demand, take_demand
-from rstreams.errors import ConfigError
 from rstreams.protocol.byte_bound import ByteBound
 
 MAX_CREDIT: Final = 2**31 - 1
@@ -55,30 +55,22 @@ MAX_PACK_ITEMS: Final = 1024
 """The most items of a packed delivery: more would gain nothing, and keep the first waiting for the last."""
 
 
-def check_window(window: int) -> int:
+def require_window(window: int) -> int:
     """Return `window` if a link can have it.
 
     Errors: `ConfigError` unless it is 1 to 2^31-1 items.
     """
-    if not isinstance(window, int) or isinstance(window, bool) or not 1 <= window <= MAX_CREDIT:
-        msg = f"window={window!r}: the window must be 1 to {MAX_CREDIT} items"
-        raise ConfigError(msg)
-    return window
+    return require_count("", "window", window, 1, MAX_CREDIT)
 
 
-def check_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
+def require_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
     """Return `pack_items` if a delivery may carry so many items to a window.
 
     Errors: `ConfigError` unless it is 1, or up to half of the window and up to 1,024 items.
     """
-    whole = isinstance(pack_items, int) and not isinstance(pack_items, bool)
     most = max(1, min(MAX_PACK_ITEMS, window // 2))
-    if not whole or not 1 <= pack_items <= most:
-        msg = f"pack_items={pack_items!r}: it must be 1 to {most} items" + (
-            f", at most half of window={window}" if most < MAX_PACK_ITEMS else ""
-        )
-        raise ConfigError(msg)
-    return pack_items
+    limit = f", at most half of window={window}" if most < MAX_PACK_ITEMS else ""
+    return require_count("", "pack_items", pack_items, 1, most, unit=f" items{limit}")
 
 
 class CreditLedger:
@@ -105,7 +97,7 @@ class CreditLedger:
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
-        self.window = check_window(window)
+        self.window = require_window(window)
         self.bound = ByteBound(window_bytes) if window_bytes else None
         self.renews_at_zero = renews_at_zero
         self.pack = 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._codec.encode import encode_sized
 from rstreams._codec.sections import DATA, START
-from rstreams._core.subscription import ENDED, checked_error, require_subscription
+from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError, SpecViolation
 

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Scannable
-from rstreams._core.subscription import ENDED, checked_error, require_subscription
+from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.credit import SenderLedger

@@ -208,6 +208,11 @@ class LinkSubscription(End, Scannable, Generic[T]):
         return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # a pack needs room for it all
 
     @property
+    def comes_settled(self) -> bool:
+        """Whether the items are settled before they come, and cannot be given back."""
+        return self._settled
+
+    @property
     def ended(self) -> bool:
         """Return whether no signal reaches the subscriber any more."""
         return self._life.phase is _SILENT

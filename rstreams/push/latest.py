@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, Watched
-from rstreams._core.subscription import checked_error, require_subscriber
+from rstreams._core.subscription import checked_error
 from rstreams._stages.shared_run import Member, Sharing
 from rstreams.abc import Subscriber
 from rstreams.push.emit_result import EmitResult

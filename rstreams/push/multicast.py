@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import require_at_least
-from rstreams.push._pushed import Pushed
+from rstreams._checks.numbers import require_count
+from rstreams.push._push_source import Pushed
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Multicast(Pushed[T]):
     """
 
     def __init__(self, capacity: int = 256) -> None:
-        require_at_least("Multicast", "capacity", capacity, 0)
+        require_count("Multicast", "capacity", capacity, 0)
         super().__init__("Multicast", capacity, 0, waits=False)
 
     def _refusal(self) -> EmitResult | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.stage import require_at_least
-from rstreams.push._pushed import Pushed
+from rstreams._checks.numbers import require_count
+from rstreams.push._push_source import Pushed
 
 T = TypeVar("T")
 
@@ -28,6 +28,6 @@ class Replay(Pushed[T]):
     """
 
     def __init__(self, count: int, *, capacity: int = 256) -> None:
-        require_at_least("Replay", "count", count, 1)
-        require_at_least("Replay", "capacity", capacity, 0)
+        require_count("Replay", "count", count, 1)
+        require_count("Replay", "capacity", capacity, 0)
         super().__init__("Replay", capacity + count, count, waits=False)

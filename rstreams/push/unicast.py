@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._core.subscription import require_subscriber, subscribe_failed
-from rstreams._stages.stage import require_at_least
+from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscriber
+from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
-from rstreams.push._pushed import Pushed
+from rstreams.push._push_source import Pushed
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Unicast(Pushed[T]):
     """
 
     def __init__(self, capacity: int = 256) -> None:
-        require_at_least("Unicast", "capacity", capacity, 0)
+        require_count("Unicast", "capacity", capacity, 0)
         super().__init__("Unicast", capacity, 0, waits=True)
         self._taken = False
 

@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 import trio
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.numbers import require_seconds
+from rstreams._checks.refusals import refuse_object, refuse_result
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.runtime.scope import open_nursery
 
@@ -56,14 +57,22 @@ def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, drain_s: float = 5.0) -
         main.close()
         msg = "run(main) takes the async function itself, `rstreams.run(main)`, and not what calling it returns"
         raise TypeError(msg)
+    if not callable(main):
+        refuse_object("run", "main", main, "an async function")
     if threading.current_thread() is not threading.main_thread():
         msg = "run(): signals come to the main thread alone; in another one use `trio.run`"
         raise ConfigError(msg)
     require_seconds("run", "drain_s", drain_s, zero=True)
     service = _Service(drain_s)
 
+    def begin() -> Awaitable[T]:
+        begun = main(*args)
+        if not isinstance(begun, Awaitable):
+            refuse_result("run", "main", begun, "an awaitable", "; define it with `async def`")
+        return begun
+
     async def serve() -> list[T]:
-        return await service.serve(lambda: main(*args))
+        return await service.serve(begin)
 
     results = trio.run(serve)
     if service.signal is not None:

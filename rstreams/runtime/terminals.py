@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
-from rstreams._stages.folds import require_ack
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
 from rstreams.runtime import system_clock
 from rstreams.runtime.scope import Scope, require_trio
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 async def to_list(source: Publisher[T], ack: GatherAck = "within_window") -> list[T]:
     """Return all items of `source`."""
-    require_ack("to_list", ack)
+    require_choice("to_list", "ack", ack, GatherAck)
     bell = _Bell()
     sink = ListSink[T](bell.ring, ack)
     with _settled(sink):
@@ -96,15 +96,13 @@ async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T]]:
+async def open_items(source: Publisher[T], window: int) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
-    if not isinstance(window, int) or isinstance(window, bool) or window < 1:
-        msg = f"open(window={window!r}): window must be 1 or more items"
-        raise ConfigError(msg)
+    require_count("open", "window", window, 1)
     bell = _Bell()
     sink = BufferSink[T](bell.ring, window)
     async with Scope():
-        items = Items(sink, bell)
+        items = OpenItems(sink, bell)
         try:
             source.subscribe(sink)
             yield items
@@ -115,7 +113,7 @@ async def open_items(source: Publisher[T], window: int) -> AsyncIterator[Items[T
             sink.close(None)
 
 
-class Items(Generic[T]):
+class OpenItems(Generic[T]):
     """The items of an open stream, for `async for`.
 
     An item is done when the next one is asked for. When the stream is closed, the item last given out is done if the
@@ -131,7 +129,7 @@ class Items(Generic[T]):
         self._given = 0
         self._turn = Turn(system_clock).begin()
 
-    def __aiter__(self) -> Items[T]:
+    def __aiter__(self) -> OpenItems[T]:
         return self
 
     async def __anext__(self) -> T:

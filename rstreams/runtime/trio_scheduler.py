@@ -35,7 +35,7 @@ class TrioScheduler:
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._token = trio.lowlevel.current_trio_token()
-        self._timers: list[_Timer] = []
+        self._timers: list[_TrioTimer] = []
         self._timers_set = 0
         self._timers_cancelled = 0
         self._timing = False
@@ -57,7 +57,7 @@ class TrioScheduler:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` after `delay_s` seconds; timers due at one moment are called in the order they were set."""
-        timer = _Timer(trio.current_time() + delay_s, self._timers_set, function, self._drop_cancelled)
+        timer = _TrioTimer(trio.current_time() + delay_s, self._timers_set, function, self._drop_cancelled)
         self._timers_set += 1
         heapq.heappush(self._timers, timer)
         if self._timing:
@@ -98,7 +98,7 @@ class TrioScheduler:
             with self._sleep:
                 await trio.sleep_forever()
             # Only those due now: one that sets itself again with no delay must not keep the other tasks out.
-            now, due = trio.current_time(), list[_Timer]()
+            now, due = trio.current_time(), list[_TrioTimer]()
             while self._timers and self._timers[0].due <= now:
                 due.append(heapq.heappop(self._timers))
             for timer in due:
@@ -117,7 +117,7 @@ class TrioScheduler:
         self._sleep.deadline = self._timers[0].due if self._timers else -math.inf
 
 
-class _Timer:
+class _TrioTimer:
     __slots__ = ("_function", "_number", "_on_cancel", "due")
 
     def __init__(self, due: float, number: int, function: Callable[[], None], on_cancel: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ class _Timer:
         self._function: Callable[[], None] | None = function
         self._on_cancel = on_cancel
 
-    def __lt__(self, other: _Timer) -> bool:
+    def __lt__(self, other: _TrioTimer) -> bool:
         return (self.due, self._number) < (other.due, other._number)
 
     @property

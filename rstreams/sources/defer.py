@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.publishers import require_returned_publisher, require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import hint_for, require_subscriber, subscribe_failed
-from rstreams._stages.stage import require_plain
+from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -51,13 +52,9 @@ class _Deferred(Watched, Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
         try:
-            publisher = self._make()
+            publisher = require_returned_publisher("defer", "make", self._make())
         except Exception as error:
             subscribe_failed(subscriber, error)
-            return
-        if not isinstance(publisher, Publisher):
-            msg = f"defer(make): make must return a Publisher, not {publisher!r:.80}{hint_for(publisher)}"
-            subscribe_failed(subscriber, TypeError(msg))
             return
         if not isinstance(publisher, Watched):
             publisher.subscribe(subscriber)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Never
 
+from rstreams._checks.refusals import refuse_object
 from rstreams.abc import Publisher
 from rstreams.sources._itemless import ItemlessPublisher
 
@@ -27,6 +28,5 @@ def fail(error: BaseException) -> Publisher[Never]:
         LookupError: no such thing
     """
     if not isinstance(error, BaseException):
-        msg = f"fail(error): error must be an exception, not {error!r:.80}"
-        raise TypeError(msg)
+        refuse_object("fail", "error", error, "an exception")
     return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
+from rstreams._checks.refusals import refuse_object
 from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
-from rstreams._core.subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
@@ -49,8 +51,7 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
     if not hasattr(iterable, "__aiter__"):
         hint = "; from_iterable is for what `for` takes" if hasattr(iterable, "__iter__") else ""
         hint = "; call it" if callable(iterable) else hint
-        msg = f"from_async_iterable(iterable): iterable must be async iterable, not {iterable!r}{hint}"
-        raise TypeError(msg)
+        refuse_object("from_async_iterable", "iterable", iterable, "async iterable", hint)
     return _AsyncIterablePublisher(iterable)
 
 

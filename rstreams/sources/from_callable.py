@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
+from rstreams._checks.functions import require_function
 from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import Lifted, Stage, require_callable
+from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
 from rstreams.sources.of import of
 
@@ -45,7 +46,7 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
         >>> await Stream.from_callable(answer).to_list()
         [42]
     """
-    require_callable("from_callable", "function", function)
+    require_function("from_callable", "function", function)
     return Lifted(of(None), lambda downstream: _Called(downstream, function, current_scheduler.get(None)))
 
 

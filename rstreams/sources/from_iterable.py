@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.refusals import refuse_object
 from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
 
@@ -40,6 +41,5 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
     """
     if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
         hint = "; from_async_iterable is for what `async for` takes" if hasattr(iterable, "__aiter__") else ""
-        msg = f"from_iterable(iterable): iterable must be iterable, not {iterable!r}{hint}"
-        raise TypeError(msg)
+        refuse_object("from_iterable", "iterable", iterable, "iterable", hint)
     return IteratorPublisher(partial(iter, iterable))

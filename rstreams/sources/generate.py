@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.functions import require_plain, require_returned_pair
 from rstreams._stages.emission import IteratorPublisher
-from rstreams._stages.stage import require_plain
 from rstreams.abc import Publisher
 
 S = TypeVar("S")
@@ -45,13 +45,5 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
 
 def _unfold(state: S, step: Callable[[S], tuple[T, S] | None]) -> Iterator[T]:
     while (made := step(state)) is not None:
-        item, state = require_pair("generate", made)
+        item, state = require_returned_pair("generate", "step", made)
         yield item
-
-
-def require_pair(source: str, made: tuple[T, S]) -> tuple[T, S]:
-    """Return what a step made, or raise `TypeError` if it is no pair."""
-    if not isinstance(made, tuple) or len(made) != 2:
-        msg = f"{source}(step): step must return a pair (item, next state), or None, not {made!r:.80}"
-        raise TypeError(msg)
-    return made

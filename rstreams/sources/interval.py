@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import floor
 
+from rstreams._checks.numbers import require_seconds
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Counts, Scannable, Watched
-from rstreams._core.subscription import require_subscriber, subscribe_failed
+from rstreams._core.subscription import subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
-from rstreams._core.times import require_seconds
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 

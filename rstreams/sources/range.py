@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from functools import partial
 
+from rstreams._checks.refusals import refuse_object, refuse_value
 from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
-from rstreams.errors import ConfigError
 
 
 def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:  # noqa: A001 - the field's name
@@ -33,10 +33,8 @@ def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:
     """
     for option, value in (("start", start), ("stop", 0 if stop is None else stop), ("step", step)):
         if not hasattr(value, "__index__"):
-            msg = f"range({option}={value!r}): {option} must be a whole number"
-            raise TypeError(msg)
+            refuse_object("range", option, value, "a whole number")
     if step == 0:
-        msg = "range(step=0): step must be a positive or negative whole number"
-        raise ConfigError(msg)
+        refuse_value("range", "step", step, "a positive or negative whole number")
     numbers = builtins.range(start) if stop is None else builtins.range(start, stop, step)
     return IteratorPublisher(partial(iter, numbers))

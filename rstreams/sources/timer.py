@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.numbers import require_seconds
 from rstreams.abc import Publisher
 from rstreams.sources.interval import Ticking
 

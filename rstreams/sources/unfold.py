@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, overload
 
-from rstreams._stages.stage import is_async, require_callable
+from rstreams._checks.functions import is_async, require_function, require_returned_pair
 from rstreams.abc import Publisher
 from rstreams.sources.from_async_iterable import from_async_iterable
-from rstreams.sources.generate import generate, require_pair
+from rstreams.sources.generate import generate
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -44,9 +44,9 @@ def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
         >>> await Stream.unfold(0, fetch).to_list()
         ['first', 'second']
     """
-    require_callable("unfold", "step", step)
+    require_function("unfold", "step", step)
     if is_async(step):
-        return from_async_iterable(_Unfolded(initial, cast("Callable[[Any], Awaitable[Any]]", step)))
+        return from_async_iterable(_Unfolded(initial, step))
     return generate(initial, step)
 
 
@@ -60,5 +60,5 @@ class _Unfolded(Generic[S, T]):
     async def __aiter__(self) -> AsyncIterator[T]:
         state = self._initial
         while (made := await self._step(state)) is not None:
-            item, state = require_pair("unfold", made)
+            item, state = require_returned_pair("unfold", "step", made)
             yield item

@@ -7,12 +7,15 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.functions import require_plain
+from rstreams._checks.publishers import require_returned_publisher, require_subscriber, require_subscription
+from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Counts, Watched, counts_of
-from rstreams._core.subscription import ENDED, require_subscriber, require_subscription, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.emission import log_dropped
-from rstreams._stages.stage import Stage, raised_during, require_plain, require_publisher
+from rstreams._stages.stage import Stage, raised_during
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
 
 S = TypeVar("S")
@@ -22,7 +25,7 @@ T = TypeVar("T")
 def using(
     acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]], use: Callable[[S], Publisher[T]]
 ) -> Publisher[T]:
-    """Acquire a resource for each subscriber, emit the items of a publisher made with it, and give it back at the end.
+    """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         using(open_file, read_lines)
         --a--b--c|
@@ -82,8 +85,7 @@ class _Using(Watched, Generic[S, T]):
                 self._begins(stage)
                 start = stage.start
             else:
-                msg = f"using(acquire): acquire must return a context manager, not {manager!r:.80}"
-                raise TypeError(msg)  # noqa: TRY301 - signalled like any other failure
+                refuse_result("using", "acquire", manager, "a context manager")
         except Exception as error:
             subscribe_failed(subscriber, error)
         else:
@@ -96,7 +98,7 @@ class _Using(Watched, Generic[S, T]):
             subscribe_failed(subscriber, error)
             return
         try:
-            publisher = require_publisher("using(use): use must return", self._use(resource))
+            publisher = require_returned_publisher("using", "use", self._use(resource))
         except BaseException as error:
             end = _left(manager, error)
             if not isinstance(error, Exception):
@@ -271,7 +273,7 @@ class _InTask(_Holding[T]):
         if self._ended:
             return
         try:
-            publisher = require_publisher("using(use): use must return", self._use(resource))
+            publisher = require_returned_publisher("using", "use", self._use(resource))
         except Exception as error:
             self._error = error  # even if the context manager suppresses it
             raise

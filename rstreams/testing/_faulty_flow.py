@@ -38,7 +38,7 @@ _PIECES_A_SECOND: Final = 50
 """How finely a bandwidth is shared out."""
 
 
-class Way(Protocol):
+class FlowListener(Protocol):
     """What a flow tells its connection."""
 
     def triggers(self, way: OneWay) -> Iterable[FaultTrigger]:
@@ -63,7 +63,7 @@ class Way(Protocol):
 
 
 @dataclass(slots=True)
-class _Run:
+class _Bytes:
     """Bytes that were read at once; none for the end of them."""
 
     came: float
@@ -72,7 +72,7 @@ class _Run:
     reset: bool = False
 
 
-class Flow:
+class FaultyFlow:
     """The bytes in one direction.
 
     Attributes:
@@ -83,7 +83,7 @@ class Flow:
     def __init__(
         self,
         way: OneWay,
-        connection: Way,
+        connection: FlowListener,
         source: trio.SocketStream,
         sink: trio.SocketStream,
         seed: str,
@@ -102,7 +102,7 @@ class Flow:
         self._bell = trio.Event()
         self._room = trio.Event()
         self._sending = trio.CancelScope()
-        self._runs: deque[_Run] = deque()
+        self._runs: deque[_Bytes] = deque()
         self._held = 0
         self._all_read = False
         self._pending = bytearray()
@@ -167,7 +167,7 @@ class Flow:
     def break_source(self) -> None:
         """Pass on that the end where the bytes come from has broken the connection."""
         if not self._all_read:
-            self._add(_Run(trio.current_time(), 0.0, b"", reset=True))
+            self._add(_Bytes(trio.current_time(), 0.0, b"", reset=True))
         elif not self.conditions.blackhole:
             self._connection.reset_seen()
 
@@ -186,9 +186,9 @@ class Flow:
             except trio.BrokenResourceError:
                 data, reset = b"", True
             if not self._all_read:
-                self._add(_Run(trio.current_time(), self._jitter.uniform(-1, 1), bytes(data), reset))
+                self._add(_Bytes(trio.current_time(), self._jitter.uniform(-1, 1), bytes(data), reset))
 
-    def _add(self, run: _Run) -> None:
+    def _add(self, run: _Bytes) -> None:
         self._runs.append(run)
         self._held += len(run.data)
         self._all_read = not run.data
@@ -197,7 +197,7 @@ class Flow:
     # the passing task
 
     async def _pass_on(self) -> None:
-        run: _Run | None = None
+        run: _Bytes | None = None
         while True:
             self._fire()
             if self._runs:
@@ -212,7 +212,7 @@ class Flow:
             if not self._runs:
                 await self._sleep(math.inf)
 
-    async def _pass_pending(self, run: _Run) -> None:
+    async def _pass_pending(self, run: _Bytes) -> None:
         """Pass on what is there, but for the beginning of a frame that cannot be told yet."""
         while self._pending and not self._scope.cancel_called:
             await self._until_due(run)
@@ -225,7 +225,7 @@ class Flow:
                 for _ in range(1 if self.conditions.slice_bytes is None else 2):
                     await trio.lowlevel.checkpoint()  # twice: a receiver in this run has then had its turn
 
-    async def _until_due(self, run: _Run) -> None:
+    async def _until_due(self, run: _Bytes) -> None:
         while True:
             now = self.conditions
             due = max(run.came + now.delay_s + run.shake * now.jitter_s, self._free_at)
@@ -292,7 +292,7 @@ class Flow:
         self._connection.passed(self._way, passed=sent, corrupted=flipped)
         return sent
 
-    def _pass_end(self, run: _Run) -> None:
+    def _pass_end(self, run: _Bytes) -> None:
         if self.conditions.blackhole or self._sink_gone:
             return
         if run.reset:

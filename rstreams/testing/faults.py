@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +10,11 @@ from urllib.parse import urlsplit
 
 import trio
 
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import finite, require_count, require_number, require_seconds
+from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError
-from rstreams.testing.seen_frames import PERFORMATIVES, Performative, SeenFrame
+from rstreams.testing.seen_frames import Performative, SeenFrame
 
 __all__ = ["FaultTrigger", "Faults"]
 
@@ -67,8 +69,8 @@ class Faults(ABC):
 
         Errors: `ConfigError` for what is no such time.
         """
-        check_seconds("delay_s", delay_s)
-        check_seconds("jitter_s", jitter_s, most=delay_s)
+        require_seconds("delay", "delay_s", delay_s, zero=True)
+        require_number("delay", "jitter_s", jitter_s, 0, delay_s)
         return self._set("delay", direction, {"delay_s": delay_s, "jitter_s": jitter_s})
 
     def bandwidth(self, bytes_per_s: float | None, *, direction: Direction = "both") -> Self:
@@ -76,9 +78,8 @@ class Faults(ABC):
 
         Errors: `ConfigError` unless it is more than 0.
         """
-        if bytes_per_s is not None and not (is_number(bytes_per_s) and 0 < bytes_per_s < math.inf):
-            msg = f"bytes_per_s={bytes_per_s!r}: it must be more than 0 bytes a second, or None for no limit"
-            raise ConfigError(msg)
+        if bytes_per_s is not None and (finite(bytes_per_s) is None or bytes_per_s <= 0):
+            refuse_value("bandwidth", "bytes_per_s", bytes_per_s, "more than 0 bytes a second, or None for no limit")
         return self._set("bandwidth", direction, {"bytes_per_s": bytes_per_s})
 
     def slicing(self, slice_bytes: int | None, *, gap_s: float = 0.0, direction: Direction = "both") -> Self:
@@ -93,8 +94,8 @@ class Faults(ABC):
         Errors: `ConfigError` for what is no such number.
         """
         if slice_bytes is not None:
-            check_whole("slice_bytes", slice_bytes, least=1)
-        check_seconds("gap_s", gap_s)
+            require_count("slicing", "slice_bytes", slice_bytes, 1, unit="")
+        require_seconds("slicing", "gap_s", gap_s, zero=True)
         return self._set("slicing", direction, {"slice_bytes": slice_bytes, "gap_s": gap_s})
 
     def stall(self, *, direction: Direction = "both") -> Self:
@@ -128,17 +129,16 @@ class Faults(ABC):
 
         Errors: `ConfigError` for what is no such number, and unless one of the two is given.
         """
-        check_whole("flip", flip, least=1, most=255)
+        require_count("corrupt", "flip", flip, 1, 255, unit="")
         if (at_byte is None) == (probability is None):
             msg = f"corrupt(at_byte={at_byte!r}, probability={probability!r}): give one of the two, and not both"
             raise ConfigError(msg)
         if at_byte is not None:
-            check_whole("at_byte", at_byte, least=0)
+            require_count("corrupt", "at_byte", at_byte, 0, unit="")
             return self._set("corrupt", direction, {"corrupt_at": at_byte, "flip": flip})
-        if probability is None or not is_number(probability) or not 0 <= probability <= 1:
-            msg = f"probability={probability!r}: it must be from 0 to 1"
-            raise ConfigError(msg)
-        return self._set("corrupt", direction, {"corrupt_probability": float(probability), "flip": flip})
+        assert probability is not None, "one of the two is given"
+        chance = float(require_number("corrupt", "probability", probability, 0, 1))
+        return self._set("corrupt", direction, {"corrupt_probability": chance, "flip": flip})
 
     def heal(self) -> Self:
         """Have bytes travel as they do in a network where nothing is wrong; what was stalled or delayed goes on."""
@@ -165,7 +165,7 @@ class Faults(ABC):
 
         Errors: `ConfigError` for another side.
         """
-        _check_choice("closed", closed, get_args(Side))
+        require_choice("half_open", "closed", closed, Side)
         cut: Cut = "reset" if reset else "hang_up"
         return self._cut("half_open", cut if closed == "client" else None, cut if closed == "peer" else None)
 
@@ -205,20 +205,19 @@ class FaultTrigger(Faults):
         at: Place = "before",
     ) -> None:
         """Check where it is; `close` closes the network, `forget` is called when nothing more can happen."""
-        check_direction(direction)
+        require_choice("", "direction", direction, Direction)
         if connection is not None:
-            check_whole("connection", connection, least=1)
+            require_count("", "connection", connection, 1, unit="")
         if times is not None:
-            check_whole("times", times, least=1)
+            require_count("", "times", times, 1, unit="")
         if after_bytes is not None:
-            check_whole("bytes", after_bytes, least=0)
+            require_count("after", "bytes", after_bytes, 0, unit="")
         if performative is not None:
-            _check_choice("performative", performative, PERFORMATIVES)
+            require_choice("when", "performative", performative, Performative)
         if predicate is not None and not callable(predicate):
-            msg = f"predicate={predicate!r}: it must be a function of a SeenFrame"
-            raise ConfigError(msg)
-        check_whole("nth", nth, least=1)
-        _check_choice("at", at, get_args(Place))
+            refuse_value("when", "predicate", predicate, "a function of a SeenFrame")
+        require_count("when", "nth", nth, 1, unit="")
+        require_choice("when", "at", at, Place)
         self.fired = 0
         self._close = close
         self._forget = forget
@@ -246,7 +245,8 @@ class FaultTrigger(Faults):
 
         Errors: `ConfigError` for what is no such time.
         """
-        check_closing_time(for_s)
+        if for_s is not None:
+            require_seconds("close", "for_s", for_s)
         self._actions.append(lambda _: self._close(for_s))
         return self
 
@@ -302,56 +302,13 @@ class FaultTrigger(Faults):
         self._event.set()
 
     def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
-        check_direction(direction)
+        require_choice("", "direction", direction, Direction)
         self._actions.append(lambda connection: connection._set(fault, direction, changes))  # noqa: SLF001 - its own kind
         return self
 
     def _cut(self, fault: str, client: Cut | None, peer: Cut | None) -> Self:
         self._actions.append(lambda connection: connection._cut(fault, client, peer))  # noqa: SLF001 - its own kind
         return self
-
-
-# what options may be
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a value is a number and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def check_seconds(name: str, value: float, *, most: float = math.inf) -> None:
-    """Check a length of time."""
-    if not is_number(value) or not 0 <= value <= most or value == math.inf:
-        allowed = "0 seconds or more" if most == math.inf else f"0 to {most:g} seconds, the delay"
-        msg = f"{name}={value!r}: it must be {allowed}"
-        raise ConfigError(msg)
-
-
-def check_closing_time(for_s: float | None) -> None:
-    """Check for how long a network is to be closed."""
-    if for_s is not None and not (is_number(for_s) and 0 < for_s < math.inf):
-        msg = f"for_s={for_s!r}: it must be more than 0 seconds, or None: until it is reopened"
-        raise ConfigError(msg)
-
-
-def check_whole(name: str, value: int, *, least: int, most: int | None = None) -> None:
-    """Check a whole number."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        allowed = f"of {least} or more" if most is None else f"from {least} to {most}"
-        msg = f"{name}={value!r}: it must be a whole number {allowed}"
-        raise ConfigError(msg)
-
-
-def check_direction(direction: str) -> None:
-    """Check a direction."""
-    _check_choice("direction", direction, get_args(Direction))
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        msg = f"{name}={value!r}: it must be {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
-        raise ConfigError(msg)
 
 
 def parse_peer(peer: int | str) -> tuple[str, str, str, int]:

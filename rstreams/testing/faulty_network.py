@@ -25,9 +25,11 @@ from typing import Final, Self
 
 import trio
 
-from rstreams.errors import ConfigError
+from rstreams._checks.choices import require_choice
+from rstreams._checks.numbers import is_whole, require_seconds
+from rstreams._checks.refusals import refuse_value
 from rstreams.runtime.scope import open_nursery
-from rstreams.testing._faulty_flow import Flow
+from rstreams.testing._faulty_flow import FaultyFlow
 from rstreams.testing.faults import (
     HOST,
     WAYS,
@@ -38,8 +40,6 @@ from rstreams.testing.faults import (
     FaultTrigger,
     OneWay,
     Place,
-    check_closing_time,
-    check_direction,
     parse_peer,
 )
 from rstreams.testing.seen_frames import Performative, SeenFrame
@@ -65,9 +65,9 @@ class FaultyConnection(Faults):
         self._client = client
         self._peer = peer
         seed = f"{network.seed}, connection {number}"
-        self._flows: dict[OneWay, Flow] = {
-            "to_peer": Flow("to_peer", self, client, peer, f"{seed} to the peer"),
-            "to_client": Flow("to_client", self, peer, client, f"{seed} to the client"),
+        self._flows: dict[OneWay, FaultyFlow] = {
+            "to_peer": FaultyFlow("to_peer", self, client, peer, f"{seed} to the peer"),
+            "to_client": FaultyFlow("to_client", self, peer, client, f"{seed} to the client"),
         }
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class FaultyConnection(Faults):
             flow.ring()
 
     def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
-        check_direction(direction)
+        require_choice("", "direction", direction, Direction)
         self._network.count(fault)
         self.change(direction, changes)
         return self
@@ -182,9 +182,8 @@ class FaultyNetwork(Faults):
         Errors: `ConfigError` for another place, and for what is no seed.
         """
         self._scheme, self._credentials, self._host, self._peer_port = parse_peer(peer)
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            msg = f"seed={seed!r}: it must be a whole number"
-            raise ConfigError(msg)
+        if not is_whole(seed):
+            refuse_value("FaultyNetwork", "seed", seed, "a whole number")
         self.seed = seed
         self.connections = 0
         self.live: list[FaultyConnection] = []
@@ -245,7 +244,8 @@ class FaultyNetwork(Faults):
 
         Errors: `ConfigError` for what is no such time.
         """
-        check_closing_time(for_s)
+        if for_s is not None:
+            require_seconds("close", "for_s", for_s)
         self.count("close")
         self._opened = trio.Event()
         self._reopening.cancel()
@@ -379,7 +379,7 @@ class FaultyNetwork(Faults):
         self.bytes_corrupted += corrupted
 
     def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
-        check_direction(direction)
+        require_choice("", "direction", direction, Direction)
         self.count(fault)
         for way, conditions in self._standing.items():
             if direction in (way, "both"):

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED, add_demand, demand_error
 from rstreams._core.sight import CANCEL, Counts, Scannable, Waits, Way
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Hold, Subscriber, Subscription
 
 __all__ = ["ManualPublisher", "Outcome", "ProbeSubscriber"]

@@ -60,7 +60,7 @@ class StreamVerifier(Generic[T]):
     def __init__(self, publisher: Publisher[T], request: int = UNBOUNDED) -> None:
         self._publisher = publisher
         self._request = request
-        self._steps: list[tuple[str, Callable[[_Run[T]], None]]] = []
+        self._steps: list[tuple[str, Callable[[_VerifiedRun[T]], None]]] = []
         self._expects_end = False
 
     # what is expected
@@ -68,7 +68,7 @@ class StreamVerifier(Generic[T]):
     def expect_subscription(self) -> Self:
         """Expect `on_subscribe` as the next signal; without this step it is expected silently."""
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             run.position = 0
             run.expect("on_subscribe")
 
@@ -77,7 +77,7 @@ class StreamVerifier(Generic[T]):
     def expect_next(self, *items: T) -> Self:
         """Expect these items, in this order."""
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             for item in items:
                 came = run.expect("on_next", f"on_next({item!r})")
                 if came.value != item:
@@ -88,7 +88,7 @@ class StreamVerifier(Generic[T]):
     def expect_next_count(self, count: int) -> Self:
         """Expect so many items, whatever they are."""
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             for number in range(1, count + 1):
                 run.expect("on_next", f"item {number} of {count}")
 
@@ -97,7 +97,7 @@ class StreamVerifier(Generic[T]):
     def expect_next_matches(self, predicate: Callable[[T], object]) -> Self:
         """Expect an item for which `predicate` is true."""
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             expected = f"an item that {getattr(predicate, '__name__', 'the predicate')} accepts"
             came = run.expect("on_next", expected)
             if not predicate(came.value):  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ class StreamVerifier(Generic[T]):
     def expect_no_event(self, seconds: float) -> Self:
         """Expect no signal while `seconds` pass."""
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             run.advance(seconds)
             came = run.peek()
             if came is not None:
@@ -121,7 +121,7 @@ class StreamVerifier(Generic[T]):
         self._expects_end = True
         expected = f"on_error({kind.__name__}{'' if match is None else f' matching {match!r}'})"
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             came = run.expect("on_error", expected)
             if not isinstance(came.value, kind) or (match is not None and not re.search(match, str(came.value))):
                 run.fail(expected, came)
@@ -132,7 +132,7 @@ class StreamVerifier(Generic[T]):
         """Expect the stream to complete."""
         self._expects_end = True
 
-        def step(run: _Run[T]) -> None:
+        def step(run: _VerifiedRun[T]) -> None:
             run.expect("on_complete")
 
         return self._add("expect_complete()", step)
@@ -167,7 +167,7 @@ class StreamVerifier(Generic[T]):
             msg = "a script ends with expect_complete(), expect_error() or then_cancel()"
             raise ValueError(msg)
         with virtual_time() as scheduler:
-            run = _Run[T](scheduler, self._request)
+            run = _VerifiedRun[T](scheduler, self._request)
             self._publisher.subscribe(run)
             scheduler.run()
             for number, (name, step) in enumerate(self._steps, 1):
@@ -179,12 +179,12 @@ class StreamVerifier(Generic[T]):
             if came is not None:
                 run.fail("no further signal", came)
 
-    def _add(self, name: str, step: Callable[[_Run[T]], None]) -> Self:
+    def _add(self, name: str, step: Callable[[_VerifiedRun[T]], None]) -> Self:
         self._steps.append((name, step))
         return self
 
 
-class _Run(Generic[T]):
+class _VerifiedRun(Generic[T]):
     """One subscription: the signals that came, and how far the steps have got with them."""
 
     def __init__(self, scheduler: VirtualScheduler, request: int) -> None:

@@ -41,7 +41,7 @@ class VirtualScheduler:
         """Make a scheduler whose clock shows 0."""
         self._now = 0.0
         self._tasks: list[_Task] = []
-        self._timers: list[_Timer] = []
+        self._timers: list[_VirtualTimer] = []
         self._timers_set = 0
         self._random = random.Random(0)  # noqa: S311 - the same in every run is what is wanted
         self._token: Token[Scheduler] | None = None
@@ -113,7 +113,7 @@ class VirtualScheduler:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` when the clock has been moved on by `delay_s` seconds."""
-        timer = _Timer(self._now + delay_s, self._timers_set, function)
+        timer = _VirtualTimer(self._now + delay_s, self._timers_set, function)
         self._timers_set += 1
         heapq.heappush(self._timers, timer)
         return timer
@@ -213,13 +213,13 @@ class _Task:
             raise
 
 
-class _Timer:
+class _VirtualTimer:
     def __init__(self, due: float, number: int, function: Callable[[], None]) -> None:
         self.due = due
         self._number = number
         self._function: Callable[[], None] | None = function
 
-    def __lt__(self, other: _Timer) -> bool:
+    def __lt__(self, other: _VirtualTimer) -> bool:
         return (self.due, self._number) < (other.due, other._number)
 
     @property

@@ -36,6 +36,15 @@ def test_a_mistake_in_the_arguments_is_exit_code_2(arguments: list[str], capsys:
     assert "rstreams" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_an_unknown_option_of_a_command_is_answered_with_the_usage_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["node", "--foo"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("usage: rstreams node [-h] [--listen HOST:PORT]")
+    assert told.endswith("\nrstreams node: error: unrecognized arguments: --foo\n")
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [

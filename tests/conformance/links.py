@@ -11,7 +11,7 @@ import trio
 
 import rstreams
 from rstreams import Node
-from rstreams._core.subscription import require_subscriber
+from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Publisher, Subscriber
 from rstreams.message import decode_body, encode_item
 from rstreams.net.connection import Connection

@@ -11,7 +11,7 @@ import pytest
 import rstreams
 import rstreams.blocking
 from rstreams import Connection, Node, Reconnect, Stream
-from rstreams._core.argument_names import _OURS, _WITHOUT, named_arguments
+from rstreams._checks.argument_names import _OURS, _WITHOUT, named_arguments
 from rstreams.errors import ConfigError
 from tests.net.over_tcp import connected
 
@@ -40,6 +40,20 @@ WITHOUT_CONNECTION: list[tuple[Callable[[], Any], str]] = [
     (lambda: ANY.Node().queue("q", delivery_limit=3), r"it is called 'max_deliveries' here"),
     (lambda: RECONNECT(max_retries=3), r"^Reconnect\(\) .*'max_retries'; it is called 'max_attempts' here: Failed"),
     (lambda: RECONNECT(initial_delay=3), r"it is called 'first_delay_s' here: Seconds before the first attempt"),
+    (lambda: ANY.Node("x"), r"^Node\(\) got too many positional arguments; by name it takes users, cert"),
+    (lambda: ANY.Message(ttl=3), r"^Message\(\) .*'ttl'; it is called 'ttl_s' here: Seconds"),
+    (
+        lambda: ANY.Message(headers={}),
+        r"^Message\(\) .*'headers'; it is called 'properties' here: The appl",
+    ),
+    (
+        ANY.DeadLetters,
+        r"^DeadLetters\(\) missing 1 required .*: 'address'; address: The peer's name for where",
+    ),
+    (lambda: ANY.DeadLetters(queue="x"), r"^DeadLetters\(\) .*'queue'; it is called 'address' here"),
+    (ANY.Node().queue, r"^Node\.queue\(\) missing 1 required positional argument: 'name'; name: "),
+    (ANY.connect, r"^connect\(\) missing 1 required positional argument: 'url'; url: "),
+    (lambda: STREAM.open(3, 4), r"^Stream\.open\(\) got too many positional arguments$"),
     (lambda: STREAM.open(prefetch=3), r"^Stream\.open\(\) .*'prefetch'; it is called 'window' here: The most items"),
     (lambda: STREAM.map_async(abs, workers=3), r"^Stream\.map_async\(\) .*it is called 'concurrency' here"),
     (lambda: STREAM.flat_map(Stream.of, max_concurrency=3), r"it is called 'concurrency' here"),

@@ -204,7 +204,7 @@ async def test_bad_options_of_a_stream_are_named_at_the_call() -> None:
             connection.stream("a", settlement="exactly_once")  # type: ignore[call-overload]
         with pytest.raises(ConfigError, match=r"on_failure='ignore'.*'reject', 'accept' or DeadLetters"):
             connection.stream("a", on_failure="ignore")  # type: ignore[call-overload]
-        with pytest.raises(ConfigError, match=r"DeadLetters\.address=''"):
+        with pytest.raises(ConfigError, match=r"DeadLetters\(address=''\)"):
             DeadLetters("")
         with pytest.raises(ConfigError, match="settlement="):
             await connection.publish("a", Stream.of(1), settlement="never")  # type: ignore[arg-type]

@@ -413,7 +413,7 @@ def test_an_overflow_that_cannot_be() -> None:
 
 
 def test_a_capacity_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="multicast 'm': capacity=0"):
+    with pytest.raises(ConfigError, match=r"multicast 'm'\(capacity=0"):
         MulticastAddress("m", capacity=0)
 
 

@@ -262,7 +262,7 @@ def test_a_consumer_that_raises_in_on_error_too_harms_nobody(caplog: pytest.LogC
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, "many"])
 def test_a_capacity_that_cannot_be(capacity: object) -> None:
-    with pytest.raises(ConfigError, match="queue 'q': capacity="):
+    with pytest.raises(ConfigError, match=r"queue 'q'\(capacity="):
         Queue("q", capacity)  # type: ignore[arg-type]
 
 

@@ -170,9 +170,9 @@ def test_what_counts_no_items_is_not_called_items() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (Stream.range, r"range\(start='5'\): start must be a whole number"),
-        (lambda wrong: Stream.range(0, wrong), r"range\(stop='5'\): stop must be a whole number"),
-        (lambda wrong: Stream.range(0, 9, wrong), r"range\(step='5'\): step must be a whole number"),
+        (Stream.range, r"range\(start\): start must be a whole number, not '5'"),
+        (lambda wrong: Stream.range(0, wrong), r"range\(stop\): stop must be a whole number, not '5'"),
+        (lambda wrong: Stream.range(0, 9, wrong), r"range\(step\): step must be a whole number, not '5'"),
         (Stream.fail, r"fail\(error\): error must be an exception, not '5'"),
         (
             lambda _: Stream.from_iterable(cast("Any", 5)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams._stages.emission import IteratorPublisher
-from rstreams._stages.fusion import _compiled
+from rstreams._stages.fusion import _maker
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.operators.do_on_next import do_on_next
 from rstreams.operators.filter import filter as filter_
@@ -207,12 +207,12 @@ def test_each_subscriber_has_its_own_state() -> None:
     assert second.items == [2, 5]
 
 
-def test_the_same_kinds_are_compiled_once() -> None:
-    _compiled.cache_clear()
+def test_the_same_kinds_are_maker_once() -> None:
+    _maker.cache_clear()
     for _ in range(5):
         map_(filter_(range_(3), bool), str).subscribe(ProbeSubscriber[str]())
 
-    assert _compiled.cache_info().misses == 1
+    assert _maker.cache_info().misses == 1
 
 
 def test_a_function_that_fails_after_its_own_cancel_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,14 +6,12 @@ import pytest
 
 from rstreams._stages.folds import Folding
 from rstreams._stages.inner_stream import OneInner
-from rstreams._stages.latest_item import Latest
+from rstreams._stages.latest_item import LatestItem
 from rstreams._stages.router import Routing
 from rstreams._stages.shared_run import Sharing
 from rstreams._stages.side_stream import Beside
 from rstreams._stages.turns import TurningStage
-from rstreams._stages.waiting_items import Waiting
-from rstreams.blocking._methods import BlockingMethods
-from rstreams.stream._methods import StreamMethods
+from rstreams._stages.waiting_items import WaitingItems
 
 
 @pytest.mark.parametrize(
@@ -25,10 +23,8 @@ from rstreams.stream._methods import StreamMethods
         (Sharing, {"on_next", "numbers", "_member", "_next", "_serve_item", "_is_through", "_ask"}),
         (Routing, {"on_next", "kept_for", "_member", "_next", "_serve_item", "_is_through", "_ask"}),
         (TurningStage, {"_step"}),
-        (Waiting, {"_ask"}),
-        (Latest, {"on_next"}),
-        (StreamMethods, {"_stream"}),
-        (BlockingMethods, {"_with"}),
+        (WaitingItems, {"_ask"}),
+        (LatestItem, {"on_next"}),
     ],
 )
 def test_what_an_operator_must_write_cannot_be_left_out(base: type, hooks: set[str]) -> None:

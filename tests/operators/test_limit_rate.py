@@ -35,7 +35,7 @@ def test_a_wrong_high_is_named(high: int) -> None:
 
 @pytest.mark.parametrize("low", [-1, 4, 5, 1.5, "3", True])
 def test_a_wrong_low_is_named_with_what_is_allowed(low: int) -> None:
-    with pytest.raises(ConfigError, match=rf"limit_rate\(high=4, low={low!r}\): low must be 0 to 3 items"):
+    with pytest.raises(ConfigError, match=rf"limit_rate\(low={low!r}\): low must be 0 to 3 items, fewer than high=4"):
         limit_rate(ManualPublisher[int](), 4, low)
 
 

@@ -19,9 +19,9 @@ from rstreams.sinks import ForEachSink, ListSink, Sink
 from rstreams.testing import ProbeSubscriber
 from tests.protocol.played import PlayedReceiver, decode
 
-Kind = Literal["map", "filter", "scan", "do_on_next"]
+Kind = Literal["map", "filter", "scan", "do_on_next", "skip"]
 
-operators = st.sampled_from(["map", "filter", "scan", "do_on_next"])
+operators = st.sampled_from(["map", "filter", "scan", "do_on_next", "skip"])
 
 
 @dataclass
@@ -84,6 +84,8 @@ class Run:
                 return ops.scan(source, self._called("scan", lambda total, x: total + x), 0)
             case "do_on_next":
                 return ops.do_on_next(source, self._called("do_on_next", lambda _: None))
+            case "skip":
+                return ops.skip(source, 2)
 
     def _called(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: int) -> Any:  # noqa: ANN401

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
-from rstreams.protocol.credit import MAX_CREDIT, CreditLedger, SenderLedger, check_window
+from rstreams.protocol.credit import MAX_CREDIT, CreditLedger, SenderLedger, require_window
 
 WINDOWS = st.one_of(st.integers(1, 12), st.just(256), st.just(MAX_CREDIT))
 DEMANDS = st.one_of(st.integers(1, 20), st.integers(1, UNBOUNDED), st.just(UNBOUNDED))
@@ -161,7 +161,7 @@ def test_a_window_that_cannot_be_is_named_with_what_is_allowed(window: object) -
         CreditLedger(window)  # type: ignore[arg-type]
     assert repr(window) in str(raised.value)
     with pytest.raises(ConfigError):
-        check_window(window)  # type: ignore[arg-type]
+        require_window(window)  # type: ignore[arg-type]
 
 
 class SenderLaws(RuleBasedStateMachine):

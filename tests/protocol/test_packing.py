@@ -7,7 +7,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from rstreams.errors import ConfigError, DeliveryFailed, RemoteProtocolError
-from rstreams.protocol.credit import CreditLedger, SenderLedger, check_pack
+from rstreams.protocol.credit import CreditLedger, SenderLedger, require_pack
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement, Transfer
 from rstreams.protocol.packing import (
@@ -67,13 +67,13 @@ def test_the_smaller_number_holds(ours: int, theirs: object, agreed: int) -> Non
 @pytest.mark.parametrize("pack_items", [0, -1, 129, True, 2.0, "2", None])
 def test_a_pack_that_cannot_be_is_named(pack_items: int) -> None:
     with pytest.raises(ConfigError, match=r"pack_items=.*1 to 128 items, at most half of window=256"):
-        check_pack(pack_items, 256)
+        require_pack(pack_items, 256)
 
 
 def test_a_pack_has_a_limit_of_its_own() -> None:
-    with pytest.raises(ConfigError, match=r"pack_items=2000: it must be 1 to 1024 items$"):
-        check_pack(2000)
-    assert check_pack(1, 1) == 1
+    with pytest.raises(ConfigError, match=r"pack_items=2000: pack_items must be 1 to 1024 items$"):
+        require_pack(2000)
+    assert require_pack(1, 1) == 1
 
 
 # the credit

@@ -208,3 +208,16 @@ def test_what_cannot_be_run() -> None:
     thread.start()
     thread.join()
     assert "main thread" in str(raised[0])
+
+
+@pytest.mark.parametrize(
+    ("main", "said"),
+    [
+        (3, r"^run\(main\): main must be an async function, not 3$"),
+        (lambda: 3, r"^run\(main\): main must return an awaitable, not 3; define it with `async def`$"),
+        (print, r"^run\(main\): main must return an awaitable, not None; define it with `async def`$"),
+    ],
+)
+def test_what_is_not_an_async_function_is_named(main: Any, said: str) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=said):
+        rstreams.run(main)

@@ -384,29 +384,38 @@ async def test_a_network_may_begin_closed() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda n: n.delay(-1), "delay_s=-1: it must be 0 seconds or more"),
-        (lambda n: n.delay(float("inf")), "delay_s=inf: it must be 0 seconds or more"),
-        (lambda n: n.delay(1, jitter_s=2), "jitter_s=2: it must be 0 to 1 seconds, the delay"),
-        (lambda n: n.delay(1, direction="up"), "direction='up': it must be 'to_peer', 'to_client' or 'both'"),
-        (lambda n: n.bandwidth(0), "bytes_per_s=0: it must be more than 0 bytes a second, or None for no limit"),
-        (lambda n: n.slicing(0), "slice_bytes=0: it must be a whole number of 1 or more"),
-        (lambda n: n.slicing(1, gap_s=-1), "gap_s=-1: it must be 0 seconds or more"),
+        (lambda n: n.delay(-1), "delay(delay_s=-1): delay_s must be a finite number of seconds, 0 or more"),
+        (lambda n: n.delay(float("inf")), "delay(delay_s=inf): delay_s must be a finite number of seconds, 0 or more"),
+        (lambda n: n.delay(1, jitter_s=2), "delay(jitter_s=2): jitter_s must be a finite number, 0 to 1"),
+        (lambda n: n.delay(1, direction="up"), "direction='up': direction must be 'to_peer', 'to_client' or 'both'"),
+        (
+            lambda n: n.bandwidth(0),
+            "bandwidth(bytes_per_s=0): bytes_per_s must be more than 0 bytes a second, or None for no limit",
+        ),
+        (lambda n: n.slicing(0), "slicing(slice_bytes=0): slice_bytes must be 1 or more"),
+        (lambda n: n.slicing(1, gap_s=-1), "slicing(gap_s=-1): gap_s must be a finite number of seconds, 0 or more"),
         (lambda n: n.corrupt(), "corrupt(at_byte=None, probability=None): give one of the two, and not both"),
-        (lambda n: n.corrupt(at_byte=-1), "at_byte=-1: it must be a whole number of 0 or more"),
-        (lambda n: n.corrupt(probability=2), "probability=2: it must be from 0 to 1"),
-        (lambda n: n.corrupt(at_byte=0, flip=0), "flip=0: it must be a whole number from 1 to 255"),
-        (lambda n: n.half_open(closed="left"), "closed='left': it must be 'client' or 'peer'"),
-        (lambda n: n.close(0), "for_s=0: it must be more than 0 seconds, or None: until it is reopened"),
-        (lambda n: n.after(bytes=-1), "bytes=-1: it must be a whole number of 0 or more"),
-        (lambda n: n.after(bytes=1, times=0), "times=0: it must be a whole number of 1 or more"),
-        (lambda n: n.after(bytes=1).close(True), "for_s=True: it must be more than 0 seconds, or None: until it is"),  # noqa: FBT003
-        (lambda n: n.after(bytes=1).stall(direction="up"), "direction='up': it must be 'to_peer', 'to_client' or"),
-        (lambda n: n.when("transfers"), "performative='transfers': it must be 'sasl_header', 'tls_header', 'amqp_"),
-        (lambda n: n.when(nth=0), "nth=0: it must be a whole number of 1 or more"),
-        (lambda n: n.when(at="behind"), "at='behind': it must be 'before', 'inside' or 'after'"),
-        (lambda n: n.when(connection=0), "connection=0: it must be a whole number of 1 or more"),
-        (lambda n: n.when(predicate=1), "predicate=1: it must be a function of a SeenFrame"),
-        (lambda _: FaultyNetwork(1, seed=1.5), "seed=1.5: it must be a whole number"),  # type: ignore[arg-type]
+        (lambda n: n.corrupt(at_byte=-1), "corrupt(at_byte=-1): at_byte must be 0 or more"),
+        (lambda n: n.corrupt(probability=2), "corrupt(probability=2): probability must be a finite number, 0 to 1"),
+        (lambda n: n.corrupt(at_byte=0, flip=0), "corrupt(flip=0): flip must be 1 to 255"),
+        (lambda n: n.half_open(closed="left"), "half_open(closed='left'): closed must be 'client' or 'peer'"),
+        (lambda n: n.close(0), "close(for_s=0): for_s must be a finite number of seconds, more than 0"),
+        (lambda n: n.after(bytes=-1), "after(bytes=-1): bytes must be 0 or more"),
+        (lambda n: n.after(bytes=1, times=0), "times=0: times must be 1 or more"),
+        (lambda n: n.after(bytes=1).close(True), "close(for_s=True): for_s must be a finite number of seconds"),  # noqa: FBT003
+        (
+            lambda n: n.after(bytes=1).stall(direction="up"),
+            "direction='up': direction must be 'to_peer', 'to_client' or",
+        ),
+        (
+            lambda n: n.when("transfers"),
+            "when(performative='transfers'): performative must be 'sasl_header', 'tls_header', 'amqp_",
+        ),
+        (lambda n: n.when(nth=0), "when(nth=0): nth must be 1 or more"),
+        (lambda n: n.when(at="behind"), "when(at='behind'): at must be 'before', 'inside' or 'after'"),
+        (lambda n: n.when(connection=0), "connection=0: connection must be 1 or more"),
+        (lambda n: n.when(predicate=1), "when(predicate=1): predicate must be a function of a SeenFrame"),
+        (lambda _: FaultyNetwork(1, seed=1.5), "FaultyNetwork(seed=1.5): seed must be a whole number"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_options_are_named(call: Callable[[Any], object], message: str) -> None:

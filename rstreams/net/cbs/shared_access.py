@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.numbers import require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net.cbs import tokens
 from rstreams.net.cbs.tokens import SAS, Token

@@ -56,7 +56,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def check_token_source(cbs: TokenSource | None) -> TokenSource | None:
+def require_token_source(cbs: TokenSource | None) -> TokenSource | None:
     """Return the function that makes tokens.
 
     Errors: `ConfigError` unless it is None or a function.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rstreams.errors import ConfigError
 from rstreams.net.dialects.activemq import ActiveMQ, Artemis
 from rstreams.net.dialects.azure import EventHubs, ServiceBus
-from rstreams.net.dialects.base import NONE, Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
+from rstreams.net.dialects.base import NONE, Dialect, Filters, Offset, PeerDescription, Place, kind_of, require_offset
 from rstreams.net.dialects.rabbitmq4 import RabbitMQ4
 from rstreams.net.dialects.rabbitmq310 import RabbitMQ310
 from rstreams.net.dialects.router import Router
@@ -24,10 +24,10 @@ __all__ = [
     "Offset",
     "PeerDescription",
     "Place",
-    "check_offset",
     "dialect_named",
     "dialect_of",
     "kind_of",
+    "require_offset",
 ]
 
 DIALECTS: Final[Mapping[str, Dialect]] = {

@@ -13,7 +13,7 @@ from typing import Final
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
+from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, kind_of, require_offset
 
 _SELECTOR: Final = "apache.org:selector-filter:string"
 _SESSION: Final = "com.microsoft:session-filter"
@@ -46,7 +46,7 @@ class ServiceBus(Dialect):
 
     def offset(self, offset: Offset) -> Filters:
         """Refuse the offset: a queue is not read from one, and an event hub has its own dialect."""
-        check_offset(offset)
+        require_offset(offset)
         error = self._unknown("offset", offset, "it reads no log; for an event hub say dialect='eventhubs'")
         raise error
 
@@ -66,7 +66,7 @@ class EventHubs(ServiceBus):
 
     def offset(self, offset: Offset) -> Filters:
         """Return the filter for where in a partition to begin; an int is a sequence number."""
-        check_offset(offset)
+        require_offset(offset)
         if isinstance(offset, datetime):
             since_ms = (offset - _EPOCH).total_seconds() * 1000
             return _where(f"amqp.annotation.x-opt-enqueued-time >= '{since_ms:.0f}'")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
+from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError
 from rstreams.message import Message
 
@@ -122,7 +123,7 @@ class Dialect:
 
         Errors: `ConfigError` if this peer keeps no log that can be read from an offset, or the offset is malformed.
         """
-        check_offset(offset)
+        require_offset(offset)
         error = self._unknown("offset", offset, "it keeps no log to read from an offset")
         raise error
 
@@ -169,7 +170,7 @@ def kind_of(address: str) -> tuple[Kind | None, str]:
     return None, address
 
 
-def check_offset(offset: Offset) -> None:
+def require_offset(offset: Offset) -> None:
     """Check an offset.
 
     Errors: `ConfigError` if it is malformed.
@@ -184,5 +185,4 @@ def check_offset(offset: Offset) -> None:
         right = 0 <= offset < 2**63
     if not right:
         allowed = "'first', 'last', 'next', an int of 0 or more, or a datetime with a time zone"
-        msg = f"offset={offset!r}: it must be {allowed}"
-        raise ConfigError(msg)
+        refuse_value("", "offset", offset, allowed)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, check_offset, kind_of
+from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, kind_of, require_offset
 
 _OWN: Final = ("/queues/", "/exchanges/")
 
@@ -41,7 +41,7 @@ class RabbitMQ4(Dialect):
 
     def offset(self, offset: Offset) -> Filters:
         """Return the filter for where in a stream queue to begin; the first chunk may hold earlier messages."""
-        check_offset(offset)
+        require_offset(offset)
         name = "rabbitmq:stream-offset-spec"
         return _filter(name, name, offset)
 

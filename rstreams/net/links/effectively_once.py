@@ -21,6 +21,8 @@ from dataclasses import replace
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
+from rstreams._checks.numbers import require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import encode_string, encode_symbol
@@ -29,7 +31,6 @@ from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.holds import SharedHold
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_message
 
 T = TypeVar("T")
@@ -81,8 +82,8 @@ class Stamper:
 
         Errors: `ConfigError` for an id or a number that cannot be.
         """
-        self.producer_id = check_producer_id(producer_id)
-        self.sequence = check_sequence(first_sequence)
+        self.producer_id = require_producer_id(producer_id)
+        self.sequence = require_sequence(first_sequence)
         self._id = encode_string(producer_id)
         content = _FRONT + self._id + _MIDDLE
         self._prefix = _START + bytes((1 + len(content) + 9, 4)) + content
@@ -101,28 +102,23 @@ class Stamper:
         return lambda item: stamp(encode(item))
 
 
-def check_producer_id(producer_id: str) -> str:
+def require_producer_id(producer_id: str) -> str:
     """Return `producer_id` if a stamp can carry it.
 
     Errors: `ConfigError` if not.
     """
     valid = isinstance(producer_id, str) and producer_id.isprintable()
     if not valid or not 0 < len(producer_id.encode()) <= MAX_PRODUCER_BYTES:
-        msg = f"producer_id={producer_id!r:.80}: it must be a printable text of 1 to {MAX_PRODUCER_BYTES} bytes"
-        raise ConfigError(msg)
+        refuse_value("", "producer_id", producer_id, f"a printable text of 1 to {MAX_PRODUCER_BYTES} bytes")
     return producer_id
 
 
-def check_sequence(first_sequence: int) -> int:
+def require_sequence(first_sequence: int) -> int:
     """Return `first_sequence` if a stamp can carry it and those that follow.
 
     Errors: `ConfigError` if not.
     """
-    whole = isinstance(first_sequence, int) and not isinstance(first_sequence, bool)
-    if not whole or not 0 <= first_sequence <= MAX_SEQUENCE:
-        msg = f"first_sequence={first_sequence!r}: it must be a whole number from 0 to 2^63-1"
-        raise ConfigError(msg)
-    return first_sequence
+    return require_count("", "first_sequence", first_sequence, 0, MAX_SEQUENCE, unit="")
 
 
 def read_stamp(encoded: bytes) -> Stamp | None:
@@ -355,15 +351,11 @@ class _Hand(SharedHold):
         super()._settle()
 
 
-def check_remembered(dedup_window: int | None, window: int) -> int:
+def require_dedup_window(dedup_window: int | None, window: int) -> int:
     """Return how many messages a consumer is to know again.
 
     Errors: `ConfigError` for less than the window, all of which may be in doubt after a loss.
     """
     if dedup_window is None:
         return max(DEFAULT_REMEMBERED, 2 * window)
-    whole = isinstance(dedup_window, int) and not isinstance(dedup_window, bool)
-    if not whole or dedup_window < window:
-        msg = f"dedup_window={dedup_window!r}: it must be a whole number of messages, not less than window={window}"
-        raise ConfigError(msg)
-    return dedup_window
+    return require_count("", "dedup_window", dedup_window, window, unit=f" messages, not less than window={window}")

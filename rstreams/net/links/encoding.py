@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rstreams import operators, sources
-from rstreams._stages.stage import is_async
+from rstreams._checks.functions import is_async
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.net.options.limits import check_function
@@ -63,7 +63,7 @@ class Encoding:
         return told
 
 
-def check_encode(call: str, encode: Callable[[Any], object] | None) -> None:
+def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
     """Check the option `encode`.
 
     Errors: `ConfigError` unless it is None or a plain function.

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import require_name
 from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import decode_unstamped
 from rstreams.net.links.outlet import Outlet
-from rstreams.net.options.names import check_name
 from rstreams.protocol.delivery import (
     ACCEPTED,
     RELEASED,
@@ -54,7 +55,10 @@ class DeadLetters:
     address: str
 
     def __post_init__(self) -> None:
-        check_name("DeadLetters.address", self.address, "an address")
+        require_name("DeadLetters", "address", self.address)
+
+
+name_arguments("DeadLetters", DeadLetters)
 
 
 def _strategies(*, expose: bool) -> Mapping[str, FailureStrategy]:

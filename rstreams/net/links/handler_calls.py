@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rstreams._stages.stage import Lifted, refuse_unrun
+from rstreams._checks.functions import refuse_unrun
+from rstreams._stages.stage import Lifted
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.manual_settlement import ByHandAlone
 from rstreams.protocol.delivery import Delivery

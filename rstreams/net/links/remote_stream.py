@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypedDict, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, LinkDetached
 from rstreams.message import decode_body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from rstreams.errors import ConfigError
-from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, check_remembered
+from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, require_dedup_window
 from rstreams.protocol.frames import Settlement
 
 SettlementName: TypeAlias = Literal["at_most_once", "at_least_once", "effectively_once"]
@@ -37,7 +37,7 @@ def remembered_for(settlement: str, dedup_window: int | None, window: int) -> in
     Errors: `ConfigError` for a `dedup_window` that is not allowed, or that does not go with the settlement.
     """
     if settlement == EFFECTIVELY_ONCE or (settlement == "manual" and dedup_window is not None):
-        return check_remembered(dedup_window, window)
+        return require_dedup_window(dedup_window, window)
     if dedup_window is not None:
         msg = f"dedup_window goes with settlement='effectively_once' or 'manual', not with {settlement!r}"
         raise ConfigError(msg)

@@ -8,8 +8,8 @@ from typing import Any
 
 import trio
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import require_subscriber
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message, decode_message

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from rstreams._stages.stage import is_generator
+from rstreams._checks.functions import is_generator
 from rstreams.abc import Publisher
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message

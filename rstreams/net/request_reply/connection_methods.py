@@ -6,21 +6,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from rstreams._core.times import require_seconds
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_count, require_seconds
+from rstreams._checks.terminus import require_capabilities
 from rstreams.message import decode_body
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.encoding import check_encode
+from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.options.limits import check_function
-from rstreams.net.options.names import check_name
-from rstreams.net.options.terminus import check_capabilities
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.request_reply.requester import (
     DEFAULT_MAX_IN_FLIGHT,
     DEFAULT_TIMEOUT_S,
     Requester,
     RequestOptions,
-    check_max_in_flight,
     open_requester,
 )
 from rstreams.net.request_reply.responder import ReplySenders
@@ -88,19 +87,19 @@ class RequestReply:
         Context: One task of the connection's trio run enters and leaves the block.
         Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).
         """
-        check_name("address", address, "an address")
+        require_name("", "address", address)
         check_function("requester", "decode", decode)
-        check_encode("requester", encode)
+        require_encode("requester", encode)
         require_seconds("requester", "timeout_s", timeout_s)
         if reply_address is not None:
-            check_name("reply_address", reply_address, "an address")
+            require_name("", "reply_address", reply_address)
         options = RequestOptions(
             address,
             decode,
             timeout_s,
-            check_max_in_flight(max_in_flight),
+            require_count("requester", "max_in_flight", max_in_flight, 1, unit=" requests"),
             reply_address,
-            check_capabilities(capabilities),
+            require_capabilities(capabilities),
             encode,
         )
         return open_requester(self._links, options)
@@ -146,7 +145,7 @@ class RequestReply:
         """
         check_function("respond", "handler", handler)
         check_function("respond", "decode", decode)
-        check_encode("respond", encode)
+        require_encode("respond", encode)
         answering = Answering(address, handler, decode, expose_errors, encode)
         async with reply_senders(self._links) as senders:
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.gathering import Gathering
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import ENDED, require_subscriber, subscribe_failed
+from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import Stage
 from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed

@@ -20,10 +20,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_seconds
 from rstreams._codec.message_fields import check_properties
-from rstreams._core.argument_names import name_arguments
 from rstreams._core.subscription import ENDED
-from rstreams._core.times import require_seconds
 from rstreams.abc import Subscription
 from rstreams.errors import (
     Condition,
@@ -39,13 +40,12 @@ from rstreams.message import Message, MessageId, encode_item
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.sender import Receipt, SenderPublisher
-from rstreams.net.options.names import check_name
 from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
-from rstreams.protocol.credit import check_window
+from rstreams.protocol.credit import require_window
 from rstreams.protocol.frames import Attach, Role, Settlement
-from rstreams.runtime.entered import async_entered
+from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import open_nursery
 from rstreams.stream import Stream
 
@@ -164,9 +164,9 @@ class Requester(Generic[T]):
         Cancels: The link and its address; a responder that sends there is told so.
         """
         self._prepared(item, {})  # what cannot be encoded is told here
-        check_window(window)
+        require_window(window)
         if reply_address is not None:
-            check_name("reply_address", reply_address, "an address")
+            require_name("", "reply_address", reply_address)
         replies = ReplyPublisher(self, self._links, item, self._options.decode, window=window, address=reply_address)
         return Stream(replies)
 
@@ -433,17 +433,6 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
         finally:
             requester.close()
             nursery.cancel_scope.cancel()
-
-
-def check_max_in_flight(count: int) -> int:
-    """Return `count` if it can limit the requests under way.
-
-    Errors: `ConfigError` if not.
-    """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        msg = f"requester(max_in_flight={count!r}): it must be 1 or more requests"
-        raise ConfigError(msg)
-    return count
 
 
 def _expiring(message: Message, left_s: float) -> Message:

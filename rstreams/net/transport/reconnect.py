@@ -25,8 +25,8 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from rstreams._core.argument_names import name_arguments
-from rstreams._stages.stage import is_async
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.functions import is_async
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import trio
 
+from rstreams._checks.names import CertificateUsers
 from rstreams._codec import Described, decode_value, encode_symbols
 from rstreams._codec.encode import encode_fields
 from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
-from rstreams.net.options.names import CertificateUsers
 from rstreams.tls import ClientCertificate
 
 logger = logging.getLogger("rstreams.net")

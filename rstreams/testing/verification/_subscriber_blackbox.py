@@ -14,8 +14,8 @@ from rstreams.testing.verification._subscriber_whitebox import (
     A_RIGHT_OF_PUBLISHERS,
     BETWEEN_THREADS,
     SIGNALS_ARE_CALLS,
-    Stage,
     SubscriberTests,
+    TestedSubscriber,
 )
 
 T = TypeVar("T")
@@ -47,11 +47,11 @@ class SubscriberBlackboxVerification(SubscriberTests[T]):
 
     # what the tests are made of
 
-    def stage(self) -> Stage[T]:
+    def stage(self) -> TestedSubscriber[T]:
         """Return a subscriber with its subscription."""
-        return Stage(self, self.env.act(self.create_subscriber), Upstream(self.env))
+        return TestedSubscriber(self, self.env.act(self.create_subscriber), Upstream(self.env))
 
-    def requested(self) -> Stage[T]:
+    def requested(self) -> TestedSubscriber[T]:
         """Return a subscriber that has requested."""
         stage = self.stage()
         self.env.act(lambda: self.trigger_request(stage.subscriber))
@@ -140,7 +140,7 @@ class SubscriberBlackboxVerification(SubscriberTests[T]):
     ) -> None:
         self._fails(self.stage())
 
-    def _fails(self, stage: Stage[T]) -> None:
+    def _fails(self, stage: TestedSubscriber[T]) -> None:
         error = VerificationError("2.10")
         stage.signal(lambda subscriber: subscriber.on_error(error))
         seen = self.error_of(stage.subscriber)

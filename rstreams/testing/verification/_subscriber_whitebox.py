@@ -77,7 +77,7 @@ class SubscriberTests(Verification, Generic[T]):
         return cast("T", element)
 
 
-class Stage(Generic[T]):
+class TestedSubscriber(Generic[T]):
     """The tested subscriber between the subscription the test watches and the probe."""
 
     def __init__(self, tests: SubscriberTests[T], subscriber: Subscriber[T], upstream: Upstream) -> None:
@@ -126,11 +126,11 @@ class SubscriberWhiteboxVerification(SubscriberTests[T]):
 
     # what the tests are made of
 
-    def stage(self, upstream: Upstream | None = None) -> tuple[Stage[T], WhiteboxProbe[T]]:
+    def stage(self, upstream: Upstream | None = None) -> tuple[TestedSubscriber[T], WhiteboxProbe[T]]:
         """Return a subscriber with its subscription, and its probe."""
         probe = WhiteboxProbe[T](self.env)
         subscriber = self.env.act(lambda: self.create_subscriber(probe))
-        stage = Stage(self, subscriber, upstream or Upstream(self.env))
+        stage = TestedSubscriber(self, subscriber, upstream or Upstream(self.env))
         self.expect(lambda: probe.puppet, "the subscriber did not register its puppet in on_subscribe")
         return stage, probe
 
@@ -384,7 +384,7 @@ class SubscriberWhiteboxVerification(SubscriberTests[T]):
         self.trigger_request(probe, 3)
         self.expect_next(probe, *[self.create_element(number) for number in (1, 2, 3)])
 
-    def _answer(self, stage: Stage[T], n: int) -> None:
+    def _answer(self, stage: TestedSubscriber[T], n: int) -> None:
         for _ in range(min(n, 3 - stage.upstream.sent)):
             stage.upstream.sent += 1
             stage.subscriber.on_next(self.create_element(stage.upstream.sent))

@@ -165,7 +165,7 @@ def test_what_a_peer_does_not_know_is_refused_by_name(said: Callable[[Any], Filt
 @pytest.mark.parametrize("offset", ["begin", -1, 2**63, True, None, 1.5, datetime(2026, 1, 1)])  # noqa: DTZ001 - the point
 @pytest.mark.parametrize("name", ["none", "rabbitmq4", "eventhubs"])
 def test_an_offset_that_cannot_be_is_refused(name: str, offset: Any) -> None:  # noqa: ANN401 - what a user may give
-    with pytest.raises(ConfigError, match=r"it must be 'first', 'last', 'next', an int"):
+    with pytest.raises(ConfigError, match=r"offset must be 'first', 'last', 'next', an int"):
         dialect_named(name).offset(offset)
 
 

@@ -216,6 +216,26 @@ async def test_who_insists_on_more_than_the_window_holds_fails_at_once(kind: str
         assert queue.statistics().delivered == 0
 
 
+OF_SETTLED: dict[str, Run] = {
+    **{kind: run for kind, (run, _) in INSISTS.items()},
+    "overflow": lambda numbers: numbers.on_overflow_reduce(max, ack="on_result").to_list(),
+}
+
+
+@pytest.mark.parametrize("kind", OF_SETTLED)
+async def test_who_insists_on_items_that_come_settled_fails_at_once(kind: str) -> None:
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(10))
+        text = r"\(ack='on_result'\) .*settlement='at_most_once'.* cannot be given back"
+        with pytest.raises(ConfigError, match=text), trio.fail_after(20):
+            await OF_SETTLED[kind](connection.stream("work", settlement="at_most_once"))
+        await until(lambda: through(queue, 10))
+        assert queue.statistics().delivered == 0
+        items = connection.stream("work", settlement="at_most_once").take(10)
+        assert await items.to_list(ack="within_window") == [*range(10)]
+
+
 async def test_who_insists_loses_nothing() -> None:
     async with connected() as (node, connection):
         queue = node.queue("work")

@@ -151,12 +151,12 @@ async def test_credentials_of_any_characters_are_let_in(user: str, password: str
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"größe": 1}, r"filters: 'größe' is no filter's name"),
-        ({"": 1}, r"filters: '' is no filter's name"),
-        ({5: 1}, r"filters: 5 is no filter's name"),
+        ({"größe": 1}, r"filters: 'größe' is not a filter's name"),
+        ({"": 1}, r"filters: '' is not a filter's name"),
+        ({5: 1}, r"filters: 5 is not a filter's name"),
         ({"a": object()}, r"filters: the value of 'a' cannot be sent"),
-        ("x > 1", r"filters='x > 1': it must be a mapping"),
-        ([1], r"filters=\[1\]: it must be a mapping"),
+        ("x > 1", r"filters='x > 1': filters must be a mapping"),
+        ([1], r"filters=\[1\]: filters must be a mapping"),
     ],
 )
 async def test_filters_that_cannot_be_sent_are_named_at_the_call(
@@ -175,11 +175,11 @@ async def test_filters_that_cannot_be_sent_are_named_at_the_call(
 @pytest.mark.parametrize(
     ("capabilities", "said"),
     [
-        ([1], r"capabilities=\[1\]: 1 is no capability"),
-        (["é"], r"'é' is no capability"),
-        ([""], r"'' is no capability"),
-        ("queue", r"capabilities='queue': it must be a list of names, such as \['queue'\]"),
-        (None, r"capabilities=None: it must be a list of names"),
+        ([1], r"capabilities=\[1\]: 1 is not a capability"),
+        (["é"], r"'é' is not a capability"),
+        ([""], r"'' is not a capability"),
+        ("queue", r"capabilities='queue': capabilities must be a list of names, such as \['queue'\]"),
+        (None, r"capabilities=None: capabilities must be a list of names"),
         (["x" * 300, "y"], r"at most 255 characters"),
     ],
 )

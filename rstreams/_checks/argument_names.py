@@ -1,8 +1,13 @@
-"""Wrong argument names, answered with the right ones: other libraries call the same things differently.
+"""Errors for arguments that do not fit: they tell the right name, because other libraries use other names.
 
-A call with a name that a function does not have fails as in Python, with a `TypeError`. `named_arguments` has that
-error say more: what the argument is called here, and what it means. Type checkers see nothing of it. Calls that are
-right pay for one Python call more, so it is not put on functions that are called for each item.
+A call whose arguments do not fit fails as in Python, with a `TypeError`. `named_arguments` adds a hint to its text:
+
+    a wrong name          what the argument is called here, and what it means
+    too many arguments    the arguments that are given by name
+    a missing argument    what it means
+
+Type checkers see nothing of it. A right call costs one Python call more. Functions that are called for each item do not
+have it.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Final, TypeVar
@@ -54,6 +60,7 @@ _WORDS: Final = (
     ("by key_func key_selector keyfunc", "key"),
     ("max_count n num number", "count"),
     ("init initial_value initializer start_value", "initial seed start"),
+    ("application_properties attributes headers metadata", "properties"),
 )
 _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.split()}
 """What other libraries' words are called here: the first one that the function has."""
@@ -72,9 +79,9 @@ _WITHOUT: Final = {
 
 
 def named_arguments(function: F, called: str = "", documented: str = "") -> F:
-    """Have a call of `function` with a name that it does not have say what the right one is.
+    """Return `function` with a hint in the `TypeError` of a call whose arguments do not fit.
 
-    Errors of the function itself are passed on as they are: a name that it does not have is an error before it begins.
+    Errors of the function itself are passed on as they are.
 
     Args:
         function: One that takes no further arguments by any name.
@@ -83,10 +90,19 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
     """
     options = _options(function)
     text = documented or inspect.getdoc(function) or ""
+    name = called or function.__qualname__
 
-    def better(error: TypeError, given: Iterable[str]) -> TypeError:
-        wrong = next((name for name in given if name not in options), None)
-        return error if wrong is None else _wrong_name(called or function.__qualname__, wrong, options, text)
+    def better(error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+        wrong = next((given for given in kwargs if given not in options), None)
+        if wrong is not None:
+            return _wrong_name(name, wrong, options, text)
+        signature = inspect.signature(function)
+        try:
+            bound = signature.bind_partial(*args, **kwargs).arguments
+        except TypeError as misfit:
+            return _too_many(name, options.values()) if "too many" in str(misfit) else error
+        missing = [each.name for each in options.values() if each.default is each.empty and each.name not in bound]
+        return _incomplete(name, error, missing, text) if missing else error
 
     if inspect.iscoroutinefunction(function):
 
@@ -95,7 +111,7 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
             try:
                 coroutine = function(*args, **kwargs)
             except TypeError as error:
-                raise better(error, kwargs) from None
+                raise better(error, args, kwargs) from None
             return await coroutine
 
         return call_async  # type: ignore[return-value] # of the same signature
@@ -105,7 +121,7 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            said = better(error, kwargs)
+            said = better(error, args, kwargs)
             if said is error:
                 raise
         raise said
@@ -114,7 +130,9 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
 
 
 def name_arguments(called: str, *classes: type) -> None:
-    """Do as `named_arguments` with the constructor and the public methods of classes, as far as they have options.
+    """Do as `named_arguments` with the public methods and the constructor of classes, as far as they have options.
+
+    The constructor of a dataclass is always among them.
 
     Args:
         called: What the user calls the class.
@@ -125,10 +143,11 @@ def name_arguments(called: str, *classes: type) -> None:
             function = getattr(member, "__func__", member)
             if not inspect.isfunction(function) or (name.startswith("_") and name != "__init__"):
                 continue
-            if not any(option.default is not option.empty for option in _options(function).values()):
+            constructs = name == "__init__" and is_dataclass(each)
+            if not constructs and not any(option.default is not option.empty for option in _options(function).values()):
                 continue
             if any(option.kind is option.VAR_KEYWORD for option in inspect.signature(function).parameters.values()):
-                continue  # it checks them itself, by `check_argument_names`
+                continue  # it checks them itself, by `require_argument_names`
             if name == "__init__":
                 wrapped = named_arguments(function, called, inspect.getdoc(each) or "")
             else:
@@ -136,7 +155,7 @@ def name_arguments(called: str, *classes: type) -> None:
             setattr(each, name, type(member)(wrapped) if function is not member else wrapped)
 
 
-def check_argument_names(
+def require_argument_names(
     called: str, given: Iterable[str], allowed: Collection[str], *like: Callable[..., Any]
 ) -> None:
     """Raise `TypeError`, as Python does, for a name that is not allowed; it says what the right one is.
@@ -161,6 +180,16 @@ def _wrong_name(called: str, wrong: str, options: Mapping[str, inspect.Parameter
     told, default = _described(documented, ours), options[ours].default
     shown = "" if default is inspect.Parameter.empty else f" (default {default!r:.40})"
     return TypeError(f"{text}; it is called {ours!r} here{told and f': {told}'}{shown}")
+
+
+def _too_many(called: str, options: Iterable[inspect.Parameter]) -> TypeError:
+    by_name = ", ".join(option.name for option in options if option.kind is option.KEYWORD_ONLY)
+    return TypeError(f"{called}() got too many positional arguments{by_name and f'; by name it takes {by_name}'}")
+
+
+def _incomplete(called: str, error: TypeError, missing: Iterable[str], documented: str) -> TypeError:
+    told = [f"; {name}: {text}" for name in missing if (text := _described(documented, name))]
+    return TypeError(f"{called}() {str(error).partition('() ')[2]}{''.join(told)}")
 
 
 def _ours(wrong: str, names: Iterable[str]) -> str | None:

@@ -1,47 +1,151 @@
-"""The operators as methods of `BlockingStream`.
+"""A stream for threads: the same operators, and terminals that block.
 
-Written by `tools/fluent.py`: change the operator, then run `make format`.
+`tools/fluent.py` writes most of the operators' methods into the lower part of the class.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Never, ParamSpec, TypeVar, overload
 
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.functions import refuse_unrun, require_effect
 from rstreams._stages.extremes import Ordered
+from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
-from rstreams.abc import Publisher
+from rstreams.abc import Publisher, Subscriber
+from rstreams.blocking._items import Items, open_items
 from rstreams.notifications import Notification
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval
 from rstreams.operators.timestamp import Timestamped
-from rstreams.stream import Stream
+from rstreams.runtime.portal import Portal
+from rstreams.stream import Explanation, GroupedStream, Stream
 
 if TYPE_CHECKING:
-    from rstreams.blocking import BlockingStream
+    from reactivex import Observable
 
 T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
+R = TypeVar("R")
+P = ParamSpec("P")
+# from here on written by tools/fluent.py: change the operator, then run `make format`
+
 C = TypeVar("C", bound=Ordered)
 F = TypeVar("F", bound=float)
-K = TypeVar("K")
 N = TypeVar("N", bound=Summable)
-R = TypeVar("R")
 S = TypeVar("S")
 V = TypeVar("V")
 
+# written by tools/fluent.py up to here
 
-class BlockingMethods(ABC, Generic[T_co]):
-    """The methods of `BlockingStream` that stand for the function of their name."""
+AWAITED: Final = (
+    "give a plain function, which may block. Async functions are for `rstreams.connect`, under trio; for one of "
+    "asyncio give `lambda item: asyncio.run_coroutine_threadsafe(function(item), loop).result()`"
+)
+"""What to do with an async function: the end of an error's text."""
 
-    __slots__ = ("_stream",)
 
-    _stream: Stream[T_co]
+class BlockingStream(Generic[T_co]):
+    """A `rstreams.Stream` for threads: the same operators, run by `for`, `to_list`, `first_or_none` and `for_each`.
 
-    @abstractmethod
+    Context: Any thread without trio. Functions given to operators run in the connection's thread.
+    """
+
+    __slots__ = ("_portal", "_stream")
+
+    def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
+        self._portal = portal
+        self._stream = stream
+
+    def group_by(
+        self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
+    ) -> BlockingStream[GroupedStream[K, T_co]]:
+        """See `Stream.group_by`."""
+        return self._with(self._stream.group_by(key, prefetch=prefetch, max_groups=max_groups))
+
+    def parallel(
+        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+    ) -> BlockingStream[R]:
+        """See `Stream.parallel`."""
+        return self._with(self._stream.parallel(workers, function, window=window))
+
+    def to_observable(self) -> Observable[T_co]:
+        """See `Stream.to_observable`; to be subscribed to in the connection's thread."""
+        return self._stream.to_observable()
+
+    def rx(
+        self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024
+    ) -> BlockingStream[R]:
+        """See `Stream.rx`."""
+        return self._with(self._stream.rx(operator, max_expansion=max_expansion))
+
+    def explain(self) -> Explanation:
+        """Return where the runs of this stream stand, as `Stream.explain` does."""
+
+        async def explain() -> Explanation:
+            return self._stream.explain()
+
+        return self._portal.run(explain)
+
+    # terminals
+
+    def open(self, window: int = 256) -> AbstractContextManager[Items[T_co]]:
+        """Open the stream for a `for` loop in a `with` block, as `Stream.open` does for `async for`.
+
+        Args:
+            window: The most items that have been requested or have come and were not given out yet.
+
+        Errors: The loop raises what the stream failed with.
+        Context: Any thread without trio; the loop blocks it while it waits. Ctrl-C ends the wait.
+        """
+        return open_items(self._portal, self._stream, window)
+
+    def __iter__(self) -> Iterator[T_co]:
+        """Iterate over the items.
+
+        A bare loop cannot tell `break` from an exception, so leaving it early gives the item in hand back as failed:
+        it comes again. Loop inside `with stream.open() as items` to have it accepted.
+        """
+        with self.open() as items:
+            yield from items
+
+    def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
+        """Return all items; they are done when the list is returned, as `Stream.to_list` tells."""
+
+        async def to_list() -> list[T_co]:
+            return await self._stream.to_list(ack=ack)
+
+        return self._portal.run(to_list)
+
+    def first_or_none(self) -> T_co | None:
+        """Return the first item, or None if the stream completes without one; no other item is drawn."""
+        return self._portal.run(self._stream.first_or_none)
+
+    def for_each(self, function: Callable[[T_co], object]) -> None:
+        """Call `function` with each item, in the calling thread; an item is done when it has returned."""
+        require_effect("for_each", "function", function, AWAITED)
+        for item in self:
+            refuse_unrun("for_each", "function", function(item))
+
+    def through(
+        self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingStream[R]:
+        """See `Stream.through`."""
+        return self._with(self._stream.through(function, *args, **kwargs))
+
+    def subscribe(self, subscriber: Subscriber[T_co]) -> None:
+        """Start a new run of the stream, so that it can be published or merged; called in the connection's thread."""
+        self._stream.subscribe(subscriber)
+
     def _with(self, stream: Stream[R]) -> BlockingStream[R]:
-        """Return the blocking stream over a stream, run in the same portal."""
+        return BlockingStream(self._portal, stream)
+
+    # operators
+
+    # from here on written by tools/fluent.py: change the operator, then run `make format`
 
     def all(self, predicate: Callable[[T_co], object]) -> BlockingStream[bool]:
         """See `Stream.all`."""
@@ -51,7 +155,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         """See `Stream.any`."""
         return self._with(self._stream.any(predicate))
 
-    def average(self: BlockingMethods[F]) -> BlockingStream[float]:
+    def average(self: BlockingStream[F]) -> BlockingStream[float]:
         """See `Stream.average`."""
         return self._with(self._stream.average())
 
@@ -178,7 +282,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         """See `Stream.delay_each`."""
         return self._with(self._stream.delay_each(delay_s))
 
-    def dematerialize(self: BlockingMethods[Notification[R]]) -> BlockingStream[R]:
+    def dematerialize(self: BlockingStream[Notification[R]]) -> BlockingStream[R]:
         """See `Stream.dematerialize`."""
         return self._with(self._stream.dematerialize())
 
@@ -235,7 +339,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.enumerate(start))
 
     def expand(
-        self: BlockingMethods[R],
+        self: BlockingStream[R],
         function: Callable[[R], Publisher[R]],
         *,
         depth: int | None = None,
@@ -265,7 +369,7 @@ class BlockingMethods(ABC, Generic[T_co]):
             self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors)
         )
 
-    def flatten(self: BlockingMethods[Iterable[R]]) -> BlockingStream[R]:
+    def flatten(self: BlockingStream[Iterable[R]]) -> BlockingStream[R]:
         """See `Stream.flatten`."""
         return self._with(self._stream.flatten())
 
@@ -310,12 +414,12 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.materialize())
 
     @overload
-    def max(self: BlockingMethods[C]) -> BlockingStream[C]: ...
+    def max(self: BlockingStream[C]) -> BlockingStream[C]: ...
 
     @overload
     def max(self, key: Callable[[T_co], Ordered]) -> BlockingStream[T_co]: ...
 
-    def max(self: BlockingMethods[Any], key: Any = None) -> BlockingStream[Any]:
+    def max(self: BlockingStream[Any], key: Any = None) -> BlockingStream[Any]:
         """See `Stream.max`."""
         return self._with(self._stream.max(key))
 
@@ -336,12 +440,12 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.merge_sorted(*others, key=key, prefetch=prefetch))
 
     @overload
-    def min(self: BlockingMethods[C]) -> BlockingStream[C]: ...
+    def min(self: BlockingStream[C]) -> BlockingStream[C]: ...
 
     @overload
     def min(self, key: Callable[[T_co], Ordered]) -> BlockingStream[T_co]: ...
 
-    def min(self: BlockingMethods[Any], key: Any = None) -> BlockingStream[Any]:
+    def min(self: BlockingStream[Any], key: Any = None) -> BlockingStream[Any]:
         """See `Stream.min`."""
         return self._with(self._stream.min(key))
 
@@ -366,11 +470,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         return self._with(self._stream.on_error_return(value))
 
     def on_overflow_buffer(
-        self,
-        size: int,
-        *,
-        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
-        on_drop: Callable[[T_co], object] | None = None,
+        self, size: int, *, strategy: Strategy = "error", on_drop: Callable[[T_co], object] | None = None
     ) -> BlockingStream[T_co]:
         """See `Stream.on_overflow_buffer`."""
         return self._with(self._stream.on_overflow_buffer(size, strategy=strategy, on_drop=on_drop))
@@ -478,7 +578,7 @@ class BlockingMethods(ABC, Generic[T_co]):
         """See `Stream.start_with`."""
         return self._with(self._stream.start_with(*items))
 
-    def sum(self: BlockingMethods[N]) -> BlockingStream[N | int]:
+    def sum(self: BlockingStream[N]) -> BlockingStream[N | int]:
         """See `Stream.sum`."""
         return self._with(self._stream.sum())
 
@@ -594,3 +694,8 @@ class BlockingMethods(ABC, Generic[T_co]):
     def zip(self, *others: Publisher[Any], prefetch: Any = 32) -> BlockingStream[Any]:
         """See `Stream.zip`."""
         return self._with(self._stream.zip(*others, prefetch=prefetch))
+
+    # written by tools/fluent.py up to here
+
+
+name_arguments("BlockingStream", BlockingStream)

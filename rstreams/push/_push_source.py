@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Watched
-from rstreams._core.subscription import checked_error, require_subscriber
+from rstreams._core.subscription import checked_error
 from rstreams._stages.log import Log, Reader
 from rstreams.abc import Event, Subscriber
 from rstreams.push.emit_result import EmitResult

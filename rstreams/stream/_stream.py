@@ -1,55 +1,309 @@
-"""The sources and operators as methods of `Stream`.
+"""The stream classes: a publisher with the sources, operators and terminals as methods.
 
-Written by `tools/fluent.py`: change the operator, then run `make format`.
+A method for a source or an operator calls the function of the same name in `rstreams.sources` or `rstreams.operators`.
+The function's docstring has the details: demand, holds, errors, cancelling. `tools/fluent.py` writes most of these
+methods into the lower part of `Stream`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, ParamSpec, TypeGuard, TypeVar, overload
 
 from rstreams import operators, sources
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.functions import refuse_unrun, require_effect
+from rstreams._checks.publishers import require_publisher
+from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
-from rstreams._stages.mapped import shown_as
+from rstreams._stages.map_step import shown_as
+from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
-from rstreams.abc import Publisher
+from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.notifications import Notification
+from rstreams.operators.group_by import GroupedPublisher
 from rstreams.operators.pausable import Valve
 from rstreams.operators.sum import Summable
 from rstreams.operators.time_interval import TimeInterval
 from rstreams.operators.timestamp import Timestamped
+from rstreams.runtime import terminals
 from rstreams.sources.from_future import Future
+from rstreams.stream._explain import Explanation, explain
+from rstreams.stream._misuse import NotIterable, Opening
 
 if TYPE_CHECKING:
-    from rstreams.stream import Stream
+    from reactivex import Observable
+
+    from rstreams.observables import Overflow
 
 T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
+R = TypeVar("R")
+P = ParamSpec("P")
+# from here on written by tools/fluent.py: change the operator, then run `make format`
+
 C = TypeVar("C", bound=Ordered)
 F = TypeVar("F", bound=float)
-K = TypeVar("K")
 N = TypeVar("N", bound=Summable)
-R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 V = TypeVar("V")
 
+# written by tools/fluent.py up to here
 
-class StreamMethods(ABC, Generic[T_co]):
-    """The methods of `Stream` that stand for the function of their name."""
+
+class Stream(NotIterable, Generic[T_co]):
+    """A publisher with methods to build on it and to run it.
+
+    A stream is a description: nothing happens before something subscribes to it, and everyone who does gets a run of
+    its own. Terminals and `open` run it in a scope of their own, which ends with them; a failure leaves them as
+    itself, never wrapped in an exception group.
+
+    Args:
+        publisher: Where the items come from: any object with `subscribe`.
+
+    Errors: `TypeError` if `publisher` is not a publisher.
+    """
 
     __slots__ = ("_source",)
 
-    _source: Publisher[T_co]
+    def __init__(self, publisher: Publisher[T_co]) -> None:
+        require_publisher("Stream", "publisher", publisher)
+        # A stream in a stream would cost every subscription a call more.
+        self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own
+
+    def subscribe(self, subscriber: Subscriber[T_co]) -> None:
+        """Start a new run of the stream for `subscriber`.
+
+        Context: Stages that need time or tasks find them in the scope this is called in; without one they fail.
+        """
+        self._source.subscribe(subscriber)
+
+    def through(
+        self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
+    ) -> Stream[R]:
+        """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
+        return Stream(function(self, *args, **kwargs))
+
+    # operators that give more than a stream, or take one
+
+    def group_by(
+        self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
+    ) -> Stream[GroupedStream[K, T_co]]:
+        """Emit a stream for each key that the items have, which emits the items of that key.
+
+        Args:
+            key: Tells an item's key, which must be hashable.
+            prefetch: The most items that wait in all groups together, or are on their way.
+            max_groups: The most groups that may live at the same time; None is as many as there are keys.
+
+        Demand, holds, errors: `rstreams.operators.group_by`.
+        """
+        groups = operators.group_by(self._source, key, prefetch=prefetch, max_groups=max_groups)
+        return Stream(shown_as(groups, GroupedStream[K, T_co]))
+
+    def publish(self, *, window: int = 256) -> ConnectableStream[T_co]:
+        """Share one run of this stream among all subscribers, begun by `connect()`.
+
+        Args:
+            window: The most items that wait for the slowest subscriber.
+
+        Demand, holds, errors: `rstreams.operators.publish`.
+        """
+        return ConnectableStream(operators.publish(self._source, window=window))
+
+    def replay(self, count: int, *, window: int = 256) -> ConnectableStream[T_co]:
+        """Share one run of this stream, begun by `connect()`; late subscribers get the last `count` items first.
+
+        Args:
+            count: How many items are kept for them.
+            window: The most items that wait for the slowest subscriber.
+
+        Demand, holds, errors: `rstreams.operators.replay`.
+        """
+        return ConnectableStream(operators.replay(self._source, count, window=window))
+
+    def partition(
+        self, key: Callable[[T_co], Hashable], partitions: int, *, window: int = 256
+    ) -> tuple[Stream[T_co], ...]:
+        """Split this stream into `partitions` streams by key: items with equal keys are in the same one, in order.
+
+        Args:
+            key: Tells an item's key.
+            partitions: How many streams.
+            window: The most items that wait for the slowest of them.
+
+        Demand, holds, errors: `rstreams.operators.partition`.
+        """
+        parts = operators.partition(self._source, key, partitions, window=window)
+        return tuple(Stream(part) for part in parts)
+
+    def parallel(
+        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+    ) -> Stream[R]:
+        """Distribute the items among `workers` pipelines made by `function`, and merge what comes out.
+
+        Args:
+            workers: How many pipelines.
+            function: Makes one, of the stream of its items.
+            window: The most items on their way to them.
+
+        Demand, holds, errors: `rstreams.operators.parallel`.
+        """
+
+        def on_stream(publisher: Publisher[T_co]) -> Publisher[R]:
+            return function(Stream(publisher))
+
+        return Stream(operators.parallel(self._source, workers, on_stream, window=window))
+
+    # reactivex
 
     @staticmethod
-    @abstractmethod
-    def _stream(publisher: Publisher[R]) -> Stream[R]:
-        """Return the stream over a publisher."""
+    def from_observable(observable: Observable[R], *, overflow: Overflow = "error", size: int = 256) -> Stream[R]:
+        """Emit what a reactivex observable sends.
 
-    @classmethod
-    def defer(cls, make: Callable[[], Publisher[T]]) -> Stream[T]:
+        Args:
+            observable: Subscribed to anew for each subscriber, with its first request.
+            overflow: What becomes of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
+                or "drop"; see `rstreams.observables.from_observable`.
+            size: The most items that wait for demand.
+
+        Errors: `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import from_observable  # noqa: PLC0415 - only who uses it needs reactivex
+
+        return Stream(from_observable(observable, overflow=overflow, size=size))
+
+    def to_observable(self) -> Observable[T_co]:
+        """Return a reactivex observable of the items, which asks for all there is.
+
+        Errors: `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import to_observable  # noqa: PLC0415 - likewise
+
+        return to_observable(self._source)
+
+    def rx(self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024) -> Stream[R]:
+        """Emit what an operator of reactivex makes of the items: `stream.rx(reactivex.operators.pairwise())`.
+
+        Args:
+            operator: What reactivex's `pipe` takes.
+            max_expansion: The most items that the operator may send ahead of demand.
+
+        Demand, holds, errors: `rstreams.observables.rx`; `ConfigError` if reactivex is not installed.
+        """
+        from rstreams.observables import rx  # noqa: PLC0415 - likewise
+
+        return Stream(rx(self._source, operator, max_expansion=max_expansion))
+
+    # sight
+
+    def explain(self) -> Explanation:
+        """Return where the runs of this stream stand that have not ended: `print(stream.explain())`.
+
+        A tree for each, the subscriber's side first, with what every stage was asked for, has delivered, still owes and
+        keeps; and which stage all the others wait for. Looking costs the pipeline nothing.
+
+        Context: Any task of the trio run that the stream runs in.
+
+        Example:
+            >>> numbers = Stream.range(3).name("numbers").merge(Stream.never())
+            >>> async with numbers.open(window=4) as items:  # asks for more as items are taken
+            ...     got = [await anext(items) for _ in range(3)]
+            ...     print(numbers.explain())
+            run 1
+              merge    requested 6  delivered 3  outstanding 3  buffered 0
+                never  requested 32  delivered 0  outstanding 32  buffered 0
+              -> never stalls: it owes 32 items
+        """
+        return explain(self._source)
+
+    # terminals
+
+    def open(self, window: int = 256) -> AbstractAsyncContextManager[AsyncIterator[T_co]]:
+        """Open the stream for `async for`.
+
+            async with stream.open() as items:
+                async for item in items:
+                    ...
+
+        An item is done (accepted, if it came over a link) when the next one is asked for. When the block ends, the item
+        last given out is done if the block ended well, also by `break`, and failed if it raised or was cancelled; items
+        that had come and were not given out are released.
+
+        Args:
+            window: The most items that have been requested or have come and were not given out yet; at least 1. With 1
+                each item is requested when the loop asks for it, so it is the newest that the source has then.
+
+        Demand: The whole window at first; again what is missing of it when half has been given out. With a window of 1
+            one item at first, and then one whenever the loop asks.
+        Errors: `ConfigError` if `window` is less than 1. The loop raises what the stream failed with, after the items
+            that came before it.
+        Cancels: Leaving the block cancels the subscription and all its tasks.
+        Context: A trio task, which is the one to enter the block, loop and leave it.
+        """
+        return Opening(terminals.open_items(self._source, window))
+
+    async def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
+        """Return all items; they are done when the list is returned, the oldest before if a link's window is too small.
+
+        Items that came over a link are held until then. If the call ends otherwise, by an error, a time-out or a
+        cancellation, they are given back, and nothing is lost. The window of the link bounds how many can be held:
+        where more come, the oldest are accepted to make room, and only the later ones can be given back.
+
+        Args:
+            ack: When an item is done. "within_window": as told above. "on_result": when the list is returned, always.
+                "on_receipt": as soon as it is in the list.
+
+        Holds: With "on_receipt" none; else every item, as far as the window of a link allows.
+        Errors: Raises what the stream failed with. `ConfigError` for another `ack`, and for "on_result" behind a link
+            whose window cannot hold all items (as many as `take` lets through, or without limit), and behind one whose
+            items come settled.
+        Cancels: The items are given back (released).
+        Context: A trio task; other tasks run between slices of at most 1,024 items.
+        """
+        return await terminals.to_list(self._source, ack)
+
+    async def first_or_none(self) -> T_co | None:
+        """Return the first item, or None if the stream completes without one; no other item is drawn.
+
+        The item is done when it is returned. If the call ends otherwise, it is given back.
+
+        Errors: Raises what the stream failed with.
+        Cancels: An item that has come is given back (released).
+        Context: A trio task.
+        """
+        return await terminals.first_or_none(self._source)
+
+    async def for_each(self, function: Callable[[T_co], Awaitable[object]] | Callable[[T_co], object]) -> None:
+        """Call `function` with each item, or await it if it is an async function.
+
+        An item is done when `function` has returned.
+
+        Args:
+            function: A plain function must not block: it runs where the item is delivered, and no other task does
+                meanwhile. An async function has the items one after the other, as in a loop over `open()`.
+
+        Errors: Raises what the stream failed with. What `function` raises fails the item, cancels the subscription
+            and leaves this call. What returns a coroutine nobody awaits, or a generator, is a `TypeError`.
+        Context: A trio task; other tasks run between slices of at most 1,024 items.
+        """
+        if _is_async(function):
+            async with self.open() as items:
+                async for item in items:
+                    refuse_unrun("for_each", "function", await function(item))
+        else:
+            require_effect("for_each", "function", function)
+            await terminals.for_each(self._source, function)
+
+    # sources and operators
+
+    # from here on written by tools/fluent.py: change the operator, then run `make format`
+
+    @staticmethod
+    def defer(make: Callable[[], Publisher[T]]) -> Stream[T]:
         """Subscribe each subscriber to a publisher that `make` returns for it.
 
         Args:
@@ -57,18 +311,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.defer`.
         """
-        return cls._stream(sources.defer(make))
+        return Stream(sources.defer(make))
 
-    @classmethod
-    def empty(cls) -> Stream[Never]:
+    @staticmethod
+    def empty() -> Stream[Never]:
         """Complete at once.
 
         Demand, holds, errors: `rstreams.sources.empty`.
         """
-        return cls._stream(sources.empty())
+        return Stream(sources.empty())
 
-    @classmethod
-    def fail(cls, error: BaseException) -> Stream[Never]:
+    @staticmethod
+    def fail(error: BaseException) -> Stream[Never]:
         """Signal `error` at once.
 
         Args:
@@ -76,10 +330,10 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.fail`.
         """
-        return cls._stream(sources.fail(error))
+        return Stream(sources.fail(error))
 
-    @classmethod
-    def from_async_iterable(cls, iterable: AsyncIterable[T]) -> Stream[T]:
+    @staticmethod
+    def from_async_iterable(iterable: AsyncIterable[T]) -> Stream[T]:
         """Emit the items of `iterable`, then complete.
 
         Args:
@@ -87,42 +341,42 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.from_async_iterable`.
         """
-        return cls._stream(sources.from_async_iterable(iterable))
+        return Stream(sources.from_async_iterable(iterable))
 
     @overload
-    @classmethod
-    def from_callable(cls, function: Callable[[], Awaitable[T]]) -> Stream[T]: ...
+    @staticmethod
+    def from_callable(function: Callable[[], Awaitable[T]]) -> Stream[T]: ...
 
     @overload
-    @classmethod
-    def from_callable(cls, function: Callable[[], T]) -> Stream[T]: ...
+    @staticmethod
+    def from_callable(function: Callable[[], T]) -> Stream[T]: ...
 
-    @classmethod
-    def from_callable(cls, function: Callable[[], Any]) -> Stream[Any]:
+    @staticmethod
+    def from_callable(function: Callable[[], Any]) -> Stream[Any]:
         """Call `function` for each subscriber when it requests, emit what it returns, and complete.
 
         Args:
-            function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited, that
-                is awaited in a task of its own.
+            function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited,
+                that is awaited in a task of its own.
 
         Demand, holds, errors: `rstreams.sources.from_callable`.
         """
-        return cls._stream(sources.from_callable(function))
+        return Stream(sources.from_callable(function))
 
-    @classmethod
-    def from_future(cls, future: Future[T]) -> Stream[T]:
+    @staticmethod
+    def from_future(future: Future[T]) -> Stream[T]:
         """Emit the result of `future` when there is one, and complete.
 
         Args:
-            future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for all
-                subscribers.
+            future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for
+                all subscribers.
 
         Demand, holds, errors: `rstreams.sources.from_future`.
         """
-        return cls._stream(sources.from_future(future))
+        return Stream(sources.from_future(future))
 
-    @classmethod
-    def from_iterable(cls, iterable: Iterable[T]) -> Stream[T]:
+    @staticmethod
+    def from_iterable(iterable: Iterable[T]) -> Stream[T]:
         """Emit the items of `iterable`, then complete.
 
         Args:
@@ -130,23 +384,23 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.from_iterable`.
         """
-        return cls._stream(sources.from_iterable(iterable))
+        return Stream(sources.from_iterable(iterable))
 
-    @classmethod
-    def generate(cls, initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]:
+    @staticmethod
+    def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]:
         """Emit what `step` makes of a state, one call an item, until it returns None.
 
         Args:
-            initial: The state of each subscriber's first step. All subscribers start from this very object, so it should
-                be a value that `step` replaces and does not change.
+            initial: The state of each subscriber's first step. All subscribers start from this very object, so it
+                should be a value that `step` replaces and does not change.
             step: Takes the state and returns the item and the next state, or None to complete; it must not block.
 
         Demand, holds, errors: `rstreams.sources.generate`.
         """
-        return cls._stream(sources.generate(initial, step))
+        return Stream(sources.generate(initial, step))
 
-    @classmethod
-    def interval(cls, period_s: float, *, initial_delay_s: float | None = None) -> Stream[int]:
+    @staticmethod
+    def interval(period_s: float, *, initial_delay_s: float | None = None) -> Stream[int]:
         """Emit the numbers 0, 1, 2 and so on, one every `period_s` seconds, without end.
 
         Args:
@@ -155,18 +409,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.interval`.
         """
-        return cls._stream(sources.interval(period_s, initial_delay_s=initial_delay_s))
+        return Stream(sources.interval(period_s, initial_delay_s=initial_delay_s))
 
-    @classmethod
-    def never(cls) -> Stream[Never]:
+    @staticmethod
+    def never() -> Stream[Never]:
         """Emit nothing and do not end.
 
         Demand, holds, errors: `rstreams.sources.never`.
         """
-        return cls._stream(sources.never())
+        return Stream(sources.never())
 
-    @classmethod
-    def of(cls, *items: T) -> Stream[T]:
+    @staticmethod
+    def of(*items: T) -> Stream[T]:
         """Emit `items`, then complete.
 
         Args:
@@ -174,10 +428,10 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.of`.
         """
-        return cls._stream(sources.of(*items))
+        return Stream(sources.of(*items))
 
-    @classmethod
-    def range(cls, start: int, stop: int | None = None, step: int = 1) -> Stream[int]:
+    @staticmethod
+    def range(start: int, stop: int | None = None, step: int = 1) -> Stream[int]:
         """Emit the numbers that Python's own `range` would give, then complete.
 
         Args:
@@ -187,10 +441,10 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.range`.
         """
-        return cls._stream(sources.range(start, stop, step))
+        return Stream(sources.range(start, stop, step))
 
-    @classmethod
-    def timer(cls, delay_s: float) -> Stream[int]:
+    @staticmethod
+    def timer(delay_s: float) -> Stream[int]:
         """Emit 0 after `delay_s` seconds, then complete.
 
         Args:
@@ -198,45 +452,44 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.sources.timer`.
         """
-        return cls._stream(sources.timer(delay_s))
+        return Stream(sources.timer(delay_s))
 
     @overload
-    @classmethod
-    def unfold(cls, initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> Stream[T]: ...
+    @staticmethod
+    def unfold(initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> Stream[T]: ...
 
     @overload
-    @classmethod
-    def unfold(cls, initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]: ...
+    @staticmethod
+    def unfold(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]: ...
 
-    @classmethod
-    def unfold(cls, initial: Any, step: Any) -> Stream[Any]:
+    @staticmethod
+    def unfold(initial: Any, step: Any) -> Stream[Any]:
         """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
 
         Args:
             initial: The state of each subscriber's first step; `step` should not change it, but return another.
-            step: Takes the state and returns the item and the next state, or None to complete. A plain function must not
-                block; an async one is awaited, for instance the next page of an API.
+            step: Takes the state and returns the item and the next state, or None to complete. A plain function must
+                not block; an async one is awaited, for instance the next page of an API.
 
         Demand, holds, errors: `rstreams.sources.unfold`.
         """
-        return cls._stream(sources.unfold(initial, step))
+        return Stream(sources.unfold(initial, step))
 
-    @classmethod
+    @staticmethod
     def using(
-        cls,
         acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
         use: Callable[[S], Publisher[T]],
     ) -> Stream[T]:
-        """Acquire a resource for each subscriber, emit the items of a publisher made with it, and give it back at the end.
+        """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         Args:
-            acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at the
-                end. A plain one must not block.
+            acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at
+                the end. A plain one must not block.
             use: Makes the publisher, given what the context manager was entered as.
 
         Demand, holds, errors: `rstreams.sources.using`.
         """
-        return cls._stream(sources.using(acquire, use))
+        return Stream(sources.using(acquire, use))
 
     def all(self, predicate: Callable[[T_co], object]) -> Stream[bool]:
         """Emit whether `predicate(item)` is true for every item of this stream: false as soon as one is not.
@@ -246,24 +499,25 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.all`.
         """
-        return self._stream(operators.all(self._source, predicate))
+        return Stream(operators.all(self._source, predicate))
 
     def any(self, predicate: Callable[[T_co], object] | None = None) -> Stream[bool]:
         """Emit whether `predicate(item)` is true for an item of this stream: true as soon as it is for one.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will do.
+            predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will
+                do.
 
         Demand, holds, errors: `rstreams.operators.any`.
         """
-        return self._stream(operators.any(self._source, predicate))
+        return Stream(operators.any(self._source, predicate))
 
-    def average(self: StreamMethods[F]) -> Stream[float]:
+    def average(self: Stream[F]) -> Stream[float]:
         """Emit the mean of the numbers of this stream, once it has completed.
 
         Demand, holds, errors: `rstreams.operators.average`.
         """
-        return self._stream(operators.average(self._source))
+        return Stream(operators.average(self._source))
 
     def broadcast(self, *, subscribers: int = 1, window: int = 256) -> Stream[T_co]:
         """Send every item of this stream to all subscribers, beginning when `subscribers` of them have come.
@@ -275,7 +529,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.broadcast`.
         """
-        return self._stream(operators.broadcast(self._source, subscribers=subscribers, window=window))
+        return Stream(operators.broadcast(self._source, subscribers=subscribers, window=window))
 
     def buffer_boundary(self, boundary: Publisher[object], *, max_items: int = 1024) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists, each emitted with an item of `boundary`.
@@ -287,20 +541,20 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.buffer_boundary`.
         """
-        return self._stream(operators.buffer_boundary(self._source, boundary, max_items=max_items))
+        return Stream(operators.buffer_boundary(self._source, boundary, max_items=max_items))
 
     def buffer_count(self, count: int, *, skip: int | None = None) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists of `count`; the last list holds what is left.
 
         Args:
             count: How many items a list holds; at least 1.
-            skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With less
-                the lists overlap, and at the end there may be several that hold what is left; with more there are
+            skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With
+                less the lists overlap, and at the end there may be several that hold what is left; with more there are
                 gaps, whose items are dropped.
 
         Demand, holds, errors: `rstreams.operators.buffer_count`.
         """
-        return self._stream(operators.buffer_count(self._source, count, skip=skip))
+        return Stream(operators.buffer_count(self._source, count, skip=skip))
 
     def buffer_count_or_time(self, count: int, span_s: float) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists that are emitted with `count` items or after `span_s` seconds.
@@ -311,43 +565,43 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.buffer_count_or_time`.
         """
-        return self._stream(operators.buffer_count_or_time(self._source, count, span_s))
+        return Stream(operators.buffer_count_or_time(self._source, count, span_s))
 
     def buffer_time(self, span_s: float, *, max_items: int = 1024) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists, one every `span_s` seconds; the last one holds what is left.
 
         Args:
             span_s: How long a list gathers, in seconds; more than 0.
-            max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted earlier:
-                the source waits.
+            max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted
+                earlier: the source waits.
 
         Demand, holds, errors: `rstreams.operators.buffer_time`.
         """
-        return self._stream(operators.buffer_time(self._source, span_s, max_items=max_items))
+        return Stream(operators.buffer_time(self._source, span_s, max_items=max_items))
 
     def buffer_until(self, predicate: Callable[[T_co], object], *, max_items: int = 1024) -> Stream[list[T_co]]:
         """Gather the items of this stream into lists, each ended by an item for which `predicate` is true.
 
         Args:
             predicate: Called once an item; the item it is true for is the last of its list.
-            max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such an
-                item.
+            max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such
+                an item.
 
         Demand, holds, errors: `rstreams.operators.buffer_until`.
         """
-        return self._stream(operators.buffer_until(self._source, predicate, max_items=max_items))
+        return Stream(operators.buffer_until(self._source, predicate, max_items=max_items))
 
     def cache(self, *, max_items: int | None = None, ack: Ack = "on_receipt") -> Stream[T_co]:
         """Run this stream once, and give every subscriber all of its items from the first.
 
         Args:
             max_items: The most items that are kept; None keeps them without limit, for as long as the publisher lives.
-            ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all subscribers
-                that were there when it came have let go of it.
+            ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all
+                subscribers that were there when it came have let go of it.
 
         Demand, holds, errors: `rstreams.operators.cache`.
         """
-        return self._stream(operators.cache(self._source, max_items=max_items, ack=ack))
+        return Stream(operators.cache(self._source, max_items=max_items, ack=ack))
 
     def cast(self, kind: type[R]) -> Stream[R]:
         """Emit the items of this stream, and fail with the first that is not an instance of `kind`.
@@ -357,7 +611,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.cast`.
         """
-        return self._stream(operators.cast(self._source, kind))
+        return Stream(operators.cast(self._source, kind))
 
     def checkpoint(self, description: str = "") -> Stream[T_co]:
         """Add a note to an error that passes here: the line of the program that made this checkpoint.
@@ -367,18 +621,19 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.checkpoint`.
         """
-        return self._stream(operators.checkpoint(self._source, description))
+        return Stream(operators.checkpoint(self._source, description))
 
     def collect(self, *, ack: GatherAck = "within_window") -> Stream[list[T_co]]:
         """Gather the items of this stream into a list, and emit it at the end.
 
         Args:
             ack: When an item is done. "within_window": with the list; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the list.
+                can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the
+                list.
 
         Demand, holds, errors: `rstreams.operators.collect`.
         """
-        return self._stream(operators.collect(self._source, ack=ack))
+        return Stream(operators.collect(self._source, ack=ack))
 
     @overload
     def combine_latest(self, *, prefetch: int = 32, delay_errors: bool = False) -> Stream[tuple[T_co]]: ...
@@ -434,22 +689,20 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.combine_latest`.
         """
-        return self._stream(
-            operators.combine_latest(self._source, *others, prefetch=prefetch, delay_errors=delay_errors)
-        )
+        return Stream(operators.combine_latest(self._source, *others, prefetch=prefetch, delay_errors=delay_errors))
 
     def concat(self, *others: Publisher[R], delay_errors: bool = False) -> Stream[T_co | R]:
         """Emit all items of the first source, then all of the second, and so on.
 
         Args:
-            *others: Subscribed to one at a time, each when the one before it has completed; none at all is an
-                empty stream.
+            *others: Subscribed to one at a time, each when the one before it has completed; none at all is an empty
+                stream.
             delay_errors: Let failures wait until all later sources are through; several end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.concat`.
         """
-        return self._stream(operators.concat(self._source, *others, delay_errors=delay_errors))
+        return Stream(operators.concat(self._source, *others, delay_errors=delay_errors))
 
     def concat_map(
         self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
@@ -464,7 +717,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.concat_map`.
         """
-        return self._stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
+        return Stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
 
     def contains(self, value: object) -> Stream[bool]:
         """Emit whether an item of this stream equals `value`: true as soon as one does.
@@ -474,7 +727,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.contains`.
         """
-        return self._stream(operators.contains(self._source, value))
+        return Stream(operators.contains(self._source, value))
 
     def count(self, predicate: Callable[[T_co], object] | None = None) -> Stream[int]:
         """Count the items of this stream, or those for which `predicate(item)` is true, and emit the number at the end.
@@ -484,7 +737,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.count`.
         """
-        return self._stream(operators.count(self._source, predicate))
+        return Stream(operators.count(self._source, predicate))
 
     def debounce(self, quiet_s: float) -> Stream[T_co]:
         """Emit an item of this stream when `quiet_s` seconds have passed without another; others are left out.
@@ -494,7 +747,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.debounce`.
         """
-        return self._stream(operators.debounce(self._source, quiet_s))
+        return Stream(operators.debounce(self._source, quiet_s))
 
     def default_if_empty(self, default: R) -> Stream[T_co | R]:
         """Emit the items of this stream; if it completes without any, emit `default`.
@@ -504,7 +757,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.default_if_empty`.
         """
-        return self._stream(operators.default_if_empty(self._source, default))
+        return Stream(operators.default_if_empty(self._source, default))
 
     def delay(self, delay_s: float) -> Stream[T_co]:
         """Emit each item of this stream `delay_s` seconds after it came.
@@ -514,24 +767,24 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.delay`.
         """
-        return self._stream(operators.delay(self._source, delay_s))
+        return Stream(operators.delay(self._source, delay_s))
 
     def delay_each(self, delay_s: float) -> Stream[T_co]:
-        """Emit each item of this stream after a pause of `delay_s` seconds, the items one after the other; none is lost.
+        """Emit each item of this stream after a pause of `delay_s` seconds, one after the other, and lose none.
 
         Args:
             delay_s: How long the pause is, in seconds; more than 0.
 
         Demand, holds, errors: `rstreams.operators.delay_each`.
         """
-        return self._stream(operators.delay_each(self._source, delay_s))
+        return Stream(operators.delay_each(self._source, delay_s))
 
-    def dematerialize(self: StreamMethods[Notification[R]]) -> Stream[R]:
+    def dematerialize(self: Stream[Notification[R]]) -> Stream[R]:
         """Turn the items of this stream, which are signals, into those signals: the inverse of `materialize`.
 
         Demand, holds, errors: `rstreams.operators.dematerialize`.
         """
-        return self._stream(operators.dematerialize(self._source))
+        return Stream(operators.dematerialize(self._source))
 
     def distinct(self, key: Callable[[T_co], object] | None = None) -> Stream[T_co]:
         """Emit the items of this stream that have not come before.
@@ -542,7 +795,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.distinct`.
         """
-        return self._stream(operators.distinct(self._source, key))
+        return Stream(operators.distinct(self._source, key))
 
     def distinct_until_changed(self, key: Callable[[T_co], object] | None = None) -> Stream[T_co]:
         """Emit the items of this stream that differ from the one before.
@@ -553,7 +806,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.distinct_until_changed`.
         """
-        return self._stream(operators.distinct_until_changed(self._source, key))
+        return Stream(operators.distinct_until_changed(self._source, key))
 
     def distribute(self, *, subscribers: int = 1, window: int = 256) -> Stream[T_co]:
         """Give each item of this stream to one subscriber: the one with the most demand.
@@ -564,18 +817,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.distribute`.
         """
-        return self._stream(operators.distribute(self._source, subscribers=subscribers, window=window))
+        return Stream(operators.distribute(self._source, subscribers=subscribers, window=window))
 
     def do_finally(self, function: Callable[[Literal["complete", "error", "cancel"]], object]) -> Stream[T_co]:
         """Call `function(how)` once when the stream ends: "complete", "error" or "cancel".
 
         Args:
-            function: Called once, behind the end: when the completion or the error has been passed on, or this stream has
-                been cancelled; it must not block. What it returns is dropped.
+            function: Called once, behind the end: when the completion or the error has been passed on, or this stream
+                has been cancelled; it must not block. What it returns is dropped.
 
         Demand, holds, errors: `rstreams.operators.do_finally`.
         """
-        return self._stream(operators.do_finally(self._source, function))
+        return Stream(operators.do_finally(self._source, function))
 
     def do_on_cancel(self, function: Callable[[], object]) -> Stream[T_co]:
         """Call `function()` when the subscriber cancels, then cancel this stream.
@@ -586,7 +839,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.do_on_cancel`.
         """
-        return self._stream(operators.do_on_cancel(self._source, function))
+        return Stream(operators.do_on_cancel(self._source, function))
 
     def do_on_complete(self, function: Callable[[], object]) -> Stream[T_co]:
         """Call `function()` when this stream completes, then pass the completion on.
@@ -597,7 +850,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.do_on_complete`.
         """
-        return self._stream(operators.do_on_complete(self._source, function))
+        return Stream(operators.do_on_complete(self._source, function))
 
     def do_on_error(self, function: Callable[[BaseException], object]) -> Stream[T_co]:
         """Call `function(error)` when this stream fails, then pass the failure on.
@@ -608,29 +861,29 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.do_on_error`.
         """
-        return self._stream(operators.do_on_error(self._source, function))
+        return Stream(operators.do_on_error(self._source, function))
 
     def do_on_next(self, function: Callable[[T_co], object]) -> Stream[T_co]:
         """Call `function(item)` for each item of this stream, then emit the item unchanged.
 
         Args:
-            function: Called once an item, before it is emitted, in the task that delivers it; it must not block. What it
-                returns is dropped.
+            function: Called once an item, before it is emitted, in the task that delivers it; it must not block. What
+                it returns is dropped.
 
         Demand, holds, errors: `rstreams.operators.do_on_next`.
         """
-        return self._stream(operators.do_on_next(self._source, function))
+        return Stream(operators.do_on_next(self._source, function))
 
     def do_on_request(self, function: Callable[[int], object]) -> Stream[T_co]:
         """Call `function(n)` for each request, then pass it up unchanged.
 
         Args:
-            function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded demand
-                is 2^63-1. What it returns is dropped.
+            function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded
+                demand is 2^63-1. What it returns is dropped.
 
         Demand, holds, errors: `rstreams.operators.do_on_request`.
         """
-        return self._stream(operators.do_on_request(self._source, function))
+        return Stream(operators.do_on_request(self._source, function))
 
     def do_on_subscribe(self, function: Callable[[], object]) -> Stream[T_co]:
         """Call `function()` when this stream has been subscribed to, before anything is requested of it.
@@ -641,7 +894,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.do_on_subscribe`.
         """
-        return self._stream(operators.do_on_subscribe(self._source, function))
+        return Stream(operators.do_on_subscribe(self._source, function))
 
     def element_at(self, index: int) -> Stream[T_co]:
         """Emit the item of this stream at `index`, counted from 0, then complete.
@@ -651,7 +904,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.element_at`.
         """
-        return self._stream(operators.element_at(self._source, index))
+        return Stream(operators.element_at(self._source, index))
 
     def end_with(self, *items: R) -> Stream[T_co | R]:
         """Emit the items of this stream, then `items`.
@@ -661,7 +914,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.end_with`.
         """
-        return self._stream(operators.end_with(self._source, *items))
+        return Stream(operators.end_with(self._source, *items))
 
     def enumerate(self, start: int = 0) -> Stream[tuple[int, T_co]]:
         """Emit each item of this stream in a pair behind its number.
@@ -671,14 +924,10 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.enumerate`.
         """
-        return self._stream(operators.enumerate(self._source, start))
+        return Stream(operators.enumerate(self._source, start))
 
     def expand(
-        self: StreamMethods[R],
-        function: Callable[[R], Publisher[R]],
-        *,
-        depth: int | None = None,
-        max_pending: int = 1024,
+        self: Stream[R], function: Callable[[R], Publisher[R]], *, depth: int | None = None, max_pending: int = 1024
     ) -> Stream[R]:
         """Emit the items of this stream, then those of `function(item)` for each of them, and so on, level by level.
 
@@ -690,7 +939,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.expand`.
         """
-        return self._stream(operators.expand(self._source, function, depth=depth, max_pending=max_pending))
+        return Stream(operators.expand(self._source, function, depth=depth, max_pending=max_pending))
 
     def filter(self, predicate: Callable[[T_co], object]) -> Stream[T_co]:
         """Emit each item of this stream for which `predicate(item)` is true.
@@ -700,7 +949,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.filter`.
         """
-        return self._stream(operators.filter(self._source, predicate))
+        return Stream(operators.filter(self._source, predicate))
 
     def first(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
         """Emit the first item of this stream, or the first for which `predicate(item)` is true, then complete.
@@ -710,7 +959,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.first`.
         """
-        return self._stream(operators.first(self._source, predicate))
+        return Stream(operators.first(self._source, predicate))
 
     def flat_map(
         self,
@@ -724,34 +973,34 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Args:
             function: Called once an outer item, in the task that delivers it; it must not block.
-            concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
-                other, in order.
-            prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that
-                comes from a plain iterator is not asked ahead: its items are drawn as they are emitted.
+            concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after
+                the other, in order.
+            prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that comes from a
+                plain iterator is not asked ahead: its items are drawn as they are emitted.
             delay_errors: Let failures wait until all other streams are through; several end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.flat_map`.
         """
-        return self._stream(
+        return Stream(
             operators.flat_map(
                 self._source, function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors
             )
         )
 
-    def flatten(self: StreamMethods[Iterable[R]]) -> Stream[R]:
+    def flatten(self: Stream[Iterable[R]]) -> Stream[R]:
         """Emit the items in the items of this stream, which are lists or other iterables, one iterable after the other.
 
         Demand, holds, errors: `rstreams.operators.flatten`.
         """
-        return self._stream(operators.flatten(self._source))
+        return Stream(operators.flatten(self._source))
 
     def ignore_elements(self) -> Stream[Never]:
         """Drop all items of this stream and pass on how it ends.
 
         Demand, holds, errors: `rstreams.operators.ignore_elements`.
         """
-        return self._stream(operators.ignore_elements(self._source))
+        return Stream(operators.ignore_elements(self._source))
 
     def last(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
         """Emit the last item of this stream, or the last for which `predicate(item)` is true, once it has completed.
@@ -761,41 +1010,41 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.last`.
         """
-        return self._stream(operators.last(self._source, predicate))
+        return Stream(operators.last(self._source, predicate))
 
     def limit_rate(self, high: int, low: int | None = None) -> Stream[T_co]:
         """Ask this stream for `high` items ahead, and for more in batches, whatever the subscriber requests.
 
         Args:
             high: The most items asked for and not yet emitted; at least 1.
-            low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high` by
-                default.
+            low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high`
+                by default.
 
         Demand, holds, errors: `rstreams.operators.limit_rate`.
         """
-        return self._stream(operators.limit_rate(self._source, high, low))
+        return Stream(operators.limit_rate(self._source, high, low))
 
     def limit_request(self, count: int) -> Stream[T_co]:
-        """Request at most `count` items of this stream in all, then complete: the name Reactor has for what is `take` here.
+        """Request at most `count` items of this stream in all, then complete; another name for `take`, from Reactor.
 
         Args:
             count: How many items to request in all; 0 completes at once and requests nothing.
 
         Demand, holds, errors: `rstreams.operators.limit_request`.
         """
-        return self._stream(operators.limit_request(self._source, count))
+        return Stream(operators.limit_request(self._source, count))
 
     def log(self, name: str = "stream", *, level: int = 20) -> Stream[T_co]:
         """Write every signal that passes, down and up, to the logger `rstreams.log`, one line each.
 
         Args:
             name: What each line begins with.
-            level: The level of the lines, as in the module `logging`: 20 is `logging.INFO`. Errors are logged with their
-                traceback. An item appears with its `repr`, so do not log what must stay secret.
+            level: The level of the lines, as in the module `logging`: 20 is `logging.INFO`. Errors are logged with
+                their traceback. An item appears with its `repr`, so do not log what must stay secret.
 
         Demand, holds, errors: `rstreams.operators.log`.
         """
-        return self._stream(operators.log(self._source, name, level=level))
+        return Stream(operators.log(self._source, name, level=level))
 
     def map(self, function: Callable[[T_co], R]) -> Stream[R]:
         """Emit `function(item)` for each item of this stream.
@@ -805,7 +1054,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.map`.
         """
-        return self._stream(operators.map(self._source, function))
+        return Stream(operators.map(self._source, function))
 
     def map_async(
         self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
@@ -819,43 +1068,44 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.map_async`.
         """
-        return self._stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
 
     def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
         """Emit `function(item)` for each item of this stream, called in a worker thread.
 
         Args:
             function: Called once an item, in a worker thread, where it may block.
-            concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1. With more than 1
-                `function` runs in several threads at once. trio has 40 of them for all that is to be done.
+            concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1. With more
+                than 1 `function` runs in several threads at once. trio has 40 of them for all that is to be done.
             ordered: Emit the results in the order of the items; else as they come.
 
         Demand, holds, errors: `rstreams.operators.map_blocking`.
         """
-        return self._stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
 
     def materialize(self) -> Stream[Notification[T_co]]:
         """Emit every signal of this stream as an item: `Next(item)`, and at the end `Completed()` or `Failed(error)`.
 
         Demand, holds, errors: `rstreams.operators.materialize`.
         """
-        return self._stream(operators.materialize(self._source))
+        return Stream(operators.materialize(self._source))
 
     @overload
-    def max(self: StreamMethods[C]) -> Stream[C]: ...
+    def max(self: Stream[C]) -> Stream[C]: ...
 
     @overload
     def max(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
 
-    def max(self: StreamMethods[Any], key: Any = None) -> Stream[Any]:
+    def max(self: Stream[Any], key: Any = None) -> Stream[Any]:
         """Emit the greatest item of this stream, the first of several that are equal, once it has completed.
 
         Args:
-            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
+            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by
+                default.
 
         Demand, holds, errors: `rstreams.operators.max`.
         """
-        return self._stream(operators.max(self._source, key))
+        return Stream(operators.max(self._source, key))
 
     def merge(self, *others: Publisher[R], delay_errors: bool = False) -> Stream[T_co | R]:
         """Emit the items of all sources as they come.
@@ -867,23 +1117,21 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.merge`.
         """
-        return self._stream(operators.merge(self._source, *others, delay_errors=delay_errors))
+        return Stream(operators.merge(self._source, *others, delay_errors=delay_errors))
 
     def merge_priority(self, *others: Publisher[R], prefetch: int = 32, delay_errors: bool = False) -> Stream[T_co | R]:
         """Emit the items of all sources as they come; where several wait, those of the earlier source go first.
 
         Args:
             *others: Subscribed to at once, the most important first; none at all is an empty stream.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead, and
-                always has an item waiting until it is through.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead,
+                and always has an item waiting until it is through.
             delay_errors: Let failures wait until all other sources are through; several end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.merge_priority`.
         """
-        return self._stream(
-            operators.merge_priority(self._source, *others, prefetch=prefetch, delay_errors=delay_errors)
-        )
+        return Stream(operators.merge_priority(self._source, *others, prefetch=prefetch, delay_errors=delay_errors))
 
     def merge_sorted(
         self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
@@ -891,29 +1139,31 @@ class StreamMethods(ABC, Generic[T_co]):
         """Emit the items of sources each of which is sorted, in order: the smallest of those waiting comes next.
 
         Args:
-            *others: Subscribed to at once; none at all is an empty stream. Of equal items those of the earlier come first.
+            *others: Subscribed to at once; none at all is an empty stream. Of equal items those of the earlier come
+                first.
             key: Called once an item; what it returns is compared. The items themselves if not given.
             prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
 
         Demand, holds, errors: `rstreams.operators.merge_sorted`.
         """
-        return self._stream(operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch))
+        return Stream(operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch))
 
     @overload
-    def min(self: StreamMethods[C]) -> Stream[C]: ...
+    def min(self: Stream[C]) -> Stream[C]: ...
 
     @overload
     def min(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
 
-    def min(self: StreamMethods[Any], key: Any = None) -> Stream[Any]:
+    def min(self: Stream[Any], key: Any = None) -> Stream[Any]:
         """Emit the least item of this stream, the first of several that are equal, once it has completed.
 
         Args:
-            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
+            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by
+                default.
 
         Demand, holds, errors: `rstreams.operators.min`.
         """
-        return self._stream(operators.min(self._source, key))
+        return Stream(operators.min(self._source, key))
 
     def name(self, name: str) -> Stream[T_co]:
         """Call this stream by a name, which `explain` shows at its place in the pipeline.
@@ -923,7 +1173,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.name`.
         """
-        return self._stream(operators.name(self._source, name))
+        return Stream(operators.name(self._source, name))
 
     def on_error_complete(self, predicate: Callable[[Exception], object] | None = None) -> Stream[T_co]:
         """Emit the items of this stream; if it fails, complete.
@@ -934,7 +1184,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.on_error_complete`.
         """
-        return self._stream(operators.on_error_complete(self._source, predicate))
+        return Stream(operators.on_error_complete(self._source, predicate))
 
     def on_error_map(self, function: Callable[[Exception], BaseException]) -> Stream[T_co]:
         """Emit the items of this stream; if it fails, fail with `function(error)`.
@@ -945,18 +1195,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.on_error_map`.
         """
-        return self._stream(operators.on_error_map(self._source, function))
+        return Stream(operators.on_error_map(self._source, function))
 
     def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> Stream[T_co | R]:
         """Emit the items of this stream; if it fails, go on with the publisher that `handler(error)` returns.
 
         Args:
-            handler: Called at most once, in the task that delivers the error; it must not block. It may raise, the error
-                it was given or another.
+            handler: Called at most once, in the task that delivers the error; it must not block. It may raise, the
+                error it was given or another.
 
         Demand, holds, errors: `rstreams.operators.on_error_resume`.
         """
-        return self._stream(operators.on_error_resume(self._source, handler))
+        return Stream(operators.on_error_resume(self._source, handler))
 
     def on_error_return(self, value: R) -> Stream[T_co | R]:
         """Emit the items of this stream; if it fails, emit `value` and complete.
@@ -966,26 +1216,22 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.on_error_return`.
         """
-        return self._stream(operators.on_error_return(self._source, value))
+        return Stream(operators.on_error_return(self._source, value))
 
     def on_overflow_buffer(
-        self,
-        size: int,
-        *,
-        strategy: Literal["error", "drop_oldest", "drop_newest"] = "error",
-        on_drop: Callable[[T_co], object] | None = None,
+        self, size: int, *, strategy: Strategy = "error", on_drop: Callable[[T_co], object] | None = None
     ) -> Stream[T_co]:
         """Emit the items of this stream as they come, and let up to `size` of them wait for demand.
 
         Args:
             size: The most items that wait; at least 1.
-            strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that waits,
-                "drop_newest" the one that comes.
+            strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that
+                waits, "drop_newest" the one that comes.
             on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_buffer`.
         """
-        return self._stream(operators.on_overflow_buffer(self._source, size, strategy=strategy, on_drop=on_drop))
+        return Stream(operators.on_overflow_buffer(self._source, size, strategy=strategy, on_drop=on_drop))
 
     def on_overflow_drop(self, on_drop: Callable[[T_co], object] | None = None) -> Stream[T_co]:
         """Emit the items of this stream as they come, and drop those that nobody has asked for.
@@ -995,24 +1241,24 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.on_overflow_drop`.
         """
-        return self._stream(operators.on_overflow_drop(self._source, on_drop))
+        return Stream(operators.on_overflow_drop(self._source, on_drop))
 
     def on_overflow_error(self) -> Stream[T_co]:
         """Emit the items of this stream as they come, and fail when one comes that nobody has asked for.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_error`.
         """
-        return self._stream(operators.on_overflow_error(self._source))
+        return Stream(operators.on_overflow_error(self._source))
 
     def on_overflow_latest(self, on_drop: Callable[[T_co], object] | None = None) -> Stream[T_co]:
-        """Emit the items of this stream as they come; of those nobody has asked for keep the latest, and drop the others.
+        """Emit the items of this stream as they come; without demand keep the latest item, and drop the others.
 
         Args:
             on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_latest`.
         """
-        return self._stream(operators.on_overflow_latest(self._source, on_drop))
+        return Stream(operators.on_overflow_latest(self._source, on_drop))
 
     def on_overflow_reduce(
         self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
@@ -1021,31 +1267,32 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Args:
             function: Called with the item that waits and the one that comes; what it returns waits in their place.
-            ack: When an item that waits is done. "within_window": with what it was folded into; where more items come than
-                the window of a link can hold, the oldest before. "on_result": with what it was folded into, always.
-                "on_receipt": as soon as it is kept.
+            ack: When an item that waits is done. "within_window": with what it was folded into; where more items come
+                than the window of a link can hold, the oldest before. "on_result": with what it was folded into,
+                always. "on_receipt": as soon as it is kept.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_reduce`.
         """
-        return self._stream(operators.on_overflow_reduce(self._source, function, ack=ack))
+        return Stream(operators.on_overflow_reduce(self._source, function, ack=ack))
 
     def pairwise(self) -> Stream[tuple[T_co, T_co]]:
         """Emit each item of this stream but the first together with the one before it.
 
         Demand, holds, errors: `rstreams.operators.pairwise`.
         """
-        return self._stream(operators.pairwise(self._source))
+        return Stream(operators.pairwise(self._source))
 
     def pausable(self, valve: Valve, *, size: int = 256) -> Stream[T_co]:
         """Emit the items of this stream while `valve` is open; nothing is lost while it is paused.
 
         Args:
             valve: Who says when to pause and when to resume; an `rstreams.Valve`, made beforehand.
-            size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
+            size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least
+                1.
 
         Demand, holds, errors: `rstreams.operators.pausable`.
         """
-        return self._stream(operators.pausable(self._source, valve, size=size))
+        return Stream(operators.pausable(self._source, valve, size=size))
 
     def race(self, *others: Publisher[R]) -> Stream[T_co | R]:
         """Emit what the source emits that is the first to send an item or its end; the others are cancelled.
@@ -1055,7 +1302,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.race`.
         """
-        return self._stream(operators.race(self._source, *others))
+        return Stream(operators.race(self._source, *others))
 
     def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window") -> Stream[R]:
         """Fold every item of this stream into one result, and emit that when the source completes.
@@ -1065,11 +1312,12 @@ class StreamMethods(ABC, Generic[T_co]):
             seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
                 this same object, so the accumulator must return a new one rather than change it.
             ack: When an item is done. "within_window": with the result; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded in.
+                can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded
+                in.
 
         Demand, holds, errors: `rstreams.operators.reduce`.
         """
-        return self._stream(operators.reduce(self._source, accumulator, seed, ack=ack))
+        return Stream(operators.reduce(self._source, accumulator, seed, ack=ack))
 
     def repeat(self, count: int | None = None) -> Stream[T_co]:
         """Emit the items of this stream `count` times over.
@@ -1079,7 +1327,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.repeat`.
         """
-        return self._stream(operators.repeat(self._source, count))
+        return Stream(operators.repeat(self._source, count))
 
     def retry(
         self, count: int | None = None, *, predicate: Callable[[Exception], object] | None = None
@@ -1093,7 +1341,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.retry`.
         """
-        return self._stream(operators.retry(self._source, count, predicate=predicate))
+        return Stream(operators.retry(self._source, count, predicate=predicate))
 
     def retry_backoff(
         self,
@@ -1112,14 +1360,14 @@ class StreamMethods(ABC, Generic[T_co]):
             first_s: The wait before the first of them, in seconds.
             max_s: The longest wait, in seconds; not less than `first_s`.
             factor: What the wait grows by each time; at least 1.
-            jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
-                long, but never longer than `max_s`.
+            jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times
+                as long, but never longer than `max_s`.
             predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
                 true the error passes through. By default every `Exception` is worth another try.
 
         Demand, holds, errors: `rstreams.operators.retry_backoff`.
         """
-        return self._stream(
+        return Stream(
             operators.retry_backoff(
                 self._source, count, first_s=first_s, max_s=max_s, factor=factor, jitter=jitter, predicate=predicate
             )
@@ -1129,24 +1377,24 @@ class StreamMethods(ABC, Generic[T_co]):
         """Emit the newest item of this stream every `period_s` seconds, if there is a new one.
 
         Args:
-            period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item that
-                comes at the very moment of a look, and finds none kept, waits for the next one.
+            period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item
+                that comes at the very moment of a look, and finds none kept, waits for the next one.
 
         Demand, holds, errors: `rstreams.operators.sample`.
         """
-        return self._stream(operators.sample(self._source, period_s))
+        return Stream(operators.sample(self._source, period_s))
 
     def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]:
         """Emit `accumulator(result so far, item)` for each item of this stream.
 
         Args:
             accumulator: Called once an item, in the task that delivers it; it must not block.
-            seed: The result before the first item; not emitted. Every subscription starts from this same object, so
-                the accumulator must return a new one rather than change it.
+            seed: The result before the first item; not emitted. Every subscription starts from this same object, so the
+                accumulator must return a new one rather than change it.
 
         Demand, holds, errors: `rstreams.operators.scan`.
         """
-        return self._stream(operators.scan(self._source, accumulator, seed))
+        return Stream(operators.scan(self._source, accumulator, seed))
 
     def sequence_equal(self, other: Publisher[R], *, prefetch: int = 32) -> Stream[bool]:
         """Emit whether this stream and `other` have equal items in the same order, and as many of them.
@@ -1157,24 +1405,24 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.sequence_equal`.
         """
-        return self._stream(operators.sequence_equal(self._source, other, prefetch=prefetch))
+        return Stream(operators.sequence_equal(self._source, other, prefetch=prefetch))
 
     def share(self, *, window: int = 256) -> Stream[T_co]:
-        """Share one run of this stream among all subscribers: the first one begins it, the last one to leave cancels it.
+        """Share one run of this stream among all subscribers, from the first subscriber until the last one leaves.
 
         Args:
             window: How many items one subscriber may be ahead of another; at least 1.
 
         Demand, holds, errors: `rstreams.operators.share`.
         """
-        return self._stream(operators.share(self._source, window=window))
+        return Stream(operators.share(self._source, window=window))
 
     def single(self) -> Stream[T_co]:
         """Emit the only item of this stream, once it has completed.
 
         Demand, holds, errors: `rstreams.operators.single`.
         """
-        return self._stream(operators.single(self._source))
+        return Stream(operators.single(self._source))
 
     def skip(self, count: int) -> Stream[T_co]:
         """Drop the first `count` items of this stream and emit the rest.
@@ -1184,7 +1432,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.skip`.
         """
-        return self._stream(operators.skip(self._source, count))
+        return Stream(operators.skip(self._source, count))
 
     def skip_last(self, count: int) -> Stream[T_co]:
         """Emit all but the last `count` items of this stream, each when `count` more have come.
@@ -1194,18 +1442,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.skip_last`.
         """
-        return self._stream(operators.skip_last(self._source, count))
+        return Stream(operators.skip_last(self._source, count))
 
     def skip_until(self, boundary: Publisher[R]) -> Stream[T_co]:
         """Drop the items of this stream until `boundary` emits one, and emit all that come after that.
 
         Args:
-            boundary: Subscribed to before the source. Its first item lets the items through; if it completes without one,
-                none ever are.
+            boundary: Subscribed to before the source. Its first item lets the items through; if it completes without
+                one, none ever are.
 
         Demand, holds, errors: `rstreams.operators.skip_until`.
         """
-        return self._stream(operators.skip_until(self._source, boundary))
+        return Stream(operators.skip_until(self._source, boundary))
 
     def skip_while(self, predicate: Callable[[T_co], object]) -> Stream[T_co]:
         """Drop the items of this stream as long as `predicate(item)` is true, and emit all from the first other one on.
@@ -1215,7 +1463,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.skip_while`.
         """
-        return self._stream(operators.skip_while(self._source, predicate))
+        return Stream(operators.skip_while(self._source, predicate))
 
     def start_with(self, *items: R) -> Stream[T_co | R]:
         """Emit `items`, then those of this stream.
@@ -1225,14 +1473,14 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.start_with`.
         """
-        return self._stream(operators.start_with(self._source, *items))
+        return Stream(operators.start_with(self._source, *items))
 
-    def sum(self: StreamMethods[N]) -> Stream[N | int]:
+    def sum(self: Stream[N]) -> Stream[N | int]:
         """Add the items of this stream up, and emit the sum at the end; that of nothing is 0.
 
         Demand, holds, errors: `rstreams.operators.sum`.
         """
-        return self._stream(operators.sum(self._source))
+        return Stream(operators.sum(self._source))
 
     def switch_if_empty(self, other: Publisher[R]) -> Stream[T_co | R]:
         """Emit the items of this stream; if it completes without any, go on with `other`.
@@ -1242,7 +1490,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.switch_if_empty`.
         """
-        return self._stream(operators.switch_if_empty(self._source, other))
+        return Stream(operators.switch_if_empty(self._source, other))
 
     def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> Stream[R]:
         """Emit the items of the stream `function(item)` until the next item of this stream comes, then of that one's.
@@ -1252,7 +1500,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.switch_map`.
         """
-        return self._stream(operators.switch_map(self._source, function))
+        return Stream(operators.switch_map(self._source, function))
 
     def take(self, count: int) -> Stream[T_co]:
         """Emit the first `count` items of this stream, then complete.
@@ -1262,7 +1510,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.take`.
         """
-        return self._stream(operators.take(self._source, count))
+        return Stream(operators.take(self._source, count))
 
     def take_last(self, count: int) -> Stream[T_co]:
         """Emit the last `count` items of this stream, once it has completed.
@@ -1272,7 +1520,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.take_last`.
         """
-        return self._stream(operators.take_last(self._source, count))
+        return Stream(operators.take_last(self._source, count))
 
     def take_until(self, boundary: Publisher[R]) -> Stream[T_co]:
         """Emit the items of this stream until `boundary` emits one, then complete.
@@ -1283,7 +1531,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.take_until`.
         """
-        return self._stream(operators.take_until(self._source, boundary))
+        return Stream(operators.take_until(self._source, boundary))
 
     def take_while(self, predicate: Callable[[T_co], object], *, inclusive: bool = False) -> Stream[T_co]:
         """Emit the items of this stream as long as `predicate(item)` is true, then complete.
@@ -1294,7 +1542,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.take_while`.
         """
-        return self._stream(operators.take_while(self._source, predicate, inclusive=inclusive))
+        return Stream(operators.take_while(self._source, predicate, inclusive=inclusive))
 
     def throttle(self, period_s: float) -> Stream[T_co]:
         """Emit an item of this stream, then leave out what comes in the `period_s` seconds after it.
@@ -1305,32 +1553,33 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.throttle`.
         """
-        return self._stream(operators.throttle(self._source, period_s))
+        return Stream(operators.throttle(self._source, period_s))
 
     def time_interval(self) -> Stream[TimeInterval[T_co]]:
         """Emit each item of this stream with the seconds since the one before.
 
         Demand, holds, errors: `rstreams.operators.time_interval`.
         """
-        return self._stream(operators.time_interval(self._source))
+        return Stream(operators.time_interval(self._source))
 
     def timeout(self, timeout_s: float, *, fallback: Publisher[R] | None = None) -> Stream[T_co | R]:
         """Emit the items of this stream; fail if a requested one does not come within `timeout_s` seconds.
 
         Args:
-            timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the rest.
+            timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the
+                rest.
             fallback: Goes on in the place of the error; its own items may take as long as they like.
 
         Demand, holds, errors: `rstreams.operators.timeout`.
         """
-        return self._stream(operators.timeout(self._source, timeout_s, fallback=fallback))
+        return Stream(operators.timeout(self._source, timeout_s, fallback=fallback))
 
     def timestamp(self) -> Stream[Timestamped[T_co]]:
         """Emit each item of this stream with the time it came.
 
         Demand, holds, errors: `rstreams.operators.timestamp`.
         """
-        return self._stream(operators.timestamp(self._source))
+        return Stream(operators.timestamp(self._source))
 
     @overload
     def to_dict(self, key: Callable[[T_co], K], *, ack: GatherAck = "within_window") -> Stream[dict[K, T_co]]: ...
@@ -1344,26 +1593,28 @@ class StreamMethods(ABC, Generic[T_co]):
         """Gather the items of this stream into a dict by `key(item)`, and emit it at the end.
 
         Args:
-            key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once an
-                item, in the task that delivers it; it must not block.
+            key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once
+                an item, in the task that delivers it; it must not block.
             value: Makes what is under the key; the item itself, by default.
             ack: When an item is done. "within_window": with the dict; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the dict.
+                can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the
+                dict.
 
         Demand, holds, errors: `rstreams.operators.to_dict`.
         """
-        return self._stream(operators.to_dict(self._source, key, value, ack=ack))
+        return Stream(operators.to_dict(self._source, key, value, ack=ack))
 
     def to_set(self, *, ack: GatherAck = "within_window") -> Stream[set[T_co]]:
         """Gather the items of this stream into a set, and emit it at the end.
 
         Args:
             ack: When an item is done. "within_window": with the set; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the set.
+                can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the
+                set.
 
         Demand, holds, errors: `rstreams.operators.to_set`.
         """
-        return self._stream(operators.to_set(self._source, ack=ack))
+        return Stream(operators.to_set(self._source, ack=ack))
 
     def window_boundary(self, boundary: Publisher[object], *, prefetch: int = 256) -> Stream[Stream[T_co]]:
         """Split this stream into windows, streams that end with each item of `boundary`.
@@ -1374,9 +1625,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.window_boundary`.
         """
-        return self._stream(
-            shown_as(operators.window_boundary(self._source, boundary, prefetch=prefetch), self._stream)
-        )
+        return Stream(shown_as(operators.window_boundary(self._source, boundary, prefetch=prefetch), Stream))
 
     def window_count(self, count: int, *, skip: int | None = None, prefetch: int = 256) -> Stream[Stream[T_co]]:
         """Split this stream into windows, streams of `count` items each; the last window has what is left.
@@ -1389,9 +1638,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.window_count`.
         """
-        return self._stream(
-            shown_as(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), self._stream)
-        )
+        return Stream(shown_as(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), Stream))
 
     def window_count_or_time(self, count: int, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
         """Split this stream into windows, streams that end with `count` items or after `span_s` seconds.
@@ -1403,9 +1650,7 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.window_count_or_time`.
         """
-        return self._stream(
-            shown_as(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), self._stream)
-        )
+        return Stream(shown_as(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), Stream))
 
     def window_time(self, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
         """Split this stream into windows, streams that last `span_s` seconds each.
@@ -1416,17 +1661,18 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Demand, holds, errors: `rstreams.operators.window_time`.
         """
-        return self._stream(shown_as(operators.window_time(self._source, span_s, prefetch=prefetch), self._stream))
+        return Stream(shown_as(operators.window_time(self._source, span_s, prefetch=prefetch), Stream))
 
     def with_latest_from(self, other: Publisher[R]) -> Stream[tuple[T_co, R]]:
         """Emit each item of this stream together with the latest item of `other`.
 
         Args:
-            other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last item.
+            other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last
+                item.
 
         Demand, holds, errors: `rstreams.operators.with_latest_from`.
         """
-        return self._stream(operators.with_latest_from(self._source, other))
+        return Stream(operators.with_latest_from(self._source, other))
 
     @overload
     def zip(self, *, prefetch: int = 32) -> Stream[tuple[T_co]]: ...
@@ -1462,9 +1708,56 @@ class StreamMethods(ABC, Generic[T_co]):
 
         Args:
             *others: Subscribed to at once, in this order; none at all is an empty stream.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead: its
-                items are drawn as they are needed.
+            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead:
+                its items are drawn as they are needed.
 
         Demand, holds, errors: `rstreams.operators.zip`.
         """
-        return self._stream(operators.zip(self._source, *others, prefetch=prefetch))
+        return Stream(operators.zip(self._source, *others, prefetch=prefetch))
+
+    # written by tools/fluent.py up to here
+
+
+class GroupedStream(Stream[T_co], Generic[K, T_co]):
+    """The items of one key; made by `Stream.group_by`.
+
+    Attributes:
+        key: The key of all its items.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, group: GroupedPublisher[K, T_co]) -> None:
+        super().__init__(group)
+        self.key: K = group.key
+
+
+class ConnectableStream(Stream[T_co]):
+    """A stream whose subscribers share one run, which `connect` begins; made by `publish` and `replay`."""
+
+    __slots__ = ("_connectable",)
+
+    def __init__(self, connectable: Connectable[T_co]) -> None:
+        super().__init__(connectable)
+        self._connectable = connectable
+
+    def connect(self) -> Cancellable:
+        """Begin the run: subscribe to the source; what it returns ends the run. Calling it again begins nothing."""
+        return self._connectable.connect()
+
+    def ref_count(self, subscribers: int = 1) -> Stream[T_co]:
+        """Return a stream that begins a run when `subscribers` are there, and cancels it when all have left."""
+        return Stream(self._connectable.ref_count(subscribers))
+
+    def auto_connect(self, subscribers: int = 1) -> Stream[T_co]:
+        """Return a stream that begins the run when `subscribers` are there, and never cancels it."""
+        return Stream(self._connectable.auto_connect(subscribers))
+
+
+def _is_async(
+    function: Callable[[T_co], Awaitable[object]] | Callable[[T_co], object],
+) -> TypeGuard[Callable[[T_co], Awaitable[object]]]:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+name_arguments("Stream", Stream)

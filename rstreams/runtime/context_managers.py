@@ -1,4 +1,4 @@
-"""Context managers that say how they are entered: who forgets `with` is told so, and not what a generator lacks."""
+"""Context managers whose errors show the `with` statement that is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Forgotten:
-    """What is not entered has nothing of what it leads to."""
+    """The base of both: an attribute of the entered object is refused with the `with` statement."""
 
     __slots__ = ("_manager", "_with")
 
@@ -27,7 +27,7 @@ class _Forgotten:
 
 
 class Entered(_Forgotten, AbstractContextManager[T], Generic[T]):
-    """What is entered by `with`."""
+    """A context manager for `with`."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Entered(_Forgotten, AbstractContextManager[T], Generic[T]):
 
 
 class AsyncEntered(_Forgotten, AbstractAsyncContextManager[T], Generic[T]):
-    """What is entered by `async with`."""
+    """A context manager for `async with`."""
 
     __slots__ = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError
 from rstreams.tls import ClientCertificate
 
@@ -15,33 +16,28 @@ MAX_CREDENTIALS_BYTES: Final = 400
 """The longest user and password together: they must fit into one SASL frame of 512 bytes (5.3.1)."""
 
 
-def check_container_id(container_id: str | None) -> None:
-    """Check a container's name for itself; None and "" stand for a random one.
+def require_container_id(container_id: str | None) -> str | None:
+    """Return a container's name for itself if it can be told to a peer; None and "" stand for a random one.
 
-    Errors: `ConfigError` unless it can be told to a peer.
+    Errors: `ConfigError` for any other value.
     """
-    if container_id is not None and container_id != "":
-        check_name("container_id", container_id, "a container id")
+    return require_name("", "container_id", container_id) if container_id else container_id
 
 
-def check_name(option: str, name: str, what: str) -> None:
-    """Check that `name` reaches the peer as it is; the engine takes C strings, which end at a NUL character.
+def require_name(call: str, option: str, name: str) -> str:
+    """Return `name` if it reaches the peer as it is; the engine takes C strings, which end at a NUL character.
 
-    Errors: `ConfigError` that calls it by `option` and `what`, unless it is 1 to 4096 bytes of UTF-8 without a NUL.
+    Errors: `ConfigError` unless it is a string of 1 to 4096 bytes of UTF-8 without a NUL character.
     """
-    if not isinstance(name, str) or not name:
-        msg = f"{option}={name!r}: {what} is a string that is not empty"
-        raise ConfigError(msg)
-    if not _can_be_sent(name) or len(name.encode()) > MAX_NAME_BYTES:
-        shown = repr(name) if len(name) <= 80 else f"{name[:77]!r}..."
-        msg = f"{option}={shown}: {what} has at most {MAX_NAME_BYTES} bytes of UTF-8 and no NUL character"
-        raise ConfigError(msg)
+    if not name or not _can_be_sent(name) or len(name.encode()) > MAX_NAME_BYTES:
+        refuse_value(call, option, name, f"a string of 1 to {MAX_NAME_BYTES} bytes of UTF-8, without a NUL character")
+    return name
 
 
-def check_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
+def require_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
     """Return a copy of the passwords by user, or None if everyone is let in.
 
-    Errors: `ConfigError` for what is no such mapping; it names the user, and never a password.
+    Errors: `ConfigError` for any other value; it names the user, and never a password.
     """
     if users is None:
         return None
@@ -59,11 +55,11 @@ def check_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 CertificateUsers: TypeAlias = "Mapping[str, str] | Callable[[ClientCertificate], str | None]"
-"""Who the owner of a certificate is: users by subject, or a function of the certificate; None lets nobody in."""
+"""The user that a certificate stands for: by its subject, or by a function of it; None lets nobody in."""
 
 
-def check_certificate_users(certificate_users: CertificateUsers | None) -> CertificateUsers | None:
-    """Return what says who a certificate's owner is, a mapping as a copy.
+def require_certificate_users(certificate_users: CertificateUsers | None) -> CertificateUsers | None:
+    """Return the users by certificate; a mapping as a copy.
 
     Errors: `ConfigError` unless it is None, a function, or a mapping of user names by certificate subject.
     """
@@ -75,7 +71,7 @@ def check_certificate_users(certificate_users: CertificateUsers | None) -> Certi
         raise ConfigError(msg)
     for subject, user in certificate_users.items():
         if not isinstance(subject, str) or "=" not in subject:
-            msg = f"certificate_users: {subject!r} is no subject of a certificate, such as 'CN=alice,O=Example'"
+            msg = f"certificate_users: {subject!r} is not the subject of a certificate, such as 'CN=alice,O=Example'"
             raise ConfigError(msg)
         if not user or not _can_be_sent(user):
             msg = f"certificate_users: the user of {subject!r} must be a name, not {user!r}"

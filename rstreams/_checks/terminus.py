@@ -1,15 +1,16 @@
-"""The checks of what a link may ask of the peer's terminus: filters and capabilities."""
+"""The checks of a terminus at the peer: filters and capabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Symbol, encode_symbols, encode_value
 from rstreams.errors import ConfigError
 
 
-def check_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
+def require_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy of the values by the filter's name; None stands for none.
 
     Errors: `ConfigError` naming the filter, unless AMQP can carry all of it.
@@ -17,11 +18,10 @@ def check_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
     if filters is None:
         return {}
     if not isinstance(filters, Mapping):
-        msg = f"filters={filters!r:.80}: it must be a mapping of values by the filter's name"
-        raise ConfigError(msg)
+        refuse_value("", "filters", filters, "a mapping of values by the filter's name")
     for name, value in filters.items():
         if not _is_symbol(name):
-            msg = f"filters: {name!r:.80} is no filter's name, which is text in ASCII that is not empty"
+            msg = f"filters: {name!r:.80} is not a filter's name, which is text in ASCII that is not empty"
             raise ConfigError(msg)
         try:
             encode_value({Symbol(name): value})
@@ -31,18 +31,17 @@ def check_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(filters)
 
 
-def check_capabilities(capabilities: Sequence[str]) -> tuple[str, ...]:
+def require_capabilities(capabilities: Sequence[str]) -> tuple[str, ...]:
     """Return the capabilities that the peer's end must have.
 
     Errors: `ConfigError` unless each is text in ASCII that a frame can carry.
     """
     shown = f"capabilities={capabilities!r:.80}"
     if not isinstance(capabilities, Sequence) or isinstance(capabilities, str | bytes):
-        msg = f"{shown}: it must be a list of names, such as ['queue']"
-        raise ConfigError(msg)
+        refuse_value("", "capabilities", capabilities, "a list of names, such as ['queue']")
     for name in capabilities:
         if not _is_symbol(name):
-            msg = f"{shown}: {name!r:.80} is no capability, which is text in ASCII that is not empty"
+            msg = f"{shown}: {name!r:.80} is not a capability, which is text in ASCII that is not empty"
             raise ConfigError(msg)
     if capabilities:
         try:

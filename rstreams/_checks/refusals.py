@@ -1,0 +1,43 @@
+"""The errors for values that are not allowed, in the same words everywhere.
+
+Every check of this package is called `require_...`. It takes the name of the call, the name of the option and the
+value, in this order. It returns the value, or raises one of two errors:
+
+    ConfigError   a value that cannot work; the text shows it: take(count=-1): count must be 0 or more items
+    TypeError     an object of the wrong kind: map(function): function must be a function, not 5
+
+A function called `refuse_...` returns nothing: it raises, always or for one kind of value.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from rstreams.errors import ConfigError
+
+_LONG: Final = 200
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: cut if it is long and not a number."""
+    text = repr(value)
+    return text if len(text) <= _LONG or isinstance(value, int | float) else f"{text[: _LONG - 3]}..."
+
+
+def refuse_value(call: str, option: str, value: object, allowed: str) -> NoReturn:
+    """Raise `ConfigError` for a value that is not among those `allowed`; `call` is "" where it is not known."""
+    given = f"{option}={shown(value)}"
+    msg = f"{f'{call}({given})' if call else given}: {option} must be {allowed}"
+    raise ConfigError(msg)
+
+
+def refuse_object(call: str, option: str, value: object, wanted: str, hint: str = "") -> NoReturn:
+    """Raise `TypeError` for an object that is not the one `wanted`; a `hint` is added to the text."""
+    msg = f"{call}({option}): {option} must be {wanted}, not {shown(value)}{hint}"
+    raise TypeError(msg)
+
+
+def refuse_result(call: str, option: str, result: object, wanted: str, hint: str = "") -> NoReturn:
+    """Raise `TypeError` for a `result` of the function `option` that is not the one `wanted`."""
+    msg = f"{call}({option}): {option} must return {wanted}, not {shown(result)}{hint}"
+    raise TypeError(msg)
