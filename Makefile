@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak bare clean
 
+# Without its caches Python compiles rstreams anew in each process that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 QUICK := not (spark or broker or soak or slow)
