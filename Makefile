@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak bare clean
 
+# Without its caches Python compiles rstreams anew in each process that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 SPARK := JAVA_HOME="$(CURDIR)/.venv/java" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 QUICK := not (spark or broker or soak or slow)
@@ -23,12 +26,12 @@ demo: ## a year of weather observations through AMQP links and a Spark job, each
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
-	@echo "tests: all but those marked broker or soak, up to a quarter of an hour on two cores"
+	@echo "tests: all but those marked broker or soak, about seven minutes on two cores, more on a busy machine"
 	$(SPARK) $(PYTEST) -m "not (broker or soak)"
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	@echo "tests: those that need no Java and little time, about two minutes on two cores"
+	@echo "tests: those that need no Java and little time, about a minute on two cores, more on a busy machine"
 	RSTREAMS_EXAMPLES=quick $(PYTEST) -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link

@@ -2,13 +2,14 @@
 
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 import pytest
 import trio
 from hypothesis import settings
+
+from tests.small_spark import set_environment
 
 # How long one example takes says nothing on a machine that also does other work. `make test-quick` looks at fewer.
 settings.register_profile("all", deadline=None)
@@ -19,16 +20,24 @@ settings.load_profile(os.environ.get("RSTREAMS_EXAMPLES", "all"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Spark's workers would otherwise take whatever python3 stands first on the PATH.
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
-# A worker of Spark's that does not reach its JVM within 15 seconds fails the query; on a busy machine it takes longer.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.authenticate.socketTimeout=300s pyspark-shell")
+set_environment()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests with Spark come first: with several workers one takes them all, and starts one Spark."""
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """Sort the tests for several workers: the first has all tests that share one Spark, and no long test comes last.
+
+    Each worker of pytest-xdist begins with an equal part of the list. The first has the tests with Spark, the last has
+    the slow ones. A worker without tests takes some from the end of another worker's part.
+    """
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    if item.get_closest_marker("spark") is not None:
+        return 0 if "spark" in getattr(item, "fixturenames", ()) else 1
+    if item.get_closest_marker("slow") is None:
+        return 2
+    return 3 if item.get_closest_marker("timeout") is not None else 4  # tests that take the longest have a time limit
 
 
 @pytest.hookimpl(wrapper=True)

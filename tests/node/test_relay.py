@@ -188,6 +188,7 @@ async def test_what_waits_for_an_address_that_goes_is_refused() -> None:
         assert condition_of(came["state"].value[0])[0] == "amqp:resource-deleted"
 
 
+@pytest.mark.usefixtures("autojump_clock")  # the node gives its peer time to close as well
 async def test_what_waits_for_room_does_not_hold_up_a_node_that_is_drained() -> None:
     async with Node() as node:
         node.queue("full", capacity=1)
@@ -204,6 +205,7 @@ async def test_what_waits_for_room_does_not_hold_up_a_node_that_is_drained() -> 
                 await client.frame()
 
 
+@pytest.mark.usefixtures("autojump_clock")  # the node gives its peer time to close as well
 async def test_while_a_node_is_drained_a_relay_passes_on_replies_alone() -> None:
     async with Node() as node:
         node.queue("work")

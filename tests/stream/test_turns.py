@@ -68,6 +68,7 @@ async def test_behind_quick_items_slow_ones_are_noticed_after_a_few(mock_clock: 
         probe.cancel()
 
 
+@pytest.mark.usefixtures("autojump_clock")
 async def test_requests_between_turns_wait_for_the_next() -> None:
     probe = ProbeSubscriber[int](SLICE + 1)
     async with Scope():
@@ -78,6 +79,7 @@ async def test_requests_between_turns_wait_for_the_next() -> None:
     assert len(probe.items) == SLICE + 6
 
 
+@pytest.mark.usefixtures("autojump_clock")
 async def test_a_cancel_between_turns_leaves_nothing_behind() -> None:
     probe = ProbeSubscriber[int](UNBOUNDED)
     async with Scope() as scope:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import warnings
@@ -17,14 +16,14 @@ import trio
 import rstreams
 from benchmarks._processes import wait_until
 from rstreams import Message, Stream
+from tests.small_spark import set_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
-# As in tests/conftest.py, which is not read if only tests of this folder are run.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.python.authenticate.socketTimeout=300s pyspark-shell")
+set_environment()  # tests/conftest.py is not read if only tests of this folder are run
 
 
 class NodeProcess:
@@ -99,7 +98,6 @@ def guarded_node() -> Iterator[NodeProcess]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark for all tests: it takes ten seconds to start."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own, about the versions of others
         from pyspark.sql import SparkSession
