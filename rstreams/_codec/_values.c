@@ -9,6 +9,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <math.h>
+
 #include "_decode_values.h"
 
 /* --------------------------------------------------------------------------------------------------------- of values */
@@ -30,7 +32,7 @@ static PyObject *with_position(PyObject *value, const source_t *source)
 }
 
 /* The functions in Python that those below call, by their place in `values_t`. */
-enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS };
+enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS, LIFETIME_OF };
 
 static PyObject *in_python(const values_t *values, int which, PyObject *const *args, Py_ssize_t count)
 {
@@ -225,7 +227,7 @@ static PyObject *annotated(source_t *source, PyObject *added, PyObject *removed)
     return encoded;
 }
 
-PyDoc_STRVAR(with_annotations_doc, "with_annotations(encoded, added, removed=()): as in annotations_in_python.");
+PyDoc_STRVAR(with_annotations_doc, "with_annotations(encoded, added, removed=()): as in forwarding_in_python.");
 
 static PyObject *with_annotations(PyObject *module, PyObject *args, PyObject *named)
 {
@@ -236,7 +238,8 @@ static PyObject *with_annotations(PyObject *module, PyObject *args, PyObject *na
         return NULL;
     if ((nothing = PyTuple_New(0)) == NULL)
         return NULL;
-    if (PyBytes_CheckExact(of_message) && PyDict_CheckExact(added)) {
+    bool is_usual = removed == NULL || PyTuple_CheckExact(removed) || PyAnySet_CheckExact(removed);
+    if (is_usual && PyBytes_CheckExact(of_message) && PyDict_CheckExact(added)) {
         source_t source = source_of(of_message, values);
         encoded = annotated(&source, added, removed == NULL ? nothing : removed);
     }
@@ -245,6 +248,58 @@ static PyObject *with_annotations(PyObject *module, PyObject *args, PyObject *na
                                                removed == NULL ? nothing : removed, NULL);
     Py_DECREF(nothing);
     return encoded;
+}
+
+/* --------------------------------------------------------------------------------------------------------- lifetime */
+
+enum { TTL = 2, EXPIRY = 8 }; /* their places in the header and in the properties */
+
+/* Return the value of the list that begins here which is at `index`, None if the list is shorter. */
+static PyObject *item_at(source_t *source, Py_ssize_t index)
+{
+    const unsigned char *code = take(source, 1);
+    if (code == NULL || (*code != 0xC0 && *code != 0xD0))
+        return NULL;
+    PyObject *list = read_list(source, *code == 0xD0, 0);
+    if (list == NULL)
+        return NULL;
+    PyObject *item = Py_NewRef(index < PyList_Size(list) ? PyList_GetItem(list, index) : Py_None);
+    Py_DECREF(list);
+    return item;
+}
+
+PyDoc_STRVAR(lifetime_of_doc, "lifetime_of(encoded): as in forwarding_in_python.");
+
+static PyObject *lifetime_of(PyObject *module, PyObject *encoded)
+{
+    const values_t *values = PyModule_GetState(module);
+    double ttl_s = HUGE_VAL;
+    PyObject *expiry = Py_NewRef(Py_None), *lifetime = NULL;
+    bool whole = PyBytes_CheckExact(encoded);
+    if (whole) {
+        source_t source = source_of(encoded, values);
+        for (int code = 0; whole && source.at < source.size;) {
+            code = take_section(&source, code);
+            if (code > PROPERTIES)
+                break;
+            PyObject *item = code == HEADER || code == PROPERTIES ? item_at(&source, code == HEADER ? TTL : EXPIRY) : NULL;
+            if (item == NULL)
+                whole = code == MESSAGE_ANNOTATIONS - 1 || code == MESSAGE_ANNOTATIONS ? skip(&source) : false;
+            else if (code == HEADER && PyLong_CheckExact(item)) {
+                unsigned long long number = PyLong_AsUnsignedLongLong(item);
+                whole = !PyErr_Occurred() && number <= UINT32_MAX; /* a larger one has no exact double */
+                ttl_s = (double)number / 1000;
+            } else if (code == PROPERTIES && (PyObject *)Py_TYPE(item) == values->datetime_type) {
+                Py_DECREF(expiry);
+                expiry = Py_NewRef(item);
+            }
+            Py_XDECREF(item);
+        }
+    }
+    if (whole)
+        lifetime = Py_BuildValue("dO", ttl_s, expiry);
+    Py_DECREF(expiry);
+    return lifetime != NULL ? lifetime : in_python(values, LIFETIME_OF, &encoded, 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- bind */
@@ -296,6 +351,7 @@ static PyMethodDef of_values[] = {
     {"skip_value", FAST(skip_value), METH_FASTCALL, skip_value_doc},
     {"split_items", FAST(split_items), METH_FASTCALL, split_items_doc},
     {"with_annotations", FAST(with_annotations), METH_VARARGS | METH_KEYWORDS, with_annotations_doc},
+    {"lifetime_of", lifetime_of, METH_O, lifetime_of_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -305,10 +361,11 @@ PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     values_t *values = PyModule_GetState(module), told = {0};
-    if (!PyArg_ParseTuple(args, "(OO!OOO)(nn)O(OOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
+    if (!PyArg_ParseTuple(args, "(OO!OOO)(nn)O(OOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
                           &told.datetime_type, &told.utc, &told.uuid_int_slot, &told.uuid_safety_slot, &told.read_in_python,
                           &told.in_python[0], &told.in_python[1], &told.in_python[2], &told.in_python[3],
-                          &told.in_python[4], &told.in_python[5], &told.max_depth))
+                          &told.in_python[4], &told.in_python[5], &told.in_python[6],
+                          &told.max_depth))
         return NULL;
     if (values->symbol_type != NULL)
         return PyErr_Format(PyExc_RuntimeError, "bind() has been called before");

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, SafeUUID
 
 from rstreams._codec import decode_in_python
-from rstreams._codec.annotations_in_python import with_annotations
 from rstreams._codec.decode_in_python import Malformed, decode_value, malformed, read_items, read_value
+from rstreams._codec.forwarding_in_python import lifetime_of, with_annotations
 from rstreams._codec.loading import load
 from rstreams._codec.sections_in_python import read_section
 from rstreams._codec.types import MAX_DEPTH, Symbol
@@ -39,6 +39,7 @@ class Functions(NamedTuple):
     skip_value: Callable[[bytes, int], int]
     split_items: Callable[[bytes, int, int], list[bytes]]
     with_annotations: Callable[..., bytes]
+    lifetime_of: Callable[[bytes], tuple[float, datetime | None]]
 
 
 IN_PYTHON: Final = Functions(
@@ -48,6 +49,7 @@ IN_PYTHON: Final = Functions(
     decode_in_python.skip_value,
     decode_in_python.split_items,
     with_annotations,
+    lifetime_of,
 )
 
 

@@ -7,9 +7,11 @@ Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.2 (delivery annotations) and 3.2.4 (
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
-from rstreams._codec.decode import Malformed, malformed, read_list, skip_value, split_items
+from rstreams._codec.decode import FUNCTIONS, Malformed, malformed, read_list, skip_value, split_items
 from rstreams._codec.encode import NULL, encode_fields
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 
@@ -26,6 +28,10 @@ LIST_HEADS: Final = {0x45: 1, 0xC0: 3, 0xD0: 9}
 
 _FIRST_ACQUIRER: Final = 3
 _TO: Final = 2
+
+
+lifetime_of: Final[Callable[[bytes], tuple[float, datetime | None]]] = FUNCTIONS.lifetime_of
+"""As `forwarding_in_python.lifetime_of`; in C where that was built."""
 
 
 def without_delivery_annotations(encoded: bytes) -> bytes:

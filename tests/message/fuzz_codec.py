@@ -98,6 +98,7 @@ def compare_all(encoded: bytes, draw: random.Random) -> bool:
     added = {"x-opt-a": b"\x55\x07", "x-opt-long": b"\xa0\xc8" + bytes(200)}
     removed = draw.choice(((), ("a", "b"), {"a"}))
     compare("with_annotations", IN_PYTHON.with_annotations, FUNCTIONS.with_annotations, encoded, added, removed)
+    compare("lifetime_of", IN_PYTHON.lifetime_of, FUNCTIONS.lifetime_of, encoded)
     at = draw.randrange(-1, len(encoded) + 2)
     which = draw.choice(("read_list", "read_map", "skip_value", "read_section"))
     compare(which, getattr(IN_PYTHON, which), getattr(FUNCTIONS, which), encoded, at)
