@@ -21,6 +21,7 @@ MODULES = (
     "rstreams/_codec/_data_sections",
     "rstreams/_codec/_decode",
     "rstreams/_codec/_encode",
+    "rstreams/_codec/_values",
     "rstreams/net/_proton/_frame_walk",
     "rstreams/net/_proton/_loops",
 )

@@ -16,14 +16,10 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from rstreams._checks.argument_names import name_arguments
+from rstreams._codec import delivery_count as _delivery_count
 from rstreams._codec.compiled import Codec, codec_for
-from rstreams._codec.decode import Malformed, malformed, read_list, read_map, skip_value
-from rstreams._codec.encode import (
-    NULL,
-    encode_fields,
-    encode_sized,
-    encode_value,
-)
+from rstreams._codec.decode_in_python import Malformed, malformed, read_list, read_map, skip_value
+from rstreams._codec.encode import encode_sized, encode_value
 from rstreams._codec.message_fields import (
     ANNOTATION_KEYS,
     HEADER_FIELDS,
@@ -32,10 +28,9 @@ from rstreams._codec.message_fields import (
     PROPERTY_KEYS,
     encode_annotations,
     encode_application_properties,
-    encode_count,
     with_keys,
 )
-from rstreams._codec.sections import (
+from rstreams._codec.sections_in_python import (
     APPLICATION_PROPERTIES,
     DATA,
     HEADER,
@@ -265,7 +260,7 @@ def _decode_message(encoded: bytes | memoryview) -> Message:
     return Message(**fields)
 
 
-_IN_PYTHON: Final = Codec(_decode_body, _decode_message, _encode_item)
+_IN_PYTHON: Final = Codec(_decode_body, _decode_message, _encode_item, _delivery_count.with_delivery_count)
 _codec: Final = codec_for(Message, _IN_PYTHON)
 
 encode_item: Final[Callable[[object], bytes]] = _codec.encode_item
@@ -306,30 +301,7 @@ def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:
         encoded: A message's sections.
         delivery_count: Failed attempts to deliver it so far, 0 to 2^32-1.
 
-    Errors: `RemoteProtocolError` with `amqp:decode-error` if the header is none; `ConfigError` for an impossible count.
+    Errors: `RemoteProtocolError` with `amqp:decode-error` for a malformed header; `ConfigError` for another count.
     Spec: AMQP 1.0 section 3.2.1.
     """
-    count = encode_count("delivery_count", delivery_count)
-    before: list[bytes] = []
-    at = 0
-    try:
-        if encoded:
-            code, content = read_section(encoded, 0)
-            if code == HEADER:
-                before, at = _split_header(encoded, content)
-    except Malformed as error:
-        raise malformed(error) from error
-    before += [NULL] * (4 - len(before))
-    return START[HEADER] + encode_fields([*before, count]) + encoded[at:]
-
-
-def _split_header(buffer: bytes, at: int) -> tuple[list[bytes], int]:
-    """Return the encoded fields before the delivery count of the header at `at`, and the position after the header."""
-    values, end = read_list(buffer, at)
-    HEADER_FIELDS.take(values, {})
-    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
-    fields: list[bytes] = []
-    for _ in values[:4]:
-        start, at = at, skip_value(buffer, at)
-        fields.append(buffer[start:at])
-    return fields, end
+    return _codec.with_delivery_count(encoded, delivery_count)

@@ -7,9 +7,11 @@ Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.2 (delivery annotations) and 3.2.4 (
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
-from rstreams._codec.decode import Malformed, malformed, read_list, skip_value
+from rstreams._codec.decode import FUNCTIONS, Malformed, malformed, read_list, skip_value, split_items
 from rstreams._codec.encode import NULL, encode_fields
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 
@@ -21,8 +23,15 @@ _SHORT: Final = 0x53
 _LIST8: Final = 0xC0
 """A list of up to 255 bytes."""
 
+LIST_HEADS: Final = {0x45: 1, 0xC0: 3, 0xD0: 9}
+"""How many bytes of a list stand before its values, by the constructor."""
+
 _FIRST_ACQUIRER: Final = 3
 _TO: Final = 2
+
+
+lifetime_of: Final[Callable[[bytes], tuple[float, datetime | None]]] = FUNCTIONS.lifetime_of
+"""As `forwarding_in_python.lifetime_of`; in C where that was built."""
 
 
 def without_delivery_annotations(encoded: bytes) -> bytes:
@@ -92,9 +101,4 @@ def address_of(encoded: bytes) -> str | None:
 def split_list(buffer: bytes, at: int) -> tuple[list[bytes], int]:
     """Return the encoded values of the list at `at`, and the position after it."""
     values, end = read_list(buffer, at)
-    at += {0x45: 1, 0xC0: 3, 0xD0: 9}[buffer[at]]
-    fields: list[bytes] = []
-    for _ in values:
-        start, at = at, skip_value(buffer, at)
-        fields.append(buffer[start:at])
-    return fields, end
+    return split_items(buffer, at + LIST_HEADS[buffer[at]], len(values)), end

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from rstreams._codec.annotations import with_annotations
-from rstreams._codec.decode import Malformed, read_list, skip_value
+from rstreams._codec.decode import Malformed, skip_value
 from rstreams._codec.encode import NULL, encode_fields, encode_value
-from rstreams._codec.forwarding import split_list
+from rstreams._codec.forwarding import lifetime_of, split_list
 from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 from rstreams.errors import ConfigError
 from rstreams.net.links.failures import FAILURE_ADDRESS, FAILURE_TEXT
@@ -47,31 +47,12 @@ class Clock(NamedTuple):
         if encoded[2:3] > b"s":  # its first section comes after the properties (0x73)
             return math.inf
         try:
-            ttl_s, expiry = _lifetime(encoded)
+            ttl_s, expiry = lifetime_of(encoded)
         except Malformed:
             return math.inf  # not an AMQP message: the queue stores it nevertheless
         if expiry is not None:
             ttl_s = min(ttl_s, (expiry - self.today()).total_seconds())
         return math.inf if ttl_s == math.inf else self.now() + ttl_s
-
-
-def _lifetime(encoded: bytes) -> tuple[float, datetime | None]:
-    ttl_s, expiry = math.inf, None
-    at = before = 0
-    while at < len(encoded):
-        code, at = read_section(encoded, at, before)
-        if code > PROPERTIES:
-            break
-        if code in {HEADER, PROPERTIES}:
-            values, at = read_list(encoded, at)
-            if code == HEADER and len(values) > _TTL and type(values[_TTL]) is int:
-                ttl_s = values[_TTL] / 1000
-            elif code == PROPERTIES and len(values) > _EXPIRY and isinstance(values[_EXPIRY], datetime):
-                expiry = values[_EXPIRY]
-        else:
-            at = skip_value(encoded, at)
-        before = code
-    return ttl_s, expiry
 
 
 def dead_letter(

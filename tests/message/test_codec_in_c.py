@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from rstreams import message
 from rstreams.errors import ConfigError, RemoteProtocolError
+from rstreams.message import Message
+from tests.message.fuzz_codec import a_value, compare, compare_all, mutated, run
+from tests.message.strategies import messages
 
 python, compiled = message._IN_PYTHON, message._codec
 
@@ -69,3 +73,30 @@ def test_decoding_and_encoding_leave_nothing_behind() -> None:
     before = sys.getallocatedblocks()
     rounds(1000)
     assert sys.getallocatedblocks() - before < 500  # of 5,000 messages; the process itself wavers by a hundred
+
+
+@given(messages)
+def test_a_message_is_encoded_and_decoded_as_in_python(item: Message) -> None:
+    encoded = compare("encode_item", python.encode_item, compiled.encode_item, item)
+    assert compare_all(encoded, random.Random(1))  # noqa: S311 - the same each time
+
+
+@given(messages, messages, st.integers(0, 2**32), st.integers(1, 5))
+def test_a_mutated_message_is_decoded_or_refused_as_in_python(
+    item: Message, other: Message, seed: int, mutations: int
+) -> None:
+    draw = random.Random(seed)  # noqa: S311 - hypothesis chooses it
+    encoded, spliced = compiled.encode_item(item), compiled.encode_item(other)
+    for _ in range(mutations):
+        encoded = mutated(encoded, spliced, draw)
+        compare_all(encoded, draw)
+
+
+@given(st.integers(0, 2**32))
+def test_odd_values_are_encoded_or_refused_as_in_python(seed: int) -> None:
+    item = a_value(random.Random(seed), odd=True)  # noqa: S311 - hypothesis chooses it
+    compare("encode_item", python.encode_item, compiled.encode_item, item)
+
+
+def test_a_short_run_of_the_fuzzer() -> None:
+    assert run(1_000, seed=1) > 50

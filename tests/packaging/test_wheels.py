@@ -66,7 +66,7 @@ def names_in(wheel: Path) -> set[str]:
 def modules_of(source: Path, *packages: str) -> set[str]:
     """The files of the packages, named as a wheel names them."""
     found = {path for package in packages for path in (source / package).rglob("*") if path.is_file()}
-    built = {".c", ".pyc", ".so"}  # what is built, and what from
+    built = {".c", ".h", ".pyc", ".so"}  # what is built, and what from
     return {str(path.relative_to(source)) for path in found if path.suffix not in built}
 
 

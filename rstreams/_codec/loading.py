@@ -1,0 +1,25 @@
+"""How the modules in C are loaded, where they were built and `RSTREAMS_PURE=1` does not choose Python."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec, module_from_spec
+from typing import Any
+
+
+def load(name: str, interface: int) -> Any:  # noqa: ANN401 - a module without types
+    """Return the module `name` of this package, in C; None if there is none that fits, or Python is asked for.
+
+    The module is new, and not in `sys.modules`: whoever binds it to types has it alone.
+    """
+    if os.environ.get("RSTREAMS_PURE") == "1":
+        return None
+    try:
+        spec = find_spec(f"{__package__}.{name}")
+        if spec is None or spec.loader is None:
+            return None
+        compiled = module_from_spec(spec)
+        spec.loader.exec_module(compiled)
+    except ImportError:
+        return None
+    return compiled if getattr(compiled, "INTERFACE", None) == interface else None
