@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -195,6 +196,17 @@ def test_the_command_writes_rows_with_costs_and_a_picture(tmp_path: Path) -> Non
         assert row["ratio"] == pytest.approx(row["ours"] / row["peer"])
         assert min(row["n"], row["ours_cpu_us"], row["peer_cpu_us"], row["ours_peak_mib"]) > 0
     assert "<svg" in picture.read_text()
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_is_told_to_end_ends_in_order() -> None:
+    command = [sys.executable, "-m", "benchmarks.users", "--only", "map_async", "--runs", "1000"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "map_async: 2 candidates" in running.stderr.readline()
+        running.terminate()
+        running.communicate()  # returns when its producers and consumers, too, have closed their ends
+    assert running.returncode == 128 + signal.SIGTERM
 
 
 # how they are shown
