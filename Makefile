@@ -70,6 +70,7 @@ format: ## write the code the way `make lint` wants it
 bench: ## measure against others; build/bench/*.json
 	@tools/setup.sh bench
 	mkdir -p build/bench
+	$(BIN)/python -m benchmarks.users --json build/bench/users.json --plot build/bench/users.svg
 	$(BIN)/python -m benchmarks.core --json build/bench/core.json
 	$(BIN)/python -m benchmarks.network --json build/bench/network.json --plot build/bench/network.png
 	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json

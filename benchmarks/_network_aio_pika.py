@@ -1,16 +1,21 @@
-"""aio-pika with RabbitMQ: at least once with publisher confirms and an ack a message, at most once with neither."""
+"""aio-pika with RabbitMQ: at least once with publisher confirms and an ack a message, at most once with neither.
+
+`WINDOW` is the consumer's prefetch count, and how many messages are published before their confirms are awaited.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import islice
 
 import aio_pika
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage
 
-from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
+from benchmarks._payloads import packed, unpacking
+from benchmarks._processes import WINDOW, Counter, Figures, Load, Timer, idle, paced
 
-"""The consumer's prefetch count, and how many messages are published before their confirms are awaited."""
+__all__ = ["consume", "idle", "produce", "publish"]
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
@@ -19,17 +24,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 
 
 async def _produce(load: Load, ready: Callable[[], None]) -> None:
-    connection = await aio_pika.connect(_url(load))
-    confirmed = load.settlement == "at_least_once"
-    channel = await connection.channel(publisher_confirms=confirmed)
-    for name in ("items", "go"):
-        await (await channel.declare_queue(name, durable=True)).purge()
-    exchange = channel.default_exchange
-    assert exchange is not None
-
-    async def publish(item: bytes) -> None:
-        await exchange.publish(aio_pika.Message(item), routing_key="items")
-
+    _, channel, exchange = await _opened(load)
     go = await channel.get_queue("go")
     ready()
     async with go.iterator() as asked:
@@ -38,23 +33,53 @@ async def _produce(load: Load, ready: Callable[[], None]) -> None:
         async with asyncio.TaskGroup() as published:
             for count, wait_s in paced(load):
                 for _ in range(count):
-                    published.create_task(publish(load.stamped()))
+                    published.create_task(_publish(exchange, load.stamped()))
                 await asyncio.sleep(wait_s)
     else:
-        item = load.item
-        for made in range(0, load.items, WINDOW):
-            await asyncio.gather(*(publish(item) for _ in range(min(WINDOW, load.items - made))))
+        await _publish_all(exchange, load)
     await asyncio.Event().wait()
+
+
+def publish(load: Load) -> Figures:
+    """Publish the items to a queue that nobody consumes, and wait for the broker's confirms."""
+    return asyncio.run(_timed(load))
+
+
+async def _timed(load: Load) -> Figures:
+    connection, _, exchange = await _opened(load)
+    async with connection:
+        timer = Timer(load)
+        await _publish_all(exchange, load)
+        return timer.figures()
+
+
+async def _opened(load: Load) -> tuple[AbstractConnection, AbstractChannel, AbstractExchange]:
+    connection = await aio_pika.connect(_url(load))
+    channel = await connection.channel(publisher_confirms=load.settlement == "at_least_once")
+    for name in ("items", "go"):
+        await (await channel.declare_queue(name, durable=True)).purge()
+    assert channel.default_exchange is not None
+    return connection, channel, channel.default_exchange
+
+
+async def _publish_all(exchange: AbstractExchange, load: Load) -> None:
+    items = packed(load)
+    while chunk := list(islice(items, WINDOW)):
+        await asyncio.gather(*(_publish(exchange, item) for item in chunk))
+
+
+async def _publish(exchange: AbstractExchange, item: bytes) -> None:
+    await exchange.publish(aio_pika.Message(item), routing_key="items")
 
 
 def consume(load: Load) -> Figures:
     """Count what comes to a consumer with a prefetch count."""
-    counter = Counter(load)
-    asyncio.run(_consume(load, counter))
+    counter, count = unpacking(load)
+    asyncio.run(_consume(load, counter, count))
     return counter.figures()
 
 
-async def _consume(load: Load, counter: Counter) -> None:
+async def _consume(load: Load, counter: Counter, count_one: Callable[[bytes], None]) -> None:
     finished = asyncio.Event()
     counter.finished = finished.set
     async with await aio_pika.connect(_url(load)) as connection:
@@ -64,7 +89,7 @@ async def _consume(load: Load, counter: Counter) -> None:
         acknowledged = load.settlement == "at_least_once"
 
         async def count(message: AbstractIncomingMessage) -> None:
-            counter(message.body)
+            count_one(message.body)
             if acknowledged:
                 await message.ack()
 

@@ -1,4 +1,7 @@
-"""pynng Push0/Pull0: one process listens and pushes, the other dials and pulls; nothing is acknowledged."""
+"""pynng Push0/Pull0: one process listens and pushes, the other dials and pulls; nothing is acknowledged.
+
+`WINDOW` messages may wait on each side; by default there is no room for any.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from time import sleep
 import pynng
 
 from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
-
-"""Messages that wait on each side; by default there is no room for any."""
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:

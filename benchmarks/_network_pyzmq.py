@@ -8,6 +8,7 @@ from time import sleep
 
 import zmq
 
+from benchmarks._payloads import packed, unpacking
 from benchmarks._processes import Counter, Figures, Load, paced
 
 COPIED_BYTES = 64 * 1024
@@ -16,7 +17,7 @@ COPIED_BYTES = 64 * 1024
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
     """Push the items to whoever connects."""
-    item, copy = load.item, load.item_bytes < COPIED_BYTES
+    copy = load.item_bytes < COPIED_BYTES
     with zmq.Context() as context, context.socket(zmq.PUSH) as push:
         push.bind(f"tcp://127.0.0.1:{load.port}")
         ready()
@@ -27,18 +28,18 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
                     push.send(load.stamped())
                 sleep(wait_s)
         else:
-            for _ in range(load.items):
+            for item in packed(load):
                 push.send(item, 0, copy)
 
 
 def consume(load: Load) -> Figures:
     """Pull the items."""
-    counter, copy = Counter(load), load.item_bytes < COPIED_BYTES
+    (counter, count), copy = unpacking(load), load.item_bytes < COPIED_BYTES
     with zmq.Context() as context, context.socket(zmq.PULL) as pull:
         pull.connect(f"tcp://127.0.0.1:{load.port}")
         for _ in range(load.items):
             item = pull.recv(copy=copy)
-            counter(item if isinstance(item, bytes) else item.buffer)
+            count(item if isinstance(item, bytes) else item.buffer)
     return counter.figures()
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from itertools import islice
 from time import sleep
 from typing import Any
 
 import redis
 
-from benchmarks._processes import Counter, Figures, Load, paced
+from benchmarks._payloads import packed, unpacking
+from benchmarks._processes import Figures, Load, Timer, idle, paced
+
+__all__ = ["consume", "idle", "produce", "publish"]
 
 PIPELINED = 100
 PIPELINED_BYTES = 8 * 1024 * 1024
@@ -22,20 +26,27 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
     client.xgroup_create("items", "consumers", id="0", mkstream=True)
     ready()
     client.blpop(["go"])
-    item, at_once = load.item, _at_once(load)
     if load.rate:
         for count, wait_s in paced(load):
             _add(client, [load.stamped() for _ in range(count)])
             sleep(wait_s)
     else:
-        for made in range(0, load.items, at_once):
-            _add(client, [item] * min(at_once, load.items - made))
+        _add_all(client, load)
     signal.pause()
+
+
+def publish(load: Load) -> Figures:
+    """Add the items, a pipeline's length at a time, and wait for the server's answers."""
+    client = _connect(load)
+    client.delete("items")
+    timer = Timer(load)
+    _add_all(client, load)
+    return timer.figures()
 
 
 def consume(load: Load) -> Figures:
     """Read the items, up to a pipeline's length at a time."""
-    counter, client, at_once = Counter(load), _connect(load), _at_once(load)
+    (counter, count), client, at_once = unpacking(load), _connect(load), _at_once(load)
     acknowledged, last, left = load.settlement == "at_least_once", b"0", load.items
     client.rpush("go", b"")
     while left:
@@ -45,11 +56,17 @@ def consume(load: Load) -> Figures:
             answer = client.xread({"items": last}, count=at_once, block=0)
         entries = _entries(answer)
         for _, fields in entries:
-            counter(fields[b"body"])
+            count(fields[b"body"])
         last, left = entries[-1][0], left - len(entries)
         if acknowledged:
             client.xack("items", "consumers", *(identifier for identifier, _ in entries))
     return counter.figures()
+
+
+def _add_all(client: redis.Redis, load: Load) -> None:
+    items, at_once = packed(load), _at_once(load)
+    while chunk := list(islice(items, at_once)):
+        _add(client, chunk)
 
 
 def _add(client: redis.Redis, items: list[bytes]) -> None:

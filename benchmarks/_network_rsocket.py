@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any
 
 from reactivestreams.publisher import Publisher
 from reactivestreams.subscriber import Subscriber
 from reactivestreams.subscription import Subscription
-from rsocket.helpers import single_transport_provider
+from rsocket.helpers import create_future, single_transport_provider
 from rsocket.payload import Payload
 from rsocket.request_handler import BaseRequestHandler
 from rsocket.rsocket_client import RSocketClient
@@ -18,6 +18,7 @@ from rsocket.streams.stream_from_async_generator import StreamFromAsyncGenerator
 from rsocket.streams.stream_from_generator import StreamFromGenerator
 from rsocket.transports.tcp import TransportTCP
 
+from benchmarks._payloads import packed, plain, unpacking
 from benchmarks._processes import WINDOW, Counter, Figures, Load, paced
 
 
@@ -28,8 +29,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 
 async def _serve(load: Load, ready: Callable[[], None]) -> None:
     def items() -> Generator[tuple[Payload, bool], None, None]:
-        item = load.item
-        for index in range(1, load.items + 1):
+        for index, item in enumerate(packed(load), 1):
             yield Payload(item), index == load.items
 
     async def paced_items() -> AsyncGenerator[tuple[Payload, bool], None]:
@@ -41,6 +41,10 @@ async def _serve(load: Load, ready: Callable[[], None]) -> None:
             await asyncio.sleep(wait_s)
 
     class Handler(BaseRequestHandler):  # type: ignore[misc] # it carries no types
+        async def request_response(self, payload: Payload) -> Awaitable[Payload]:
+            reply: Awaitable[Payload] = create_future(payload)
+            return reply
+
         async def request_stream(self, payload: Payload) -> Publisher:  # noqa: ARG002 - the handler's name
             return StreamFromAsyncGenerator(paced_items) if load.rate else StreamFromGenerator(items)
 
@@ -54,31 +58,50 @@ async def _serve(load: Load, ready: Callable[[], None]) -> None:
 
 def consume(load: Load) -> Figures:
     """Request the stream with a window, and half of it again whenever half has come."""
-    counter = Counter(load)
-    asyncio.run(_consume(load, counter))
+    counter, count = unpacking(load)
+    asyncio.run(_consume(load, counter, count))
     return counter.figures()
 
 
-async def _consume(load: Load, counter: Counter) -> None:
+async def _consume(load: Load, counter: Counter, count: Callable[[bytes | memoryview], None]) -> None:
     finished = asyncio.Event()
     counter.finished = finished.set
     transport = TransportTCP(*await asyncio.open_connection("127.0.0.1", load.port))
     async with RSocketClient(single_transport_provider(transport)) as client:
         items: Any = client.request_stream(Payload(b""))
-        items.initial_request_n(WINDOW).subscribe(_Subscriber(counter, load.items))
+        items.initial_request_n(WINDOW).subscribe(_Subscriber(count, load.items))
         await finished.wait()
 
 
+def request(load: Load) -> Figures:
+    """Send requests from as many tasks as there are subscribers, and wait for each reply."""
+    counter = Counter(load, plain(load))
+    asyncio.run(_request(load, counter))
+    return counter.figures()
+
+
+async def _request(load: Load, counter: Counter) -> None:
+    transport = TransportTCP(*await asyncio.open_connection("127.0.0.1", load.port))
+    async with RSocketClient(single_transport_provider(transport)) as client:
+
+        async def ask() -> None:
+            for _ in range(load.items):
+                reply = await client.request_response(Payload(load.item))
+                counter(bytes(reply.data or b""))
+
+        await asyncio.gather(*(ask() for _ in range(load.subscribers)))
+
+
 class _Subscriber(Subscriber):  # type: ignore[misc] # it carries no types
-    def __init__(self, counter: Counter, items: int) -> None:
-        self._counter, self._received, self._unrequested = counter, 0, items - WINDOW
+    def __init__(self, count: Callable[[bytes | memoryview], None], items: int) -> None:
+        self._count, self._received, self._unrequested = count, 0, items - WINDOW
 
     def on_subscribe(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
     def on_next(self, value: Payload, is_complete: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the interface's
         if value.data is not None:
-            self._counter(memoryview(value.data))
+            self._count(memoryview(value.data))
         self._received += 1
         if self._unrequested > 0 and self._received % (WINDOW // 2) == 0:
             self._unrequested -= WINDOW // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +20,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Settlement: TypeAlias = Literal["at_most_once", "at_least_once"]
+
+Shape: TypeAlias = Literal["bytes", "str", "dict", "full"]
+"""The form of an item: `benchmarks._payloads` has the values."""
 
 TIMEOUT_S: Final = 120.0
 WINDOW: Final = 2048
@@ -41,6 +45,7 @@ class Load:
         subscribers: How many subscriptions the consumer has.
         rate: Items a second, for a measurement of latency; 0: as fast as it goes.
         certificates: Files with the producer's certificate and key, and with the authority's certificate, for TLS.
+        shape: What an item is: bytes of that size, or one of the values of about 1 KB.
     """
 
     port: int
@@ -51,6 +56,7 @@ class Load:
     subscribers: int = 1
     rate: int = 0
     certificates: tuple[str, str] | None = None
+    shape: Shape = "bytes"
 
     @property
     def item(self) -> bytes:
@@ -63,10 +69,16 @@ class Load:
 
 
 class Counter:
-    """Counts what a consumer receives: when the first and the last item came, what they cost, and how late each was."""
+    """Counts what a consumer receives: when the first and the last item came, what they cost, and how late each was.
 
-    def __init__(self, load: Load) -> None:
+    Args:
+        load: How many items come.
+        expected: The item that must come first, where the consumer decodes; None: any bytes.
+    """
+
+    def __init__(self, load: Load, expected: object = None) -> None:
         self._all = load.items * load.subscribers
+        self._expected = expected
         self._paced = load.rate > 0
         self._warm_after = int(self._all * WARM_UP)
         self._received, self._next = 0, 1
@@ -75,17 +87,20 @@ class Counter:
         self._delays_ns: list[int] = []
         self.finished: Callable[[], None] = lambda: None
 
-    def __call__(self, item: bytes | memoryview) -> None:
+    def __call__(self, item: Any) -> None:  # noqa: ANN401 - what the consumer makes of the bytes
         """Count one item."""
         received = self._received = self._received + 1
         if received == self._next:
-            self._mark()
+            self._mark(item)
         if self._paced and received > self._warm_after:
             self._delays_ns.append(perf_counter_ns() - int.from_bytes(item[:8], "big"))
 
-    def _mark(self) -> None:
+    def _mark(self, item: object) -> None:
         """Note the first item, and then the last one."""
         if self._received == 1:
+            if self._expected is not None and item != self._expected:
+                msg = f"{item!r:.200} came where {self._expected!r:.200} was sent"
+                raise AssertionError(msg)
             self._first_ns = perf_counter_ns()
             self._cpu_before = cpu_s()
             self._next = self._all
@@ -109,6 +124,20 @@ class Counter:
         )
 
 
+class Timer:
+    """Times a publisher from when it is made: to be made before the first item, and asked after the last outcome."""
+
+    def __init__(self, load: Load) -> None:
+        self._items = load.items
+        self._began_ns, self._cpu_before = perf_counter_ns(), cpu_s()
+
+    def figures(self) -> Figures:
+        """Return what was measured, on the publisher's side."""
+        elapsed_s = (perf_counter_ns() - self._began_ns) / 1e9
+        cpu_us = (cpu_s() - self._cpu_before) / self._items * 1e6
+        return Figures(self._items / elapsed_s, cpu_us, cpu_us, peak_mib(os.getpid()))
+
+
 PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 WARM_UP: Final = 0.1
 """The part of the items, the first ones, whose latency is not looked at."""
@@ -124,9 +153,10 @@ class Figures:
     Attributes:
         items_per_s: Items received a second, of all subscribers.
         cpu_us: Processor time an item, in microseconds, of producer, consumer and server together.
-        consumer_us: The consumer's part of it.
+        consumer_us: The part of the process that measures: the consumer, or the publisher where publishing is measured.
         peak_mib: The most memory that one of the processes had.
         latency_us: Microseconds from making an item to receiving it: the percentiles of `PERCENTILES`.
+        grown_mib: How far the producer's memory grew at most from when it was ready.
     """
 
     items_per_s: float
@@ -134,6 +164,7 @@ class Figures:
     consumer_us: float
     peak_mib: float
     latency_us: tuple[float, ...] = ()
+    grown_mib: float = 0.0
 
     @classmethod
     def medians(cls, runs: Sequence[Figures]) -> Figures:
@@ -144,6 +175,7 @@ class Figures:
             median(run.consumer_us for run in runs),
             median(run.peak_mib for run in runs),
             tuple(map(median, zip(*(run.latency_us for run in runs), strict=True))),
+            median(run.grown_mib for run in runs),
         )
 
 
@@ -188,17 +220,28 @@ def run_pair(produce: Produce, consume: Consume, load: Load, servers: Sequence[i
         others = (producer.pid, *servers)
         for server in servers:
             _forget_peak(server)
-        before = sum(map(cpu_s, others))
+        before, size_before = sum(map(cpu_s, others)), peak_mib(producer.pid)
         consumer.start()
         told_result.close()
         figures: Figures = receive(result, "the consumer")
         cpu_us = (sum(map(cpu_s, others)) - before) / (load.items * load.subscribers) * 1e6
-        return replace(figures, cpu_us=figures.cpu_us + cpu_us, peak_mib=max(figures.peak_mib, *map(peak_mib, others)))
+        return replace(
+            figures,
+            cpu_us=figures.cpu_us + cpu_us,
+            peak_mib=max(figures.peak_mib, *map(peak_mib, others)),
+            grown_mib=peak_mib(producer.pid) - size_before,
+        )
     finally:
         for process in (producer, consumer):
             if process.pid is not None:
                 process.kill()
                 process.join()
+
+
+def idle(load: Load, ready: Callable[[], None]) -> None:  # noqa: ARG001 - a producer's parameters
+    """Be the producer of a case that has none."""
+    ready()
+    signal.pause()
 
 
 def cpu_s(pid: int | None = None) -> float:

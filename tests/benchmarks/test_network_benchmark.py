@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._cases import Group
 from benchmarks._processes import Counter, Load, paced
 from benchmarks._report import bigger_is_better, smaller_is_better, table
-from benchmarks.network import QUICK, Group, fan_out, latency, main, throughput
+from benchmarks.network import QUICK, fan_out, latency, main, throughput
 
 ROOT = Path(__file__).parents[2]
 CERTIFICATES = ("node.pem", "authority.pem")
