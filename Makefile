@@ -55,6 +55,7 @@ lint: ## format, lint, types, layers and generated files
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/circles.py
 	$(BIN)/python tools/fluent.py --check
 	$(BIN)/python tools/operator_pages.py --check
 	$(BIN)/python tools/reference_page.py --check

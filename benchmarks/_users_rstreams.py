@@ -20,7 +20,7 @@ from rstreams import Connection, Message, Node, Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
 from rstreams.message import decode_body, decode_message, encode_item
-from rstreams.node.multicast import Multicast
+from rstreams.node.multicast import MulticastAddress
 
 __all__ = [
     "async_for",
@@ -115,7 +115,7 @@ class _Drain:
 
 def multicast(load: Load, ready: Callable[[], None]) -> None:
     """Send the items to all subscribers of a multicast of the node, once they are there."""
-    addresses: list[Multicast] = []
+    addresses: list[MulticastAddress] = []
 
     async def push() -> None:
         (items,) = addresses

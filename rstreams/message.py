@@ -156,8 +156,6 @@ class Message:
     reply_to_group_id: str | None = None
 
 
-name_arguments("Message", Message)
-
 # ------------------------------------------------------------------------------------------------------------ encoding
 
 _pack_data8: Final = struct.Struct(">IB").pack
@@ -262,6 +260,7 @@ def _decode_message(encoded: bytes | memoryview) -> Message:
 
 _IN_PYTHON: Final = Codec(_decode_body, _decode_message, _encode_item, _delivery_count.with_delivery_count)
 _codec: Final = codec_for(Message, _IN_PYTHON)
+name_arguments("Message", Message)
 
 encode_item: Final[Callable[[object], bytes]] = _codec.encode_item
 """Return the sections of the message that carries an item: a `Message`, or a plain value as its body.

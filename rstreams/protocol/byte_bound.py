@@ -1,4 +1,4 @@
-"""The bytes a receiving link has on its hands, and how many more deliveries fit beside them."""
+"""The bytes that a receiving link has on hand, and how many more deliveries fit beside them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
 
 MEMORY: Final = 16
-"""For about so many deliveries a large one is expected to come again."""
+"""A large delivery is expected to come again for about so many deliveries."""
 
 
 def check_window_bytes(window_bytes: int | None) -> int:
@@ -27,17 +27,17 @@ def check_window_bytes(window_bytes: int | None) -> int:
 
 
 class ByteBound:
-    """What is on hand in bytes, and what a delivery is expected to have.
+    """The bytes on hand, and the bytes that the next delivery is expected to have.
 
-    Before anything has come a delivery is expected to fill the bound, so that one is granted. From then on it is
-    expected to be as large as the largest of late: the expectation rises to a larger one at once, for too much credit
-    cannot be taken back in time, and falls a sixteenth of the way to each smaller one. (A mean would let a few large
-    ones among many small ones through the bound together; the maximum of all time would never forget the largest.)
+    The first delivery is expected to fill the bound, so that one is granted. From then on a delivery is expected to be
+    as large as the largest of the latest ones. The expectation rises to a larger delivery at once, because too much
+    credit cannot be taken back in time. It falls a sixteenth of the way to each smaller one. A mean would let a few
+    large deliveries among many small ones through the bound together. The maximum of all would never become smaller.
 
     Attributes:
         window_bytes: The most bytes buffered, unsettled and expected together.
-        on_hand: The bytes of what is buffered and unsettled.
-        expected: The bytes the next delivery is expected to have, at least 1.
+        on_hand: The bytes of the items buffered and unsettled.
+        expected: The bytes that the next delivery is expected to have, at least 1.
     """
 
     __slots__ = ("_seen", "_sizes", "expected", "on_hand", "window_bytes")
@@ -51,7 +51,7 @@ class ByteBound:
         self._sizes: dict[Hashable, int] = {}
 
     def observe(self, messages: Sequence[bytes]) -> None:
-        """Expect what is to come to be like these messages that have come, one for each delivery."""
+        """Expect the next deliveries to be like these messages that have come, one for each delivery."""
         largest = max(map(len, messages), default=0)
         if not self._seen:
             self._seen = True
@@ -64,7 +64,7 @@ class ByteBound:
         self.expected = max(self.expected, 1)
 
     def receive(self, items: Iterable[tuple[Hashable, bytes]]) -> None:
-        """Count items as on hand, each known by its key from now on; by None: until `let_go`."""
+        """Count items as on hand until `settle` is called with their keys; those without a key until `let_go`."""
         for key, item in items:
             size = len(item)
             self.on_hand += size

@@ -1,40 +1,45 @@
 """Credit: the one place where demand, counted in items, meets credit, counted in deliveries.
 
-Theory of operation. The receiver's ledger knows what its subscriber asked for and what is on its hands; the credit on
-the wire is the engine's number and is handed in. The grant rule:
+Theory of operation. The receiver's ledger counts the demand of its subscriber and the items on hand. The credit on the
+wire is a number of the engine, and is given to the ledger's methods. The grant rule:
 
     D  demand      items asked for and not yet handed to the subscriber
     B  buffered    items received and not yet handed over
     U  unsettled   items handed over and not yet settled
-    W  window      the most this link may have on its hands
+    W  window      the most items that this link may have on hand
     C  credit      deliveries the sender may still send
     P  pack        the most items a delivery carries: 1, unless both ends have agreed on more
 
-    C * P <= min(D - B, W - B - U)    so  buffered + unsettled + granted <= W, always
+    C * P <= min(D - B, W - B - U)
 
-and where a link is bounded in bytes, too (`byte_bound`):
+It follows that B + U + C * P <= W, always. A link that is also bounded in bytes (`byte_bound`) has a second rule:
 
     H  on hand     bytes of the items buffered and unsettled
-    E  expected    bytes of the next delivery, by what came before; all of V before anything has
-    V  the bound   the most bytes this link may have on its hands
+    E  expected    bytes of the next delivery, as expected by those before; V before the first one
+    V  the bound   the most bytes that this link may have on hand
 
     C * E <= V - H,  but never less than one delivery when there is nothing on hand
 
-It never reads ahead of demand: whoever wants read-ahead requests it. (Only where a delivery may carry more items than
-are wanted, one is granted when nothing is on its way and the window has room for all of it; what is not wanted yet is
-kept, and handed over first.) To save flow frames credit is topped up when it has fallen to half the window, or to half
-of what V has room for if that is less, and at once when there is none and the rule allows one.
+A link never reads ahead of demand: a subscriber that wants read-ahead requests more. There is one exception. If a
+delivery may carry more items than are wanted, one delivery is granted when nothing is on its way and the window has
+room for all of it. The items that are not wanted yet are kept, and handed over first.
 
-E is a guess, so the rule in bytes holds as the credit is granted; who sends larger ones than before is stopped by the
-window of its session, behind which the driver leaves what comes while H is at V.
+To save flow frames, credit is topped up in two cases:
 
-The sender's ledger keeps apart what cannot be taken back (what its publisher was asked for) from what can (credit):
+- It has fallen to half of the window, or to half of the deliveries that fit into V if that is less.
+- There is none, and the rule allows some.
 
-    owed = requested from the publisher - received from it
-    held = received from it, with no credit yet to send it on
+E is a guess, so the rule in bytes holds at the time of the grant. A sender whose deliveries become larger is stopped by
+the window of its session: the driver leaves its deliveries there while H is at V.
 
-New credit c asks the publisher only for max(0, c - owed - held), so what is still owed after a drain or a withdrawal
-takes the next credit first.
+The sender's ledger counts requests, which cannot be taken back, apart from credit, which can:
+
+    owed = items requested from the publisher - items received from it
+    held = items received from it that wait for credit
+
+    items to request for new credit c = max(0, c - owed - held)
+
+So items that are still owed after a drain or a withdrawal take the next credit first.
 
 Spec: AMQP 1.0 section 2.6.7 (flow control); Reactive Streams 1.1, 3.8, 3.17.
 """
@@ -52,7 +57,7 @@ MAX_CREDIT: Final = 2**31 - 1
 
 
 MAX_PACK_ITEMS: Final = 1024
-"""The most items of a packed delivery: more would gain nothing, and keep the first waiting for the last."""
+"""The most items of a packed delivery: more would gain nothing, and the first item would wait for the last one."""
 
 
 def require_window(window: int) -> int:
@@ -92,7 +97,7 @@ class CreditLedger:
 
         Args:
             window: See the attribute.
-            renews_at_zero: Grant nothing while credit is left: some peers send too much if it is raised meanwhile.
+            renews_at_zero: Whether nothing is granted while credit is left: some peers send too much otherwise.
             window_bytes: The most bytes buffered, unsettled and expected together; 0 for any number.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
@@ -110,11 +115,11 @@ class CreditLedger:
         self.demand = add_demand(self.demand, items)
 
     def receive(self, items: int) -> None:
-        """Count `items` received; the engine has taken them off the credit."""
+        """Count `items` as received; the engine has subtracted them from the credit."""
         self.buffered += items
 
     def deliver(self) -> int:
-        """Hand over what is buffered, as far as there is demand: unsettled from now on; return how many items."""
+        """Count buffered items as handed over and unsettled, as far as there is demand; return how many."""
         items = min(self.buffered, self.demand)
         self.demand = take_demand(self.demand, items)
         self.buffered -= items
@@ -155,11 +160,11 @@ class CreditLedger:
         return most - credit
 
     def starves(self, credit: int, at_most: int) -> bool:
-        """Return whether more is wanted than is on its way, and what is in hand alone keeps it from being granted.
+        """Return whether more items are wanted than are on their way, and only the items in hand prevent a grant.
 
         Args:
             credit: The engine's own number.
-            at_most: Up to so many items on their way are too few; with as many room all is well.
+            at_most: So many items on their way, or fewer, are too few; room for more than so many is enough.
         """
         coming = credit * self.pack
         if self.demand - self.buffered <= coming or (credit > 0 and self.renews_at_zero):
@@ -197,7 +202,7 @@ class SenderLedger:
         return wanted
 
     def take_request_back(self, items: int) -> None:
-        """Undo `request` for the last `items`: they were not to be had yet."""
+        """Undo `request` for the last `items`: the publisher did not have them yet."""
         self.owed -= items
 
     def receive(self, items: int) -> None:

@@ -1,8 +1,8 @@
 """The performatives of a link, without the engine's numbers.
 
-Handles, delivery-counts, delivery-ids and session windows are the engine's (or the local driver's) alone. What is
-left is what one side tells the other: a frame here is a noun, and stands for a whole run of deliveries where AMQP
-would send one frame each.
+Handles, delivery-counts, delivery-ids and session windows belong to the engine, or to the local driver. The frames here
+have all that one side tells the other besides. A frame stands for a whole run of deliveries, where AMQP would send one
+frame for each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
 from rstreams.protocol.delivery import Outcome
 
 COORDINATOR: Final = "$coordinator"
-"""What stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
+"""Stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
 
 
 Expiry: TypeAlias = Literal["link-detach", "session-end", "connection-close", "never"]
@@ -34,7 +34,7 @@ class Settlement(Enum):
     """How deliveries on a link are settled (AMQP 1.0 section 2.8.2, snd-settle-mode)."""
 
     AT_MOST_ONCE = "at_most_once"
-    """Sent settled: no acknowledgement, what is under way when the link dies is lost."""
+    """Sent settled: there is no acknowledgement, and items on their way are lost when the link ends."""
     AT_LEAST_ONCE = "at_least_once"
     """Settled by the receiver's disposition, when every hold on the item has been released."""
 
@@ -43,25 +43,25 @@ class Settlement(Enum):
 class Attach:
     """One side's half of attaching a link (section 2.7.3).
 
-    A source or target is an address, or None for a null terminus. A reply whose own terminus is null is a refusal: a
-    detach with the reason follows.
+    A source or target is an address, or None for a null terminus. A reply with a null terminus at its own side is a
+    refusal: a detach with the reason follows.
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
         role: Which end speaks.
-        source: Where the items come from; "" for a terminus without an address.
-        target: Where they go.
+        source: The address that the items come from; "" for a terminus without an address.
+        target: The address that they go to.
         settlement: How deliveries are settled.
         mixed: Whether the sender may also send settled deliveries, on a link where others wait for their outcome.
         settles_second: Whether the receiver settles a delivery only after the sender has (rcv-settle-mode second).
-        distribution: What the source does with what it sends: "move", "copy" (it keeps it), or "" if nothing is said.
+        distribution: Whether the source gives its messages away, "move", or keeps them, "copy"; "" if nothing is said.
         dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3). In a reply:
             whether the address at this end has been made for the link.
-        durable: Whether the state of the peer's end is to be kept durably (3.5.5).
+        durable: Whether the state of the peer's end is to outlive the link and the connection (3.5.5).
         expiry: The event after which the peer's end may forget the link (3.5.6).
         expiry_timeout_s: How long after that event it keeps it, in seconds.
-        filters: What of the source is wanted, by the filter's name (3.5.8).
-        capabilities: What the peer's end must be able to do, such as "queue" (3.5.3, 3.5.4).
+        filters: The filters of the source, by their names (3.5.8).
+        capabilities: The capabilities that the peer's end must have, such as "queue" (3.5.3, 3.5.4).
         properties: The link's own properties.
         max_message_bytes: The largest message this side takes; 0 for no limit.
     """
@@ -93,12 +93,12 @@ class Attach:
 class Flow:
     """The credit there is now, in deliveries (section 2.7.4).
 
-    From the receiver: what the sender may send from here on; with `drain`, use it up now. From the sender in answer
-    to a drain: what is left of it, which is 0.
+    From the receiver: the deliveries that the sender may send from here on; with `drain` it is to send them now, or to
+    give the credit back. From the sender, in answer to a drain: the credit that is left, which is 0.
 
     With `starved`, from the sender: it has no room for further messages before the receiver settles some. AMQP has no
-    word for it, so the engine's driver sends a disposition of the latest unsettled delivery with the state "received",
-    which decides nothing (section 3.4.1).
+    frame for this. So the engine's driver sends a disposition of the latest unsettled delivery with the state
+    "received", which decides nothing (section 3.4.1).
     """
 
     credit: int
@@ -111,11 +111,11 @@ class Transfer:
     """A run of deliveries, each one encoded message (section 2.7.5).
 
     Attributes:
-        deliveries: How this side's driver knows each of them: the sender's tags, the receiver's handles.
+        deliveries: The names by which this side's driver knows them: the sender's tags, the receiver's handles.
         payloads: The encoded messages, in the same order.
-        settled: Sent settled: no disposition will come for them.
-        more: The payload is a part of the one delivery, and the next transfer of the link goes on with it.
-        aborted: There is no more of the one delivery, and what has come of it counts for nothing.
+        settled: Whether they are sent settled: no disposition will come for them.
+        more: Whether the payload is a part of one delivery, with which the next transfer of the link goes on.
+        aborted: Whether the one delivery is given up: no more of it comes, and its parts are to be thrown away.
     """
 
     deliveries: Sequence[Hashable]
@@ -138,10 +138,10 @@ class Detach:
     """One side's half of ending a link (section 2.7.7).
 
     Attributes:
-        closed: True ends the subscription; False leaves it, to be attached again.
-        condition: Why, if it is an error; None is a successful end.
+        closed: Whether it ends the subscription, or only detaches the link, to be attached again.
+        condition: The reason, if it is an error; None: a successful end.
         description: Text for people.
-        info: The sender's own map.
+        info: A map of the sender's own.
     """
 
     closed: bool = True
@@ -162,10 +162,10 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The session or the connection under the link is gone; no frame, but the last thing a link hears.
+    """The loss of the session or the connection under the link: not a frame, but the last thing that a link hears.
 
     Attributes:
-        error: What ended it.
+        error: The reason.
         returns: Whether the connection will be there again: then the end waits for a new link (`bind`).
     """
 

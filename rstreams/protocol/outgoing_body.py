@@ -36,13 +36,13 @@ class OutgoingBody:
     Attributes:
         tag: How the link knows the delivery.
         through: Whether the last chunk has come, and been taken.
-        error: What the body failed with.
+        error: The error that the body failed with.
 
     Demand: One chunk, when the one before has been taken: no more than one is in memory.
     """
 
     def __init__(self, tag: int, chunks: Publisher[Any], wake: Callable[[], None]) -> None:
-        """Prepare; `wake` is called when something has come that was not there in `take`."""
+        """Prepare; `wake` is called when something has come behind the last `take`."""
         self.tag = tag
         self.error: BaseException | None = None
         self._wake = wake

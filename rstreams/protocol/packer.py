@@ -43,7 +43,7 @@ class PackHold:
 
 
 class Packer:
-    """Divides what is held into packs.
+    """Divides held items into packs.
 
     Attributes:
         most_items: The most items in a pack.
@@ -71,7 +71,7 @@ class Packer:
         self._lingering = self._expired = False
 
     def expire(self) -> None:
-        """A pack has waited long enough: what there is goes out."""
+        """Let the pack that waits go out: it has waited long enough."""
         self._lingering = False
         self._expired = True
 

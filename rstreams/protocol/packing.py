@@ -1,11 +1,12 @@
-"""Packed deliveries: several items in one message, between two ends that have both said that they know them.
+"""Packed deliveries: several items in one message, between two ends that have both said that they know packs.
 
-An ordinary message, so that it passes whatever carries messages: its message annotations say how many items there are,
-and each of its Data sections is one encoded item. How many items a delivery may carry both ends tell in their attach;
-the smaller number holds. A pack is settled as a whole; what became of single items in it is told in the annotations of
-a modified outcome. That is one frame of the sender's, so a receiver agrees to no more items than it has room for.
+A pack is an ordinary message, so every intermediary can carry it. Its message annotations say how many items there
+are, and each of its Data sections is one encoded item. Both ends say in their attach how many items a delivery may
+carry; the smaller number holds. A pack is settled as a whole. If its items have different outcomes, the annotations of
+a modified outcome tell them. These must fit into one frame, so a receiver agrees to no more items than such a frame has
+room for.
 
-Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5; DESIGN section 5.
+Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outc
 from rstreams.protocol.item_buffer import Run
 
 CAPABILITY: Final = "rstreams:packed"
-"""What a connection offers whose links may carry packs."""
+"""The capability that a connection offers if its links may carry packs."""
 
 PACK_ITEMS: Final = "rstreams:pack-items"
 """The property of a link that says how many items a delivery may carry."""
 
 OUTCOMES: Final = "x-opt-rstreams-outcomes"
-"""The annotation of a modified outcome that tells of single items: lists of index, outcome, and what else it says."""
+"""The annotation of a modified outcome that tells of single items: lists of index, outcome, and its fields."""
 
 MAX_PACK_BYTES: Final = 256 * 1024
-"""A pack is not larger than this, unless one item is."""
+"""The most bytes of a pack, unless one item alone has more."""
 
 MAX_DESCRIPTION: Final = 80
-"""The most characters of a description that are told of a single item."""
+"""The most characters of a description that a single item's outcome has."""
 
 _TOLD_BYTES: Final = 24
-"""The most bytes that tell of one item, without texts."""
+"""The most bytes of one item's outcome, without texts."""
 
 _BESIDE_TOLD_BYTES: Final = 192
 """The most bytes of a disposition's frame besides those."""
@@ -62,7 +63,7 @@ def encode_pack(items: list[bytes]) -> bytes:
 
 
 def encode_bodies(bodies: list[bytes]) -> bytes:
-    """Return the message that carries the items with these bodies, and nothing else in them."""
+    """Return the message that carries items that have these bodies and nothing else."""
     return join_bodies(_START + _pack_count(len(bodies)), bodies)
 
 
@@ -72,7 +73,7 @@ def most_pack_bytes(items: list[bytes]) -> int:
 
 
 class PackedMessages(Sequence[bytes]):
-    """The encoded items of a pack, in its message, and taken from there only when they are asked for."""
+    """The encoded items of a pack; each is taken from the message only when it is asked for."""
 
     __slots__ = ("_items", "_message", "_size")
 
@@ -89,7 +90,7 @@ class PackedMessages(Sequence[bytes]):
             raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
 
     def bodies(self) -> list[bytes] | None:
-        """Return the bodies of the items, as `decode_body` would; None if there are others than bytes."""
+        """Return the bodies of the items, as `decode_body` would; None unless all of them are bytes."""
         return split_bodies(self._message, _BODY)
 
     def __len__(self) -> int:
@@ -134,12 +135,12 @@ def offer(items: int) -> dict[str, Any]:
 
 
 def told_items(frame_bytes: int) -> int:
-    """Return how many items of a pack a peer can be told of that takes frames of so many bytes; at least 1."""
+    """Return how many items' outcomes fit into a frame of so many bytes; at least 1."""
     return max(1, (frame_bytes - _BESIDE_TOLD_BYTES) // _TOLD_BYTES)
 
 
 class Pack:
-    """A packed delivery on the receiver's hands: settled when each of its items is.
+    """A packed delivery that the receiver has on hand; it is settled when each of its items is.
 
     Attributes:
         handle: How the driver knows the delivery.
@@ -269,7 +270,7 @@ def settled_whole(
 
 
 def _count_accepted(accepted: Sequence[Any], runs: Iterable[Sequence[Any]]) -> tuple[list[Any], list[tuple[Pack, int]]]:
-    """Return the deliveries that are no packs, and how many items of each pack there are."""
+    """Return the deliveries that are not packs, and how many items of each pack there are."""
     ordinary: list[Any] = []
     if list(map(type, accepted)).count(tuple) != len(accepted):
         ordinary += [known for known in accepted if type(known) is not tuple]
@@ -296,7 +297,7 @@ def _told(index: int, outcome: Outcome) -> list[Any]:
 
 
 def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pack's outcomes without what people are told; no other annotations."""
+    """Return a pack's outcomes without texts for people, and without other annotations."""
     told = annotations.get(OUTCOMES)
     if not isinstance(told, list):
         return {}
@@ -304,7 +305,7 @@ def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
-    """Return what became of each of `size` items, by the outcome of their pack."""
+    """Return the outcome of each of `size` items, by the outcome of their pack."""
     told = outcome.annotations.get(OUTCOMES) if outcome.kind == "modified" else None
     if not isinstance(told, list):
         return [outcome] * size

@@ -49,20 +49,21 @@ T = TypeVar("T")
 
 
 class LinkSubscription(End, Scannable, Generic[T]):
-    """The subscription a link's subscriber holds, and the endpoint its link calls.
+    """The subscription of a link's subscriber, and the endpoint that the link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
-        While suspended none is granted, and what the sender has not used is withdrawn.
-    Errors: A refusal, or a detach with a condition, is `on_error(LinkDetached)`; a lost connection is `on_error` with
-        its cause, unless it returns. What becomes of an item that `decode` refuses, or that failed in the pipeline, and
-        whether the subscription ends with it, is the failure strategy's to say. A subscriber that raises loses its
-        subscription, and fails the item in hand.
-    Loss: When the connection is lost and returns, the demand that is not met becomes credit of the new link. What was
-        received and not handed over is dropped, for the peer has it back; but what came settled is handed over. What
-        was handed over stays in the window until the pipeline is through with it; its outcome comes too late for the
-        peer, and is counted. A detach that announces the loss is no end either; it is answered when all is settled.
-    Cancels: Silent at once; then credit is withdrawn, what was not handed over is released, and when all that is held
-        has been settled the link is detached (closed).
+        While the subscription is suspended no credit is granted, and unused credit is withdrawn.
+    Errors: A refusal, or a detach with a condition, is `on_error(LinkDetached)`. A lost connection is `on_error` with
+        its cause, unless the connection returns. The failure strategy decides the outcome of an item that `decode`
+        refuses or that fails in the pipeline, and whether the subscription ends with it. A subscriber that raises
+        loses its subscription, and the item in hand fails.
+    Loss: If the connection returns, unmet demand becomes credit of the new link. Items that were not handed over are
+        dropped, because the peer has them back; those that came settled are handed over. Items that were handed over
+        keep their place in the window until the pipeline is through with them. Their outcomes come too late for the
+        peer, and are counted. A detach that announces the loss does not end the subscription; it is answered when all
+        is settled.
+    Cancels: No signal from then on. Credit is withdrawn, and items that were not handed over are released. When all
+        held items are settled the link is detached (closed).
     Context: Any task of the connection's trio run; no call blocks. `SpecViolation` is raised in another thread.
     Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
@@ -96,18 +97,18 @@ class LinkSubscription(End, Scannable, Generic[T]):
         """Prepare the subscription; `bind` gives it its link.
 
         Args:
-            subscriber: Who gets the signals.
+            subscriber: Gets the signals.
             decode: Makes an item of an encoded message.
-            decodes_body: Whether that is its body and nothing else, as `rstreams.message.decode_body` gives it: the
-                items of a pack are then taken from it all at once.
+            decodes_body: Whether `decode` returns the body, as `rstreams.message.decode_body` does. The items of a
+                pack are then decoded all at once.
             window: The most items granted, buffered and unsettled together.
-            on_raised: Told what the subscriber raised from a signal, which the specification forbids (2.13).
-            on_failure: What becomes of an item whose processing failed.
+            on_raised: Is told what the subscriber raised from a signal, which the specification forbids (2.13).
+            on_failure: Decides the outcome of an item whose processing failed.
             pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
             window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
             renews_at_zero: Whether credit is granted only when none is left, as some peers need it.
-            answers_drain: Whether the sender can give credit back; if not, what was granted before `suspend` still
-                comes, and is handed over.
+            answers_drain: Whether the sender can give credit back. If it cannot, items that were granted before
+                `suspend` still come, and are handed over.
             label: What `explain` calls it.
             oldest: Says which item has been in hand longest, for `explain`; by default nothing.
             settles: Hears the outcomes of held items, and passes them on when the peer may be told; None: nothing does.
@@ -196,7 +197,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._wake()
 
     def cancel(self) -> None:
-        """End the subscription; the detach follows when what is held has been settled."""
+        """End the subscription; the detach follows when all held items are settled."""
         if get_ident() != self._thread:
             refuse_thread("cancel()", self._thread)
         if self._life.on(ReceiverEvent.SILENCE):
@@ -204,7 +205,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def window(self) -> int:
-        """Return how many items can be held at once before no further one comes: what comes settled has no limit."""
+        """Return how many items can be held at once before no further one comes; any number if they come settled."""
         return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # a pack needs room for it all
 
     @property
@@ -244,11 +245,11 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested, handed over and received ahead of that."""
+        """Return how many items were requested, handed over, and received ahead of demand."""
         return Counts(self._requested, self._items.delivered, len(self._items.buffer))
 
     @property
@@ -257,22 +258,22 @@ class LinkSubscription(End, Scannable, Generic[T]):
         return self._label
 
     def waits_when_quiet(self, way: Way) -> Waits:
-        """Return what must happen before it sends something: its subscriber asks, for the peer has said all it will."""
+        """Return that its subscriber must ask before it sends something, unless items are still to come."""
         counts = self.counts()
         if way != SEND or counts.outstanding or counts.buffered:
             return None
         return [(ASK, self._subscriber)]
 
     def drain(self, on_drained: Callable[[], None]) -> None:
-        """Have the sender use up its credit now with what it has.
+        """Have the sender use up its credit now with the items that it has.
 
         Args:
-            on_drained: Called like a signal when the credit is used up or given back, and what came for it has been
-                handed over; never after the end.
+            on_drained: Called like a signal when the credit is used up or given back, and the items that came for it
+                are handed over; never after the end.
 
-        Credit: All the grant rule allows is granted first, unless the subscription is suspended. What the sender gives
-            back returns to unmet demand, and is granted again after `on_drained`. Fewer items than were asked for and
-            had room say that the sender had no more.
+        Credit: All credit that the grant rule allows is granted first, unless the subscription is suspended. Credit
+            that the sender gives back returns to unmet demand, and is granted again after `on_drained`. If fewer items
+            came than were asked for and had room, the sender had no more.
         Errors: `ConfigError` if the sender answers no drain.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
@@ -284,25 +285,26 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._wake()
 
     def suspend(self) -> None:
-        """Withdraw the credit the sender has not used; see `rstreams.abc.Suspendable`.
+        """Withdraw the credit that the sender has not used; see `rstreams.abc.Suspendable`.
 
-        Credit: It returns to unmet demand. A drain withdraws it and not a flow of 0, which deliveries on their way
-            would find overdrawn; so the sender may use it up first, with what it has. All that comes is handed over.
+        Credit: It returns to unmet demand. A drain withdraws it: after a flow of 0, deliveries on their way would be
+            beyond credit. The sender may use the credit up first, with the items that it has. All that comes is handed
+            over.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         self._credit.suspended = True
         self._wake()
 
     def resume(self) -> None:
-        """Grant again what demand and window allow, once the drain that was under way has been answered."""
+        """Grant again as much as demand and window allow, when a drain that is under way has been answered."""
         self._credit.suspended = self._life.phase is ReceiverPhase.LEAVING
         self._wake()
 
     def leave(self) -> None:
-        """End the subscription in order: nothing more is asked for, and what is on its way is still handed over.
+        """End the subscription in order: no more items are asked for, and those on their way are still handed over.
 
-        The subscriber hears `on_complete` when all that came has been handed over; the link is detached when all of
-        that is settled.
+        The subscriber hears `on_complete` when all of them are handed over. The link is detached when all of them are
+        settled.
 
         Credit: Withdrawn, as by `suspend`.
         """
@@ -313,7 +315,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self.work()  # it was never attached, so there is nothing to wait for
 
     def give_up(self, error: BaseException) -> None:
-        """End the subscription with `error`; what was not handed over is released."""
+        """End the subscription with `error`; items that were not handed over are released."""
         self._fail(error)
 
     @property
@@ -328,7 +330,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for, for `explain`: the outcomes of what fills its window, or its peer."""
+        """What it waits for, for `explain`: the outcomes of the items in its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand >= window:
             return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
@@ -359,7 +361,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
     def on_transfer(self, frame: Transfer) -> None:
         """Items: handed over as far as there is demand, buffered within the window otherwise."""
         if self.state is not State.ATTACHED:
-            return  # it crossed our detach: the sender knows that it was not taken (2.6.6)
+            return  # it crossed our detach, and the sender knows that it was not taken (2.6.6)
         self._items.take_in(frame)
         if not self.ended and self._driver.credit() < 0:
             msg = f"link {self._link and self._link.name!r}: the sender sent more than its credit"
@@ -367,7 +369,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
-        """The sender's answer to a drain, whose credit `work` looks at; or it needs something settled."""
+        """The sender's answer to a drain, which `work` looks at; or the sender needs something settled."""
         loose = self._outcomes.loose
         loose.wanted = loose.wanted or frame.starved
 
@@ -390,7 +392,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._return_after(error)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone: what was not handed over is with the peer, unless it came settled."""
+        """The link is gone, and the peer has back the items that were not handed over and did not come settled."""
         reason, self._reason = self._reason, None
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
             reason = None  # else the connection is there: the end of the session is the loss that was announced
@@ -399,7 +401,9 @@ class LinkSubscription(End, Scannable, Generic[T]):
         else:
             self._end(frame.error)
         if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
-            self._error = frame.error  # the peer has completed the stream, and what is dropped now is missing
+            self._error = (
+                frame.error
+            )  # the peer has completed the stream, and the items that are dropped now are missing
         self._forget_link()
         self.work()
         self._return_after(reason)
@@ -436,7 +440,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     def _wake(self) -> None:
         if self.state is State.DETACHED:
-            self.work()  # no driver any more; what is left is handing over what came settled
+            self.work()  # without a driver items that came settled may still be handed over
         elif self._link is not None:
             self._link.driver.wake()
 

@@ -1,8 +1,8 @@
 """The sending end of a link: it subscribes to a local publisher, whose demand is the link's credit.
 
-Like the receiving end it acts in `work()`: what the local publisher sends inside a request gathers in `outgoing_items`
-and leaves as one run, by way of `outgoing_deliveries`, where it is known until its outcome has come. When to send and
-to ask, and how the stream ends, is said here.
+Like the receiving end it acts in `work()`. The items that the publisher sends inside a request gather in
+`outgoing_items`. They leave as one run by way of `outgoing_deliveries`, which knows them until their outcomes come.
+This module decides when to send and to ask; `life` has the phases of the end.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended befor
 
 
 class LinkSubscriber(End, Generic[T]):
-    """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint its link calls.
+    """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint that its link calls.
 
-    Demand: What the receiver's credit allows, less what is owed and held (`SenderLedger`), a slice at a time, and only
-        while the driver has room and the bound of what is unsettled is kept (`unsettled`): neither this end nor the
-        driver keeps anything without bound. Demand cannot be taken back when credit is; but a publisher that can be
-        suspended is, so that what it owes may go to others.
-    Errors: The publisher's `on_error` is a detach with its condition, after what it sent before. An item that cannot be
-        encoded ends the stream in the same way.
-    Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called; items that were not
-        sent are given back to the publisher through their holds, those that were and not settled as failed.
-    Loss: When the connection is lost and returns, what is unsettled is sent again on the new link, in the order it was
-        sent and before anything else; the receiver may have it twice. What was sent settled is not sent again. So it is
-        when the peer detaches the link because it is about to close such a connection.
+    Demand: As much as the receiver's credit allows, less the items that are owed and held (`SenderLedger`), a slice at
+        a time. It asks only while the driver has room and the bound of unsettled items is kept (`unsettled`): neither
+        this end nor the driver keeps anything without bound. Demand cannot be taken back with credit. But a publisher
+        that can be suspended is suspended then, and the items that it owes may go to others.
+    Errors: The publisher's `on_error` is a detach with its condition, after the items that it sent before. An item that
+        cannot be encoded ends the stream in the same way.
+    Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called. Items that were not sent
+        are given back to the publisher through their holds, items that were sent and not settled as failed.
+    Loss: When the connection is lost and returns, unsettled items are sent again on the new link, in their order and
+        before anything else; the receiver may have them twice. Items that were sent settled are not sent again. The
+        same happens when the peer detaches the link because it is about to close such a connection.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
@@ -96,25 +96,25 @@ class LinkSubscriber(End, Generic[T]):
         Args:
             publisher: What to send; subscribed when the link is attached.
             encode: Makes an encoded message of an item.
-            encodes_body: Whether it makes of bytes the message that has them as its body, as `encode_item` does: those
-                of a pack are then encoded all at once.
+            encodes_body: Whether it makes of bytes the message that has them as its body, as `encode_item` does. The
+                items of a pack are then encoded all at once.
             settlement: At most once: sent settled. At least once: held until the receiver's disposition.
             settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker (law 5).
             fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
             expose_errors: Whether the text of local exceptions goes to the peer.
             on_finished: Called once, when the link has ended: with the error, or None if all went well.
-            resends: Whether to keep what is sent until it is settled, for a connection that returns when it is lost.
+            resends: Whether to keep sent items until they are settled, because the connection returns when it is lost.
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
-            open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
+            open_body: Makes the publisher of a body that is sent while it comes; None: there are no such bodies.
             max_unsettled: The most items sent and not settled.
             max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
-            share: What the connection's links share of the node's memory; None: there is no such bound.
-            finish_later: Gives back what was unsettled when the link ended, an item for each step of the iterator, when
-                there is time; None: all of it is given back at once.
-            refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, whose
-                outcome that would be, and tells whether the stream goes on. None: it has that outcome; and if nobody
-                hears of it by that, the stream ends.
+            share: The memory of the node that the connection's links share; None: there is no such bound.
+            finish_later: Gives back the items that were unsettled when the link ended, one for each step of the
+                iterator, when there is time; None: all of them are given back at once.
+            refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, and tells
+                whether the stream goes on; it gets the outcome that the item would have. None: the item has that
+                outcome, and if nobody hears of it in this way, the stream ends.
         """
         self.outcome_unknown = 0
         super().__init__(pack_items)
@@ -122,14 +122,14 @@ class LinkSubscriber(End, Generic[T]):
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
-        self._told_starved = (0, 0)  # what was unsettled when the receiver was told that no more can come
+        self._told_starved = (0, 0)  # deliveries begun and items unsettled when the receiver was told so last
         self._life = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
             self._life,
             encode=encode,
-            encodes_body=encodes_body and not resends,  # what may have to be sent again is kept encoded
+            encodes_body=encodes_body and not resends,  # items that may have to be sent again are kept encoded
             settled=settled,
             open_body=open_body,
             wake=self._wake,
@@ -177,7 +177,7 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for although it has credit; nothing unless the bound of what is unsettled is reached."""
+        """What it waits for although it has credit; nothing unless the bound of unsettled items is reached."""
         return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
 
     def stall(self) -> str:
@@ -220,10 +220,10 @@ class LinkSubscriber(End, Generic[T]):
         self._wake()
 
     def leave(self, goodbye: Detach | None = None) -> None:
-        """Take no more from the publisher; the link is detached when what it has sent is through.
+        """Take no more from the publisher; the link is detached when all that it has sent is settled.
 
         Args:
-            goodbye: What the detach says; None: that the stream is complete.
+            goodbye: The detach; None: one that says that the stream is complete.
         """
         if self._items.close(SenderEvent.LEAVE):
             self.left = True
@@ -248,7 +248,7 @@ class LinkSubscriber(End, Generic[T]):
         """Credit has changed: `work` asks the driver for it."""
         self._drain = frame.drain
         if frame.credit <= 0:
-            self._items.follow_credit(self._driver)  # now: what the receiver gives back with it is for others
+            self._items.follow_credit(self._driver)  # now, because items that come back with it are for others
 
     def on_disposition(self, frame: Disposition) -> None:
         """Outcomes: each releases its item's hold."""
@@ -272,11 +272,11 @@ class LinkSubscriber(End, Generic[T]):
         self._finish(error, left=error is None and not self._awaits_outcomes)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone: what is unsettled is sent again if it returns, and has an unknown outcome if not."""
+        """The link is gone: unsettled items are sent again if it returns, and their outcome is unknown if not."""
         self._lose(frame.error, returns=frame.returns)
 
     def work(self) -> None:
-        """Send, request, answer a drain, end: whatever has become possible."""
+        """Send, request, answer a drain, end: do all that has become possible."""
         if self.state is not State.ATTACHED or not self._items.begin_turn():
             return
         try:
@@ -299,8 +299,8 @@ class LinkSubscriber(End, Generic[T]):
     def _tell_starved(self) -> None:
         """Tell the receiver that no more can come before it settles something, if that is so.
 
-        The publisher says so each time that it finds no room. What this side's own bound holds back is told once for
-        what is unsettled then.
+        The publisher says so each time that it finds no room. If this side's own bound holds items back, the receiver
+        is told once for the same unsettled items.
         """
         starved = self._items.take_starved()
         unsettled = self._deliveries.begun, self._bound.items
@@ -315,14 +315,14 @@ class LinkSubscriber(End, Generic[T]):
             self._link.driver.wake()
 
     def _send_transfers(self) -> bool:
-        """Send what is held and request what credit is left; tell whether nothing moves any more, for now."""
+        """Send held items, and request as many as credit is left; return whether nothing moves any more, for now."""
         items, driver, left = self._items, self._driver, SLICE
         self._bound.held_back = False
         while True:
             sent = self._send_held(driver, left)
             left -= sent
             if self._deliveries.body is not None or self._bound.held_back:
-                return False  # woken by the driver when there is room, by the body when there is more, by what settles
+                return False  # woken by the driver with room, by the body with a part, or by an outcome
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (items.completed and not items.payloads):
                 return True
@@ -338,7 +338,7 @@ class LinkSubscriber(End, Generic[T]):
                 return True
 
     def _send_held(self, driver: Driver, most: int) -> int:
-        """Send as much of what is held as credit allows; return how many items that was."""
+        """Send as many held items as credit allows; return how many."""
         self._count_received()
         items, deliveries = self._items, self._deliveries
         if deliveries.body is not None and not deliveries.send_body(deliveries.body, driver):
@@ -364,10 +364,10 @@ class LinkSubscriber(End, Generic[T]):
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
 
     def _may_ask(self, most: int) -> int:
-        """Return how many items the publisher may be asked for, up to `most`, for what may be unsettled.
+        """Return how many items the publisher may be asked for, up to `most`, by the bound of unsettled items.
 
-        Whoever drains is told that there is nothing more only if that is so. So a publisher is asked for one item that
-        waits here for settlement, and if that does not come, there was nothing more (2.6.7).
+        The answer to a drain must be true: it says that there is nothing more (2.6.7). So the publisher is asked for
+        one item beyond the bound, which waits here for settlement. If none comes, there was nothing more.
         """
         if self._settled:
             return most
@@ -380,7 +380,7 @@ class LinkSubscriber(End, Generic[T]):
         return 1 if self._drain and not waiting else 0
 
     def _refuse_first(self, most_bytes: int) -> None:
-        """Let go of the first item held, whose message is larger than the receiver takes (2.7.3)."""
+        """Let go of the first held item, whose message is larger than the receiver takes (2.7.3)."""
         size, hold = self._items.take_first()
         outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
         if self._refuse_too_large is None:
@@ -426,7 +426,7 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def _through(self) -> bool:
-        """Whether the publisher has said its last, and all of it is sent and settled."""
+        """Whether the publisher has ended, and all that it sent is sent and settled."""
         return self._items.completed and self.at_rest
 
     @property
@@ -435,7 +435,7 @@ class LinkSubscriber(End, Generic[T]):
         return self._settle_before_detach and self._life.phase is not SenderPhase.ABORTED
 
     def _stop(self, error: BaseException | None, event: SenderEvent = SenderEvent.STOP) -> None:
-        """Take no more from the publisher, give back what was not sent, and end with `error`."""
+        """Take no more from the publisher, give back the items that were not sent, and end with `error`."""
         self._items.close(event, error)
         self._give_back(_UNTOLD)
 
@@ -451,12 +451,12 @@ class LinkSubscriber(End, Generic[T]):
             hold.release()
 
     def _finish(self, error: BaseException | None, *, left: bool = False) -> None:
-        """The link has ended: give back what was not settled, and say how it went.
+        """Give back the items that were not settled, and tell the owner how it went: the link has ended.
 
         Args:
-            error: What ended it; None if it was to end.
-            left: Whether a subscriber left a served stream: what it has worked on it has settled before (law 5), and
-                what it has not settled crossed its detach.
+            error: The reason; None if it was to end.
+            left: Whether a subscriber left a served stream. Then it has settled all items that it has worked on, and
+                the unsettled items crossed its detach.
         """
         if not self._items.close(SenderEvent.FINISH, error):
             return
@@ -469,7 +469,7 @@ class LinkSubscriber(End, Generic[T]):
         self._give_back(error or _UNTOLD)  # only now: what was not sent goes back behind what was sent before it
         failed = self._items.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
-            # What ends a connection is told to each of its links; the count is this link's own.
+            # Each link of a connection is told the same error; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
@@ -480,7 +480,7 @@ _GIVES_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISH
 
 
 def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
-    """Give back what nobody has settled, an item each time: untouched, or as failed, if somebody may have begun it."""
+    """Give back unsettled items, one each time: unchanged, or as failed, if somebody may have begun to process them."""
     for hold in holds:
         if error is None:
             hold.release()

@@ -1,7 +1,7 @@
-"""What may be sent and not settled: the bound of one link, and the memory that all links of a node share.
+"""The bounds of sent and unsettled items: that of one link, and the memory that all links of a node share.
 
-Theory of operation. Credit is the receiver's word, and a receiver may grant 2^31-1 and never settle anything. So a
-sending link has a bound of its own, in items and in bytes, and sends no more than credit, items and bytes all allow:
+Theory of operation. The receiver decides the credit; it may grant 2^31-1 and never settle anything. So a sending link
+has a bound of its own, in items and in bytes, and sends no more than credit, items and bytes all allow:
 
     U  unsettled   items sent whose outcome has not come
     H  on hand     bytes of their messages
@@ -9,11 +9,12 @@ sending link has a bound of its own, in items and in bytes, and sends no more th
     items to send <= min(credit, max_unsettled - U),  their bytes <= max_unsettled_bytes - H,
     but never less than one delivery when U = 0: a message may be larger than the bound
 
-What is sent settled does not count: nobody waits for it.
+Items that are sent settled do not count: nobody waits for their outcome.
 
-Many links may each keep their bound. So the links of a connection have a `Share` of a `Budget` in common, that of their
-node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine gives the memory of a delivery back
-when the connection ends, and keeps it for the next delivery until then; so a share counts the most it has ever used:
+Each of many links may keep its bound, and all together may take too much. So the links of a connection have a `Share`
+in common, of the `Budget` of their node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine
+keeps the memory of a delivery for the next one until the connection ends. So a share counts the most that it has ever
+used:
 
     K  kept        the most that this connection's unsettled deliveries have cost at a time
     T  taken       the sum of K over all connections
@@ -22,9 +23,9 @@ when the connection ends, and keeps it for the next delivery until then; so a sh
 
     cost <= max(G, K + max(0, (B - T - K) / 2))
 
-The delivery that passes this may be as large as it is. One connection alone gets half of the budget, a second one a
-quarter, and so on: some of it is always left, so no stranger can take all of it, and G is for those who come when next
-to nothing is left.
+A delivery that begins below this limit may pass it. One connection alone gets half of the budget, a second one a
+quarter, and so on. So a part is always left, and no connection can take all of it. G is for connections that come when
+almost nothing is left.
 """
 
 from __future__ import annotations
@@ -40,26 +41,26 @@ DEFAULT_TOTAL_UNSETTLED_BYTES: Final = 64 * 1024 * 1024
 
 
 class UnsettledLimits(NamedTuple):
-    """What one sending link may have unsettled: items, and bytes of their messages."""
+    """The most that one sending link may have unsettled: items, and bytes of their messages."""
 
     items: int = DEFAULT_MAX_UNSETTLED
     size: int = DEFAULT_MAX_UNSETTLED_BYTES
 
 
 OVERHEAD_BYTES: Final = 2048
-"""What an unsettled delivery costs besides its message: the engine's record of it, and ours."""
+"""The cost of an unsettled delivery besides its message, in bytes: the engine's record of it, and ours."""
 
 GUARANTEED_BYTES: Final = 128 * 1024
-"""What the unsettled deliveries of a connection may cost in any case."""
+"""The bytes that the unsettled deliveries of a connection may always cost."""
 
 
 class Budget:
     """The memory that a node's unsettled deliveries may take together.
 
     Attributes:
-        most: How many bytes.
-        taken: What the connections keep of it.
-        used: What of that is for deliveries that are unsettled now.
+        most: Its size in bytes.
+        taken: The bytes of it that the connections keep.
+        used: The bytes of those that are for deliveries that are unsettled now.
     """
 
     __slots__ = ("_waiting", "most", "taken", "used")
@@ -72,7 +73,7 @@ class Budget:
         self._waiting: dict[Share, None] = {}
 
     def wait(self, share: Share) -> None:
-        """Tell `share` when there is more."""
+        """Tell `share` when there is more room."""
         self._waiting[share] = None
 
     def forget(self, share: Share) -> None:
@@ -80,7 +81,7 @@ class Budget:
         self._waiting.pop(share, None)
 
     def give_back(self, size: int) -> None:
-        """Take back what an ended connection has kept; those that wait may go on."""
+        """Take back the bytes that an ended connection has kept; the shares that wait may go on."""
         self.taken -= size
         waiting, self._waiting = self._waiting, {}
         for share in waiting:
@@ -88,11 +89,11 @@ class Budget:
 
 
 class Share:
-    """What the links of one connection use of a budget.
+    """The part of a budget that the links of one connection use.
 
     Attributes:
-        used: What their unsettled deliveries cost now.
-        kept: The most they ever have, and what is counted against the budget.
+        used: The cost of their unsettled deliveries now.
+        kept: The most that these have ever cost; it is counted against the budget.
     """
 
     __slots__ = ("_budget", "_waiting", "kept", "used")
@@ -110,7 +111,7 @@ class Share:
         return max(GUARANTEED_BYTES, self.kept + max(0, free // 2)) - self.used
 
     def fits(self, cost: int) -> int:
-        """Return how many deliveries of such a cost there is room for; one, if there is any: it may cost more."""
+        """Return how many deliveries of such a cost fit; at least one, if there is any room."""
         room = self.room()
         return max(1, room // cost) if room > 0 else 0
 
@@ -129,17 +130,17 @@ class Share:
         self.pass_on()
 
     def wait(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when there is room, after those who came before."""
+        """Have `wake` called when there is room; links that waited before come first."""
         self._waiting[wake] = None
         self._budget.wait(self)
 
     def leave(self, wake: Callable[[], None]) -> None:
-        """Forget who waits: its link has ended."""
+        """Forget a link that waits: it has ended."""
         self._waiting.pop(wake, None)
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Wake the first of those who wait, if there is room; it calls this again when it has taken what it needs."""
+        """Wake the first link that waits, if there is room; it calls this again when it has taken the room it needs."""
         if self._waiting and self.room() > 0:
             first = next(iter(self._waiting))
             del self._waiting[first]
@@ -155,12 +156,12 @@ class Share:
 
 
 class UnsettledBound:
-    """What one sending link may have unsettled; see the module's text.
+    """The unsettled items of one sending link, and their bounds; see the module's text.
 
     Attributes:
         items: The items sent and not settled.
         size: The bytes of their messages.
-        held_back: Whether the link has credit, and waits for settlement all the same.
+        held_back: Whether the link has credit, and waits for settlement.
     """
 
     __slots__ = ("_deliveries", "_max_items", "_max_size", "_share", "_wake", "held_back", "items", "size")
@@ -171,7 +172,7 @@ class UnsettledBound:
         Args:
             max_items: The most items.
             max_size: The most bytes of messages.
-            share: That of the connection; None: there is no budget.
+            share: The share of the connection; None: there is no budget.
             wake: Has the link work soon.
         """
         self.items = 0
@@ -188,7 +189,7 @@ class UnsettledBound:
 
         Args:
             held: Items that are held, or have been asked for.
-            item_bytes: What an item is expected to have.
+            item_bytes: The bytes that an item is expected to have.
             pack: How many items a delivery has.
         """
         most = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
@@ -199,7 +200,7 @@ class UnsettledBound:
         return most - held
 
     def fit(self, payloads: list[bytes], count: int, pack: int) -> int:
-        """Return how many of the first `count` items may be sent, by what their messages have."""
+        """Return how many of the first `count` items may be sent, by the sizes of their messages."""
         most = min(count, self._max_items - self.items)
         room, overhead, share = self._max_size - self.size, OVERHEAD_BYTES // pack, self._share
         size = total_bytes(payloads if most == len(payloads) else payloads[:most])
@@ -220,12 +221,12 @@ class UnsettledBound:
             self._share.wait(self._wake)
 
     def go_on(self) -> None:
-        """Note that the link has looked at what it may send; the next one that waits has its turn."""
+        """Note that the link has sent what it may; the next link that waits has its turn."""
         if self._share is not None:
             self._share.pass_on()
 
     def take(self, items: int, deliveries: int, size: int) -> None:
-        """Count what has been sent."""
+        """Count items that have been sent."""
         self.items += items
         self.size += size
         self._deliveries += deliveries
@@ -233,7 +234,7 @@ class UnsettledBound:
             self._share.take(size + OVERHEAD_BYTES * deliveries)
 
     def give(self, items: int, deliveries: int, size: int) -> None:
-        """Count what has been settled."""
+        """Count items that have been settled."""
         self.items -= items
         self.size -= size
         self._deliveries -= deliveries

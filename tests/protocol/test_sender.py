@@ -274,6 +274,10 @@ def test_an_outcome_that_nobody_waits_for_is_counted_and_changes_nothing() -> No
     assert not played.source.cancelled
 
 
+def test_a_sending_end_whose_owner_knows_no_reason_gives_none_for_a_stall() -> None:
+    assert PlayedSender().end._items.stall() == ""
+
+
 def test_nothing_has_room_where_nothing_comes() -> None:
     assert PlayedSender().end.intake is None
 
