@@ -30,7 +30,6 @@ from rstreams.net.links.effectively_once import decode_unstamped
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender
 from rstreams.net.links.sight import Sight
-from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.answers import refuse_plain_generator
 from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester
@@ -256,7 +255,6 @@ class BlockingConnection:
     ) -> Callable[[], Awaitable[None]]:
         allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
         require_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
-        check_function("consume", "handler", handler)
         require_effect("consume", "handler", handler, AWAITED)
         handle = _in_thread("consume", handler)
 
@@ -305,7 +303,6 @@ class BlockingConnection:
     ) -> Callable[[], Awaitable[None]]:
         allowed = inspect.signature(Connection.respond).parameters.keys() - {"self", "address", "handler"}
         require_argument_names("Connection.respond", options, allowed, Connection.respond)
-        check_function("respond", "handler", handler)
         require_plain("respond", "handler", handler, AWAITED)
         refuse_plain_generator(handler)
         answer = _in_thread("respond", handler)

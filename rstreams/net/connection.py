@@ -9,7 +9,7 @@ import trio
 
 from rstreams import operators
 from rstreams._checks.argument_names import name_arguments, require_argument_names
-from rstreams._checks.functions import refuse_generator
+from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._checks.publishers import hint_for
@@ -31,7 +31,6 @@ from rstreams.net.links.sender import Sender, SenderPublisher
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
-from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import check_window_bytes
@@ -183,7 +182,7 @@ class Connection(RequestReply):
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 sections 2.6 and 3.4.
         """
         _check_address(address)
-        check_function("stream", "decode", decode)
+        require_function("stream", "decode", decode)
         _check_flag("expose_errors", expose_errors)
         manual = settlement == "manual"
         options = ReceivingOptions(
@@ -289,9 +288,9 @@ class Connection(RequestReply):
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        check_function("consume", "handler", handler)
+        require_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
-        check_function("consume", "decode", decode)
+        require_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
         require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
         require_count("consume", "concurrency", concurrency, 1, unit="")

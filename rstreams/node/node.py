@@ -304,8 +304,8 @@ class Node:
 
         Demand: A requester is granted `concurrency` requests that have not been answered. The demand for a stream of
             replies is its receiver's.
-        Errors: `ConfigError` for a name that is taken or not allowed, a handler that is not a function, or a
-            concurrency below 1.
+        Errors: `TypeError` for a handler that is not a function; `ConfigError` for a name that is taken or not allowed,
+            or a concurrency below 1.
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
         require_encode("respond", encode)

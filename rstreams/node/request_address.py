@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import trio
 
+from rstreams._checks.functions import require_function
+from rstreams._checks.numbers import require_count
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import Condition, ConfigError, ProtocolError, RStreamsError
+from rstreams.errors import Condition, ProtocolError, RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.request_reply.answers import Answering
@@ -28,7 +30,8 @@ class RequestAddress(Address):
         concurrency: The most requests in the handler at a time, and granted to one requester.
 
     Demand: Each requester's link is asked for `concurrency` requests that have not been answered.
-    Errors: `ConfigError` for a name, a handler or a concurrency that is not allowed.
+    Errors: `ConfigError` for a name or a concurrency that is not allowed, `TypeError` for a handler that is not a
+        function.
     """
 
     kind = "responding address"
@@ -37,12 +40,8 @@ class RequestAddress(Address):
 
     def __init__(self, answering: Answering, concurrency: int) -> None:
         self.name = require_address_name(self.kind, answering.address)
-        if not callable(answering.handler):
-            msg = f"respond({self.name!r}, handler={answering.handler!r:.80}): it must be a function"
-            raise ConfigError(msg)
-        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-            msg = f"respond({self.name!r}, concurrency={concurrency!r}): it must be 1 or more requests"
-            raise ConfigError(msg)
+        require_function("respond", "handler", answering.handler)
+        require_count("respond", "concurrency", concurrency, 1, unit=" requests")
         self.concurrency = concurrency
         self._answering = answering
         self._free = trio.Semaphore(concurrency)

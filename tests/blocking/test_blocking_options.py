@@ -13,7 +13,6 @@ import rstreams.blocking
 from rstreams import Connection, Delivery, Message, PublishResult, Stream
 from rstreams.blocking import BlockingConnection, BlockingStream
 from rstreams.blocking._requester import BlockingRequester
-from rstreams.errors import ConfigError
 from rstreams.net.request_reply.requester import Requester
 from tests.blocking.conftest import Fixture
 
@@ -116,5 +115,5 @@ def test_generators_that_nobody_would_run_are_refused(here: Fixture) -> None:
         here.connection.consume("jobs", hidden)
     assert (here.jobs().accepted, here.jobs().delivered) == (0, 1)
     for listening in (here.connection.consume, here.connection.respond):
-        with pytest.raises(ConfigError, match=r"\(handler=None\): it must be a function"):
+        with pytest.raises(TypeError, match=r"\(handler\): handler must be a function, not None"):
             listening("jobs", None)  # type: ignore[arg-type]

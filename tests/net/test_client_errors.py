@@ -370,14 +370,14 @@ async def test_a_node_that_lets_everyone_in_takes_an_anonymous_client_only() -> 
 @pytest.mark.parametrize("decode", [None, "utf8"])
 async def test_what_decodes_must_be_a_function(decode: Any) -> None:  # noqa: ANN401 - a wrong one
     async with connected() as (_, connection):
-        text = rf"\(decode={decode!r}\): it must be a function$"
-        with pytest.raises(ConfigError, match=f"^stream{text}"):
+        text = rf"\(decode\): decode must be a function, not {decode!r}$"
+        with pytest.raises(TypeError, match=f"^stream{text}"):
             connection.stream("work", decode=decode)
-        with pytest.raises(ConfigError, match=f"^requester{text}"):
+        with pytest.raises(TypeError, match=f"^requester{text}"):
             connection.requester("work", decode=decode)
-        with pytest.raises(ConfigError, match=f"^consume{text}"):
+        with pytest.raises(TypeError, match=f"^consume{text}"):
             await connection.consume("work", print, decode=decode)
-        with pytest.raises(ConfigError, match=f"^respond{text}"):
+        with pytest.raises(TypeError, match=f"^respond{text}"):
             await connection.respond("work", print, decode=decode)
 
 

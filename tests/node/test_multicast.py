@@ -418,5 +418,5 @@ def test_a_capacity_that_cannot_be() -> None:
 
 
 def test_a_name_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="multicast name=''"):
+    with pytest.raises(ConfigError, match=r"multicast\(name=''"):
         MulticastAddress("")

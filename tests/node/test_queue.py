@@ -268,7 +268,7 @@ def test_a_capacity_that_cannot_be(capacity: object) -> None:
 
 @pytest.mark.parametrize("name", ["", "$statistics", None])
 def test_a_name_that_cannot_be(name: object) -> None:
-    with pytest.raises(ConfigError, match="queue name="):
+    with pytest.raises(ConfigError, match=r"queue\(name="):
         Queue(name)  # type: ignore[arg-type]
 
 

@@ -51,5 +51,5 @@ def test_required_1_09_none_is_no_subscriber() -> None:
 
 
 def test_a_name_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="served stream name="):
+    with pytest.raises(ConfigError, match=r"served stream\(name="):
         Served("$statistics", ManualPublisher[str]())

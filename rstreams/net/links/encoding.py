@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rstreams import operators, sources
-from rstreams._checks.functions import is_async
+from rstreams._checks.functions import require_plain
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
-from rstreams.net.options.limits import check_function
 
 T = TypeVar("T")
 
@@ -66,13 +65,10 @@ class Encoding:
 def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
     """Check the option `encode`.
 
-    Errors: `ConfigError` unless it is None or a plain function.
+    Errors: `TypeError` unless it is None or a plain function.
     """
     if encode is not None:
-        check_function(call, "encode", encode)
-        if is_async(encode):
-            msg = f"{call}(encode={encode!r:.80}): it must be a plain function; use map_async before for an async one"
-            raise ConfigError(msg)
+        require_plain(call, "encode", encode, "use map_async before, and give a plain function here")
 
 
 def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object] | None) -> Publisher[Any]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from rstreams._checks.functions import require_function
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._checks.terminus import require_capabilities
@@ -13,7 +14,6 @@ from rstreams.message import decode_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName
-from rstreams.net.options.limits import check_function
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.request_reply.requester import (
     DEFAULT_MAX_IN_FLIGHT,
@@ -88,7 +88,7 @@ class RequestReply:
         Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).
         """
         require_name("", "address", address)
-        check_function("requester", "decode", decode)
+        require_function("requester", "decode", decode)
         require_encode("requester", encode)
         require_seconds("requester", "timeout_s", timeout_s)
         if reply_address is not None:
@@ -143,8 +143,8 @@ class RequestReply:
         Cancels: Requests in `handler` are given back as failed.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        check_function("respond", "handler", handler)
-        check_function("respond", "decode", decode)
+        require_function("respond", "handler", handler)
+        require_function("respond", "decode", decode)
         require_encode("respond", encode)
         answering = Answering(address, handler, decode, expose_errors, encode)
         async with reply_senders(self._links) as senders:

@@ -39,7 +39,7 @@ async def test_a_node_is_drained_inside_its_block() -> None:
 async def test_a_handler_that_is_none_is_named_at_the_call() -> None:
     async with connected() as (node, connection):
         node.queue("work")
-        with pytest.raises(ConfigError, match=r"consume\(handler=None\): it must be a function"):
+        with pytest.raises(TypeError, match=r"consume\(handler\): handler must be a function, not None"):
             await connection.consume("work", None)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=r"consume\(concurrency=0\)"):
             await connection.consume("work", print, concurrency=0)

@@ -130,5 +130,5 @@ async def test_a_generator_as_a_handler_accepts_nothing() -> None:
             with pytest.raises(TypeError, match=r"^consume\(handler\): handler returned a generator that nobody would"):
                 await connection.consume("work", handler)
         await until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
-        with pytest.raises(ConfigError, match=r"^consume\(handler=None\): it must be a function$"):
+        with pytest.raises(TypeError, match=r"^consume\(handler\): handler must be a function, not None$"):
             await connection.consume("work", None)  # type: ignore[arg-type]

@@ -375,9 +375,9 @@ async def test_bad_options_are_told_at_the_call() -> None:
             requester.stream(1, window=0)
         with pytest.raises(ConfigError, match="reply_address"):
             requester.stream(1, reply_address="")
-        with pytest.raises(ConfigError, match="handler"):
+        with pytest.raises(TypeError, match="handler"):
             await connection.respond("service", "no function")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="handler"):
+        with pytest.raises(TypeError, match="handler"):
             node.respond("other", "no function")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="concurrency"):
             node.respond("other", print, concurrency=0)
