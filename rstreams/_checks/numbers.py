@@ -58,6 +58,11 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_number(value: object) -> bool:
+    """Tell whether `value` is a number; True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def finite(value: object) -> float | None:
     """Return `value` as a float; None if it is not a number, not finite, or too large for a float."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):

@@ -7,6 +7,9 @@ value, in this order. It returns the value, or raises one of two errors:
     TypeError     an object of the wrong kind: map(function): function must be a function, not 5
 
 A function called `refuse_...` returns nothing: it raises, always or for one kind of value.
+
+A check stands in a higher package only if it needs something of that package, such as the largest window of a link. It
+has the same name and form, and is made of these checks.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from rstreams.net.options.limits import (
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
     ConnectionLimits,
-    check_unsettled,
+    require_unsettled,
 )
 from rstreams.net.transport.address import parse_url
 from rstreams.net.transport.opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
@@ -106,7 +106,7 @@ async def connect(
         msg = f"reconnect={reconnect!r:.80}: it must be None or a Reconnect"
         raise ConfigError(msg)
     require_container_id(container_id)
-    unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
+    unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
     require_token_source(cbs)
     if cbs is not None and sasl is None and all(address.user is None for address in addresses):
         sasl = "ANONYMOUS"

@@ -33,7 +33,7 @@ from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
-from rstreams.protocol.byte_bound import check_window_bytes
+from rstreams.protocol.byte_bound import require_window_bytes
 from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
@@ -197,7 +197,7 @@ class Connection(RequestReply):
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
             pack_items=require_pack(pack_items, window),
-            window_bytes=check_window_bytes(window_bytes),
+            window_bytes=require_window_bytes(window_bytes),
         )
         return Stream(LinkPublisher(self._links, options))
 

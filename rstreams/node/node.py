@@ -14,7 +14,7 @@ import trio
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id, require_users
-from rstreams._checks.numbers import require_seconds
+from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError
 from rstreams.message import decode_body
@@ -33,8 +33,7 @@ from rstreams.net.options.limits import (
     DEFAULT_MAX_UNFINISHED_BYTES,
     DEFAULT_TOTAL_UNFINISHED_BYTES,
     ConnectionLimits,
-    check_count,
-    check_unsettled,
+    require_unsettled,
 )
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.transport.listener import (
@@ -133,9 +132,9 @@ class Node:
         container_id: str | None = None,
     ) -> None:
         require_container_id(container_id)
-        unsettled = check_unsettled(max_unsettled, max_unsettled_bytes)
-        budget = check_count("total_unsettled_bytes", total_unsettled_bytes, "bytes", most=2**63 - 1)
-        unfinished = check_count("total_unfinished_bytes", total_unfinished_bytes, "bytes", most=2**63 - 1)
+        unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
+        budget = require_count("", "total_unsettled_bytes", total_unsettled_bytes, 1, 2**63 - 1, unit=" bytes")
+        unfinished = require_count("", "total_unfinished_bytes", total_unfinished_bytes, 1, 2**63 - 1, unit=" bytes")
         limits = ConnectionLimits(
             idle_timeout_s,
             max_frame_bytes,

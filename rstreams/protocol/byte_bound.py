@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
+from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
-from rstreams.errors import ConfigError
 
 MEMORY: Final = 16
 """A large delivery is expected to come again for about so many deliveries."""
 
 
-def check_window_bytes(window_bytes: int | None) -> int:
+def require_window_bytes(window_bytes: int | None) -> int:
     """Return the bound in bytes, 0 for None: any number.
 
     Errors: `ConfigError` unless it is None or a whole number of 1 to 2^63-1 bytes.
     """
     if window_bytes is None:
         return 0
-    whole = isinstance(window_bytes, int) and not isinstance(window_bytes, bool)
-    if not whole or not 1 <= window_bytes <= UNBOUNDED:
-        msg = f"window_bytes={window_bytes!r}: it must be None or a whole number of 1 to {UNBOUNDED} bytes"
-        raise ConfigError(msg)
-    return window_bytes
+    return require_count("", "window_bytes", window_bytes, 1, UNBOUNDED, unit=" bytes, or None")
 
 
 class ByteBound:

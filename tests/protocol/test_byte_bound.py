@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
-from rstreams.protocol.byte_bound import MEMORY, ByteBound, check_window_bytes
+from rstreams.protocol.byte_bound import MEMORY, ByteBound, require_window_bytes
 from rstreams.protocol.credit import CreditLedger
 
 SIZES = st.one_of(st.integers(0, 20), st.integers(0, 2000))
@@ -145,6 +145,6 @@ def test_what_came_settled_is_on_hand_until_it_is_let_go() -> None:
 
 @pytest.mark.parametrize("window_bytes", [0, -1, 2**63, True, 1.5, "1 MB"])
 def test_a_bound_that_cannot_be_is_named_with_what_is_allowed(window_bytes: object) -> None:
-    with pytest.raises(ConfigError, match=r"window_bytes=.*None or a whole number of 1 to 9223372036854775807 bytes"):
-        check_window_bytes(window_bytes)  # type: ignore[arg-type]
-    assert check_window_bytes(None) == 0
+    with pytest.raises(ConfigError, match=r"window_bytes=.*1 to 9223372036854775807 bytes, or None"):
+        require_window_bytes(window_bytes)  # type: ignore[arg-type]
+    assert require_window_bytes(None) == 0

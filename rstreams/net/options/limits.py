@@ -6,9 +6,11 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
+from rstreams._checks.numbers import is_number, require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError
 from rstreams.protocol import unsettled
-from rstreams.protocol.byte_bound import check_window_bytes
+from rstreams.protocol.byte_bound import require_window_bytes
 
 MAX_IDLE_TIMEOUT_S: Final = (2**32 - 1) // 1000
 """The longest idle time-out AMQP can tell: a number of milliseconds in 32 bits (2.7.1)."""
@@ -26,6 +28,9 @@ DEFAULT_MAX_LINKS: Final = 1024
 DEFAULT_MAX_SESSIONS: Final = 256
 DEFAULT_MAX_UNFINISHED_BYTES: Final = 72 * 1024 * 1024
 DEFAULT_TOTAL_UNFINISHED_BYTES: Final = 80 * 1024 * 1024
+
+MAX_COUNT: Final = 2**31 - 1
+"""The most of a limit that is not in bytes."""
 
 MIN_FRAME_BYTES: Final = 512
 """What every peer must take (2.7.1)."""
@@ -57,78 +62,47 @@ class ConnectionLimits:
 
     def __post_init__(self) -> None:
         """Check each limit by itself."""
-        if not _is_number(self.idle_timeout_s) or not MIN_IDLE_TIMEOUT_S <= self.idle_timeout_s <= MAX_IDLE_TIMEOUT_S:
+        if not is_number(self.idle_timeout_s) or not MIN_IDLE_TIMEOUT_S <= self.idle_timeout_s <= MAX_IDLE_TIMEOUT_S:
             allowed = f"{MIN_IDLE_TIMEOUT_S} to {MAX_IDLE_TIMEOUT_S} seconds"
-            msg = f"idle_timeout_s={self.idle_timeout_s!r}: it must be {allowed}"
-            raise ConfigError(msg)
-        frame_bytes = self.max_frame_bytes
-        whole = isinstance(frame_bytes, int) and not isinstance(frame_bytes, bool)
-        if not whole or not MIN_FRAME_BYTES <= frame_bytes <= 2**32 - 1:
-            msg = f"max_frame_bytes={frame_bytes!r}: frames must be allowed {MIN_FRAME_BYTES} to {2**32 - 1} bytes"
-            raise ConfigError(msg)
+            refuse_value("", "idle_timeout_s", self.idle_timeout_s, allowed)
+        require_count("", "max_frame_bytes", self.max_frame_bytes, MIN_FRAME_BYTES, 2**32 - 1, unit=" bytes")
         if self.max_message_bytes is not None:
-            check_count("max_message_bytes", self.max_message_bytes, "bytes", most=2**63 - 1)
-        check_count("max_links", self.max_links, "links")
-        check_count("max_sessions", self.max_sessions, "sessions", most=65536)
-        check_window_bytes(self.window_bytes)
-        check_count("max_unfinished_bytes", self.max_unfinished_bytes, "bytes", most=2**63 - 1)
+            require_count("", "max_message_bytes", self.max_message_bytes, 1, 2**63 - 1, unit=" bytes")
+        require_count("", "max_links", self.max_links, 1, MAX_COUNT, unit=" links")
+        require_count("", "max_sessions", self.max_sessions, 1, 65536, unit=" sessions")
+        require_window_bytes(self.window_bytes)
+        require_count("", "max_unfinished_bytes", self.max_unfinished_bytes, 1, 2**63 - 1, unit=" bytes")
 
 
-def check_function(call: str, option: str, function: object) -> None:
-    """Check what is to be called.
+def require_time_limit(option: str, seconds: float) -> float:
+    """Return a time limit if it is more than 0 seconds; it may be infinite.
 
-    Errors: `ConfigError` unless it is a function.
+    Errors: `ConfigError` for any other value.
     """
-    if not callable(function):
-        msg = f"{call}({option}={function!r:.80}): it must be a function"
-        raise ConfigError(msg)
+    if not is_number(seconds) or not seconds > 0:
+        refuse_value("", option, seconds, "more than 0 seconds")
+    return seconds
 
 
-def check_time(option: str, seconds: float) -> None:
-    """Check a time limit.
-
-    Errors: `ConfigError` unless it is more than 0 seconds.
-    """
-    if not _is_number(seconds) or not seconds > 0:
-        msg = f"{option}={seconds!r}: it must be more than 0 seconds"
-        raise ConfigError(msg)
-
-
-def check_count(option: str, value: int, what: str, *, most: int = 2**31 - 1) -> int:
-    """Return a limit.
-
-    Errors: `ConfigError` unless it is a whole number from 1 to `most`.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        msg = f"{option}={value!r}: it must be a whole number of 1 to {most} {what}"
-        raise ConfigError(msg)
-    return value
-
-
-def check_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> unsettled.UnsettledLimits:
+def require_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> unsettled.UnsettledLimits:
     """Return what one sending link may have unsettled.
 
     Errors: `ConfigError` unless both are whole numbers from 1.
     """
     return unsettled.UnsettledLimits(
-        check_count("max_unsettled", max_unsettled, "items"),
-        check_count("max_unsettled_bytes", max_unsettled_bytes, "bytes", most=2**63 - 1),
+        require_count("", "max_unsettled", max_unsettled, 1, MAX_COUNT, unit=" items"),
+        require_count("", "max_unsettled_bytes", max_unsettled_bytes, 1, 2**63 - 1, unit=" bytes"),
     )
 
 
-def check_tls(tls: ssl.SSLContext | None, *, server: bool) -> None:
+def require_tls(tls: ssl.SSLContext | None, *, server: bool) -> None:
     """Check a TLS context.
 
     Errors: `ConfigError` unless it is None or a context for this side.
     """
     wanted = "rstreams.tls.server_context(...)" if server else "rstreams.tls.client_context(...)"
     if tls is not None and not isinstance(tls, ssl.SSLContext):
-        msg = f"tls={tls!r}: it must be None or an ssl.SSLContext, such as {wanted} makes"
-        raise ConfigError(msg)
+        refuse_value("", "tls", tls, f"None or an ssl.SSLContext, such as {wanted} makes")
     if tls is not None and tls.protocol is (ssl.PROTOCOL_TLS_CLIENT if server else ssl.PROTOCOL_TLS_SERVER):
         msg = f"tls={tls!r}: the context is made for the other side of a connection; use {wanted}"
         raise ConfigError(msg)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

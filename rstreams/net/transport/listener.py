@@ -21,9 +21,10 @@ from typing import Final
 
 import trio
 
+from rstreams._checks.numbers import require_count
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
-from rstreams.net.options.limits import ConnectionLimits, check_count, check_time, check_tls
+from rstreams.net.options.limits import MAX_COUNT, ConnectionLimits, require_time_limit, require_tls
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.pump import Pump
@@ -89,14 +90,14 @@ class ListeningOptions:
 
     def __post_init__(self) -> None:
         """Check each option by itself."""
-        check_tls(self.tls, server=True)
+        require_tls(self.tls, server=True)
         if not isinstance(self.allow_plain_over_tcp, bool):
             msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
             raise ConfigError(msg)
-        check_count("max_connections", self.max_connections, "connections")
-        check_count("max_handshakes", self.max_handshakes, "handshakes")
-        check_time("handshake_timeout_s", self.handshake_timeout_s)
-        check_count("max_handshake_bytes", self.max_handshake_bytes, "bytes")
+        require_count("", "max_connections", self.max_connections, 1, MAX_COUNT, unit=" connections")
+        require_count("", "max_handshakes", self.max_handshakes, 1, MAX_COUNT, unit=" handshakes")
+        require_time_limit("handshake_timeout_s", self.handshake_timeout_s)
+        require_count("", "max_handshake_bytes", self.max_handshake_bytes, 1, MAX_COUNT, unit=" bytes")
 
     def check(self, place: PeerAddress, bound_to: str, admission: Admission) -> None:
         """Check that clients can authenticate here, and that no password comes in clear text unless that is allowed.

@@ -32,8 +32,8 @@ from rstreams.errors import (
 from rstreams.net._proton import LinkDriver
 from rstreams.net.options.limits import (
     ConnectionLimits,
-    check_time,
-    check_tls,
+    require_time_limit,
+    require_tls,
 )
 from rstreams.net.transport.address import PeerAddress, is_loopback
 from rstreams.net.transport.pump import Pump
@@ -76,14 +76,14 @@ class OpeningOptions:
 
     def __post_init__(self) -> None:
         """Check each option by itself."""
-        check_tls(self.tls, server=False)
+        require_tls(self.tls, server=False)
         if self.sasl is not None and self.sasl not in get_args(Mechanism):
             msg = f"sasl={self.sasl!r}: it must be None, 'ANONYMOUS', 'PLAIN' or 'EXTERNAL'"
             raise ConfigError(msg)
         if not isinstance(self.allow_plain_over_tcp, bool):
             msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
             raise ConfigError(msg)
-        check_time("connect_timeout_s", self.connect_timeout_s)
+        require_time_limit("connect_timeout_s", self.connect_timeout_s)
 
     def check(self, address: PeerAddress) -> None:
         """Check that the options can work with an address, as far as can be told without the network.

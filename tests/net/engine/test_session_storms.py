@@ -196,9 +196,9 @@ async def test_a_client_refuses_such_an_idle_time_out_and_says_so(idle_ms: int) 
 
 @pytest.mark.parametrize("idle_s", [0, 0.001, 0.1999, float("nan"), -1, True, "1"])
 async def test_an_idle_time_out_of_ours_that_our_own_peers_refuse_is_none(idle_s: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ConfigError, match=r"idle_timeout_s=.*: it must be 0.2 to 4294967 seconds"):
+    with pytest.raises(ConfigError, match=r"idle_timeout_s=.*: idle_timeout_s must be 0.2 to 4294967 seconds"):
         Node(idle_timeout_s=idle_s)
-    with pytest.raises(ConfigError, match=r"idle_timeout_s=.*: it must be 0.2 to 4294967 seconds"):
+    with pytest.raises(ConfigError, match=r"idle_timeout_s=.*: idle_timeout_s must be 0.2 to 4294967 seconds"):
         async with rstreams.connect("amqp://127.0.0.1:1", idle_timeout_s=idle_s):
             pytest.fail("it must not be open")
 

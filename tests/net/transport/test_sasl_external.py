@@ -228,8 +228,8 @@ async def test_a_mechanism_that_cannot_be_is_named_without_the_password(url: str
     ("certificate_users", "why"),
     [
         ("alice", "must be a mapping"),
-        ({"alice": "alice"}, "'alice' is no subject of a certificate"),
-        ({1: "alice"}, "1 is no subject"),
+        ({"alice": "alice"}, "'alice' is not the subject of a certificate"),
+        ({1: "alice"}, "1 is not the subject"),
         ({"CN=alice": ""}, "the user of 'CN=alice' must be a name"),
         ({"CN=alice": None}, "must be a name, not None"),
     ],
