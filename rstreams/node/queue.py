@@ -21,7 +21,7 @@ from rstreams.node.lifetime import Clock, annotated, dead_letter
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
-from rstreams.node.redelivery import Delayed, RedeliveryDelay, check_max_deliveries
+from rstreams.node.redelivery import Delayed, RedeliveryDelay, require_max_deliveries
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, DropSeen, Seen
 from rstreams.node.state_lines import queue_line
@@ -93,7 +93,7 @@ class Queue(Address):
     ) -> None:
         self.name = require_address_name("queue", name)
         self.seen = Seen(dedup_producers)
-        self._max_failures = check_max_deliveries(name, max_deliveries)
+        self._max_failures = require_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
         self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rstreams._checks.numbers import require_count
 from rstreams.errors import ConfigError
 from rstreams.node.stored_message import Lasting, Stored, is_gone
 
@@ -99,14 +100,11 @@ class Delayed:
         return due
 
 
-def check_max_deliveries(name: str, max_deliveries: int | None) -> float:
+def require_max_deliveries(name: str, max_deliveries: int | None) -> float:
     """Return how many attempts to deliver a message of the queue `name` may fail; infinity for any number.
 
     Errors: `ConfigError` unless it is None or a whole number of 1 or more.
     """
     if max_deliveries is None:
         return math.inf
-    if not isinstance(max_deliveries, int) or isinstance(max_deliveries, bool) or max_deliveries < 1:
-        msg = f"queue {name!r}: max_deliveries={max_deliveries!r}: it must be None or a whole number of 1 or more"
-        raise ConfigError(msg)
-    return max_deliveries
+    return require_count(f"queue {name!r}", "max_deliveries", max_deliveries, 1, unit=", or None")
