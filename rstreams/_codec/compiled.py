@@ -77,7 +77,7 @@ def _quicker(made: Any, names: list[str], fill: Callable[..., None]) -> Any:  # 
     It takes a sixth of the time: the `__init__` of a frozen dataclass calls `object.__setattr__` for each field.
     """
     given = ", ".join(names)
-    scope: dict[str, Any] = {"fill": fill, "__name__": made.__module__}
+    scope: dict[str, Any] = {"fill": fill, "__name__": made.__globals__["__name__"]}
     exec(f"def __init__(self, {given}): fill(self, {given})", scope)  # noqa: S102 - as dataclasses does
     quick: Any = scope["__init__"]
     quick.__defaults__ = made.__defaults__

@@ -31,9 +31,9 @@ def test_the_quick_init_is_the_one_of_a_dataclass() -> None:
     assert Message().properties == {}
     assert Message().properties is not Message().properties
     assert hash(Message(properties=(), annotations=())) == hash(Message(properties=(), annotations=()))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"Message\.__init__\(\) got an unexpected keyword argument 'nope'"):
+    with pytest.raises(TypeError, match=r"Message\(\) got an unexpected keyword argument 'nope'; it has body, id"):
         Message(nope=1)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"Message\.__init__\(\) takes from 1 to 22 positional arguments"):
+    with pytest.raises(TypeError, match=r"Message\(\) got too many positional arguments"):
         Message(*range(22))
 
 
