@@ -1,1 +1,1 @@
-"""Links of a connection: streams from a peer, senders, and what becomes of their deliveries."""
+"""Links of a connection: streams from a peer, senders, and the outcomes of their deliveries."""

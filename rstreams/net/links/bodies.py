@@ -25,5 +25,5 @@ def is_streamed(item: object) -> bool:
 
 
 def encode_once(item: object) -> bytes:
-    """Return the encoded message of an item that may have been encoded already: then it is bytes."""
+    """Return the encoded message of an item; an item of bytes has been encoded already."""
     return item if type(item) is bytes else encode_item(item)

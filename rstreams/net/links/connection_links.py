@@ -1,4 +1,4 @@
-"""The links of a connection: attached for those who subscribe and send, from where the connection lives."""
+"""The links of a connection: attached for its subscribers and senders, in the trio run of the connection."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sending:
         self._on_finished = on_finished
 
     def leave(self) -> None:
-        """Take no more from the publisher, and end when what it has sent is through."""
+        """Take no more from the publisher, and end when the items that it has sent are settled."""
         self._on_leave()
 
     def finish(self, error: BaseException | None) -> None:
@@ -80,8 +80,8 @@ class Links:
         Args:
             carrier: The connection.
             container_id: This side's name for the peer.
-            dialect: How the peer wants to be spoken to; None: as befits what it says of itself.
-            unsettled: What each link that sends may have unsettled.
+            dialect: The dialect of the peer; None: chosen by the properties of the peer.
+            unsettled: The most that each sending link may have unsettled.
         """
         self.carrier = carrier
         self._dialect = dialect
@@ -104,7 +104,7 @@ class Links:
 
     @property
     def dialect(self) -> Dialect:
-        """How the peer wants to be spoken to."""
+        """The dialect of the peer."""
         return self._dialect or dialect_of(self.carrier.peer_properties, self.peer.rpartition(":")[0])
 
     def elsewhere(self, call: str) -> ConfigError | None:
@@ -112,7 +112,7 @@ class Links:
         return self._home.elsewhere(call, f"the connection to {self.peer}")
 
     def source_for(self, subscriber: Subscriber[Any], call: str, address: str) -> Place | None:
-        """Return where `address` is at this peer, which may be known only now; if nowhere, the subscriber hears why."""
+        """Return the place of `address` at this peer; if there is none, None, and the subscriber hears the reason."""
         error = self.elsewhere(f"{call}({address!r})")
         if error is None:
             try:
@@ -131,7 +131,7 @@ class Links:
         self.attach(end, frame)
 
     def attach(self, end: _End, frame: Attach) -> None:
-        """Attach a link for an end, whose errors say from then on where it leads."""
+        """Attach a link for an end; from then on its errors say which peer and which address."""
         way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
@@ -168,7 +168,7 @@ class Links:
             settlement: How deliveries are settled.
             fail_on_refusal: Whether an item that is not accepted ends it.
             expose_errors: Whether the text of local exceptions goes to the peer.
-            capabilities: What the target must be able to do.
+            capabilities: Capabilities that the target must have.
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop those that it has.
@@ -177,7 +177,7 @@ class Links:
             on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
-            address already: of two that number their messages at the same time, one's would be lost. `ConnectionLost`
+            address already: if two number their messages at the same time, messages of one are lost. `ConnectionLost`
             when the connection has been drained.
         """
         error = self.elsewhere(call)
@@ -246,7 +246,7 @@ class Links:
             sending.leave()
 
     def give_up(self) -> None:
-        """End every subscription that is not through, and release what was not handed over."""
+        """End every subscription that is not through, and release the items that were not handed over."""
         for end in list(self._received):
             end.give_up(self._draining)
 
@@ -275,13 +275,13 @@ class Links:
         return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
 
     def explain(self) -> Sight:
-        """Return what each link waits for."""
+        """Return a line for each link: what it waits for."""
         ends = sorted(self._ends.items(), key=lambda item: item[1][0])
         lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
 
     def where(self, address: str) -> Callable[[], str]:
-        """Return what says where `address` is, for messages: at which peer the connection leads to then."""
+        """Return a function that says where `address` is, for messages: at the peer that the connection has then."""
         return lambda: f"{address!r:.80} at {self.peer}"
 
     def new_name(self) -> str:

@@ -1,4 +1,4 @@
-"""The orderly end of a connection or a node: nothing more is taken on, and what has been taken on is seen through.
+"""The orderly end of a connection or a node: nothing new begins, and all that has begun is brought to its end.
 
 Whether all is through is looked at every few milliseconds: it is asked once in the life of a connection, and so costs
 the hot path nothing.
@@ -19,10 +19,10 @@ LOOK_EVERY_S: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What was not through when a connection or a node was closed; all 0 if everything was.
+    """Items that were not through when a connection or a node was closed; all 0 if everything was.
 
     Attributes:
-        given_back: Items received and not settled: those nobody had begun are released, the others come again as
+        given_back: Items received and not settled. Those that nobody had begun are released; the others come again as
             failed attempts.
         outcome_unknown: Items sent whose outcome had not come.
         left: Messages stored in the queues of a node, which are gone with it.
@@ -46,13 +46,13 @@ async def wait_until(through: Callable[[], bool], deadline: float) -> None:
 
 
 async def drain(links: Links, timeout_s: float) -> Drained:
-    """See all links of a connection through: first what they receive, and what that sends; then what is sent besides.
+    """Bring all links of a connection to their end: first those that receive, then those that send.
 
     Args:
         links: The links.
-        timeout_s: How long all of it may take, in seconds; what is received may take half of that.
+        timeout_s: How long all of it may take, in seconds; the receiving links have half of it.
 
-    Returns: What was not through.
+    Returns: The items that were not through.
     """
     deadline = trio.current_time() + timeout_s
     links.stop_receiving()

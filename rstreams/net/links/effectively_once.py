@@ -1,16 +1,16 @@
-"""Effectively once: what stamps messages where they are sent, and drops what comes again where they are received.
+"""Effectively once: messages are stamped where they are sent, and repetitions are dropped where they are received.
 
-Theory of operation. On the wire everything is at least once, so whatever is in doubt after a loss comes again. Two
-memories make that harmless:
+Theory of operation. On the wire everything is at least once: each message that is in doubt after a loss comes again.
+Two memories make that harmless:
 
-    sender -> node      each message is stamped with a producer's id and a sequence number that stay what they are
-                        however often it is sent. Messages are sent, and sent again, in order, so the node needs to know
-                        but the highest number that it has stored of each producer (`rstreams.node.seen_messages`)
-    node -> consumer    what was handed over and whose outcome the node never heard comes again, too. The consumer
-                        knows the stamps of what it has accepted last, and of what it has in hand
+    sender -> node      Each message is stamped with a producer's id and a sequence number, which stay the same when it
+                        is sent again. Messages are sent, and sent again, in order. So the node needs only the highest
+                        number that it has stored of each producer (`rstreams.node.seen_messages`).
+    node -> consumer    A message comes again if it was handed over and the node has not heard its outcome. The consumer
+                        knows the stamps of the messages that it has accepted last, and of those in hand.
 
-A stamp is two message annotations. Whoever sends a message on stamps it anew, or not at all: numbers of one producer in
-another's order would be taken for repetitions. So `Connection.messages` does not show them.
+A stamp is two message annotations. A program that sends a message on must stamp it anew, or not at all: the numbers of
+one producer, in the order of another, would be taken for repetitions. So `Connection.messages` does not show them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PRODUCER: Final = "x-opt-rstreams-producer"
 """The annotation that says which producer a message is of."""
 
 SEQUENCE: Final = "x-opt-rstreams-sequence"
-"""The annotation that says which of that producer's messages it is; each number is higher than the one before."""
+"""The annotation with the number of the message among its producer's; each number is higher than the one before."""
 
 ONCE: Final = "rstreams:once"
-"""The property of a link that says that its messages are stamped in order, so that repetitions are to be dropped."""
+"""The property of a link whose messages are stamped in order: repetitions are to be dropped."""
 
 MAX_PRODUCER_BYTES: Final = 128
 MAX_SEQUENCE: Final = 2**63 - 1
@@ -80,7 +80,7 @@ class Stamper:
     def __init__(self, producer_id: str, first_sequence: int = 0) -> None:
         """Stamp messages from `first_sequence` on.
 
-        Errors: `ConfigError` for an id or a number that cannot be.
+        Errors: `ConfigError` for an id or a number that is not allowed.
         """
         self.producer_id = require_producer_id(producer_id)
         self.sequence = require_sequence(first_sequence)
@@ -97,7 +97,7 @@ class Stamper:
         return with_annotations(encoded, {PRODUCER: self._id, SEQUENCE: sequence})
 
     def stamping(self, encode: Callable[[T], bytes]) -> Callable[[T], bytes]:
-        """Return what encodes an item by `encode` and stamps it."""
+        """Return a function that encodes an item by `encode` and stamps its message."""
         stamp = self.stamp
         return lambda item: stamp(encode(item))
 
@@ -161,7 +161,7 @@ def _stamp_of(annotations: Mapping[Any, Any]) -> Stamp | None:
 
 
 def read_message_id(encoded: bytes) -> Hashable | None:
-    """Return the message id in the properties of an encoded message; None if it has none, or a value that is no id."""
+    """Return the message id in the properties of an encoded message; None if it has none, or one of a wrong type."""
     at = before = 0
     try:
         while at < len(encoded):
@@ -195,13 +195,16 @@ _Key: TypeAlias = tuple[Hashable, ...]  # a stamp, or a message id alone
 class OnceStage(Stage[T, Any], Generic[T]):
     """Hands over each message once, however often it comes.
 
-    A message with a stamp is known by it, one without by its message id, one without either not at all. Message ids are
-    the senders' business and not to be trusted as much: one counts as known only if it was handed over before a loss.
+    A message is known by its stamp, or else by its message id; a message without either is not known again. Senders may
+    use a message id twice: it counts as known only if its message was handed over before a loss.
 
-    What was handed over and accepted is dropped, and accepted again. What is still in hand when it comes again shares
-    its outcome. What failed, or was given back, is handed over as if it were new.
+    When a message comes again there are three cases:
 
-    Demand: Passed up; what is dropped is asked for again.
+    - It was accepted: it is dropped, and accepted again.
+    - It is still in hand: it gets the outcome of the one in hand.
+    - It failed, or was given back: it is handed over as a new one.
+
+    Demand: Passed up; another message is asked for in place of a dropped one.
     """
 
     __slots__ = (
@@ -324,7 +327,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
 
 
 class _Hand(SharedHold):
-    """A message in hand: the last to let go of it says what becomes of it, however often it has come."""
+    """A message in hand, however often it has come; the last keeper that lets go of it settles it."""
 
     __slots__ = ("_key", "_stage", "holds", "losses")
 
@@ -346,15 +349,15 @@ class _Hand(SharedHold):
             accepted = self._error is None and not self._released
             self._stage.settled(self._key, self.losses, accepted=accepted)
         for repeated in self.holds[:-1]:
-            repeated.done()  # lost with its link, or stored twice: the last one is the one to come again
+            repeated.done()  # lost with its link, or stored twice: only the last one may come again
         del self.holds[:-1]
         super()._settle()
 
 
 def require_dedup_window(dedup_window: int | None, window: int) -> int:
-    """Return how many messages a consumer is to know again.
+    """Return how many accepted messages a consumer remembers.
 
-    Errors: `ConfigError` for less than the window, all of which may be in doubt after a loss.
+    Errors: `ConfigError` for less than the window: after a loss all of it may be in doubt.
     """
     if dedup_window is None:
         return max(DEFAULT_REMEMBERED, 2 * window)

@@ -1,4 +1,4 @@
-"""`encode`: what a sender makes of its items before they become messages, the other side of `decode`."""
+"""`encode`: the function by which a sender converts its items before they become messages; the reverse of `decode`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Encoding:
     """One call of something with `encode`; called with each item.
 
     Attributes:
-        error: What `encode` has raised. As it is, it goes no further than to this side: its text may be a secret.
+        error: The exception that `encode` has raised. It stays at this side: its text may be a secret.
         count: How many items it has encoded.
     """
 
@@ -43,7 +43,7 @@ class Encoding:
         return encoded
 
     def at_once(self, item: Any) -> Any:  # noqa: ANN401 - likewise
-        """Return what `encode` makes of an item that no stream has.
+        """Return what `encode` makes of an item that is not of a stream.
 
         Errors: `ConfigError` with what it raises.
         """
@@ -53,7 +53,7 @@ class Encoding:
             raise self.told(error) from error
 
     def told(self, error: BaseException) -> BaseException:
-        """Return what is told on this side of `error`: a `ConfigError` if `encode` has raised it."""
+        """Return the error that this side is told for `error`: a `ConfigError` if `encode` has raised it."""
         if error is not self.error:
             return error
         self.error = None
@@ -72,7 +72,7 @@ def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
 
 
 def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object] | None) -> Publisher[Any]:
-    """Return `items` as they are served at `address`: encoded, for each subscription; its failure is logged."""
+    """Return `items` as they are served at `address`: encoded for each subscription. A failure of that is logged."""
     if encode is None:
         return items
 

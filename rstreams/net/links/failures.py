@@ -1,4 +1,4 @@
-"""What becomes of an item whose processing failed: the strategies of `Connection.stream(on_failure=...)`."""
+"""Failure strategies: the options `on_failure` of `Connection.stream`, which decide about items that failed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from rstreams.protocol.delivery import (
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
 
 FAILURE_TEXT: Final = "x-opt-rstreams-failure"
-"""The annotation of a dead letter that says why it is one."""
+"""The annotation of a dead letter with the reason."""
 
 FAILURE_ADDRESS: Final = "x-opt-rstreams-failed-at"
-"""The annotation of a dead letter that says where it came from."""
+"""The annotation of a dead letter with the address that it came from."""
 
 logger = logging.getLogger("rstreams.net")
 
@@ -43,13 +43,13 @@ class DeadLetters:
 
     The dead letter is the message with two more annotations: "x-opt-rstreams-failure", the error's type and text, and
     "x-opt-rstreams-failed-at", the address it came from. If it cannot be sent there, the message is given back as
-    failed. If the peer takes none at all there, because there is no such address or it is not allowed, the stream ends
-    with that, too.
+    failed. If the peer refuses the link, because there is no such address or it is not allowed, the stream ends with
+    that error.
 
     Attributes:
-        address: The peer's name for where dead letters go.
+        address: The peer's name for the target of dead letters.
 
-    Errors: `ConfigError` for an address that cannot be.
+    Errors: `ConfigError` for an address that is not allowed.
     """
 
     address: str
@@ -81,7 +81,7 @@ def strategy_for(
     *,
     expose: bool = True,
 ) -> FailureStrategy:
-    """Return the strategy that the option `on_failure` of a stream from `address` stands for.
+    """Return the strategy for the option `on_failure` of a stream from `address`.
 
     Args:
         on_failure: The option.
@@ -89,7 +89,7 @@ def strategy_for(
         dead_letters: Returns the one queue of dead letters to an address.
         expose: Whether the peer is told the text of an error, and not only its type.
 
-    Errors: `ConfigError` for what is none, and for dead letters that go where the stream comes from.
+    Errors: `ConfigError` for another value, and for dead letters to the address that the stream comes from.
     """
     if isinstance(on_failure, DeadLetters):
         place = on_failure.address
@@ -110,7 +110,7 @@ def strategy_for(
 
 
 class _Log:
-    """Tells what a stream that goes on could not decode: the first one aloud, the others for who wants to know."""
+    """Logs the items that a stream could not decode and goes on after: the first as a warning, the others at DEBUG."""
 
     def __init__(self, address: str, on_failure: FailureName | DeadLetters) -> None:
         self._address = address
@@ -124,7 +124,7 @@ class _Log:
 
 
 def dead_letter(payload: bytes, error: BaseException, address: str, *, expose: bool = True) -> bytes:
-    """Return the message that tells of its own failure; what is no message goes as it is."""
+    """Return the message with its failure in its annotations; bytes that are not a message are returned as they are."""
     try:
         message = decode_unstamped(payload)
     except RemoteProtocolError:
@@ -170,7 +170,7 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
             self.on_finished(error)
 
     def on_finished(self, error: BaseException | None) -> None:
-        """The link has ended: what waits is given back, and the next message attaches another.
+        """Give back the messages that wait: the link has ended. The next message attaches another one.
 
         If the peer has refused the link, each waiting message ends its stream: the next one would be refused as well.
         """
@@ -188,7 +188,7 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
                 hold.end(refusal)
 
     def _refusal(self, reason: BaseException) -> BaseException | None:
-        """Return what a stream ends with whose dead letters are refused for `reason`; None if the next one may go."""
+        """Return the error that ends a stream if `reason` refuses all dead letters; None if the next one may go."""
         what = f"on_failure=DeadLetters({self._address!r})"
         if isinstance(reason, LinkDetached | SessionEnded):
             text = f"{what}: {reason.description or 'the peer takes none'}"

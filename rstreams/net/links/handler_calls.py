@@ -1,4 +1,4 @@
-"""What `Connection.consume` does with deliveries: each goes to a handler, whose end is its outcome."""
+"""The handler calls of `Connection.consume`: each delivery goes to the handler, and its end is the outcome."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Handling:
         address: str,
         on_failure: FailureName | DeadLetters,
     ) -> None:
-        """Handle what comes from `address`, and go on after failures unless `on_failure` is "fail"."""
+        """Handle deliveries from `address`, and go on after failures unless `on_failure` is "fail"."""
         self._handler = handler
         self._address = address
         self._on_failure = on_failure
-        self._told = logging.WARNING  # the first failure; those that follow are for who wants to know
+        self._told = logging.WARNING  # the level of the first failure; those that follow are logged at DEBUG
         self._not_begun: dict[int, Delivery[Any]] = {}  # a task that is cancelled before its first step never runs
 
     async def of(self, deliveries: Stream[Delivery[Any]], concurrency: int) -> None:
@@ -59,7 +59,7 @@ class Handling:
             if self._on_failure == "fail":
                 raise
             self._log(error)
-        except BaseException:  # a cancellation, which is nobody's failure but has begun the work
+        except BaseException:  # a cancellation: not a failure of the handler, but the work has begun
             delivery.modify()
             raise
         else:

@@ -1,4 +1,4 @@
-"""Where a connection or a node lives: calls from another trio run are refused before they do harm."""
+"""The trio run of a connection or a node: calls from another one are refused before they do harm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rstreams.errors import ConfigError
 
 
 class Home:
-    """The trio run, and so the thread, that something was made in."""
+    """The trio run, and by that the thread, in which an object was made."""
 
     def __init__(self) -> None:
         """Live in this run."""

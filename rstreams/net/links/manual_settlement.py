@@ -1,8 +1,8 @@
-"""Manual settlement: items that come in a `Delivery`, whose outcome the user decides, as long as it gets to one.
+"""Manual settlement: items that come in a `Delivery`, whose outcome the user decides.
 
-What happens to the item in the pipeline settles it, too: a stage that fails at it fails the delivery, and one that
-gives it back, such as a loop that is left before the item's turn, releases the delivery. That a stage is through with
-it says nothing: that is for the user to say.
+The pipeline settles an item in two cases. A stage that fails at the item fails the delivery. A stage that gives the
+item back releases the delivery; a loop that is left before the item's turn is such a stage. A stage that is through with
+the item does not settle it: the user does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ManualStage(Stage[T, Delivery[T]]):
         super().__init__(downstream)
         self._handing: Delivery[T] | None = None
         self._number = 0
-        self._in_hand: dict[int, tuple[T, float]] = {}  # what is not settled, and since when it is in hand
+        self._in_hand: dict[int, tuple[T, float]] = {}  # items that are not settled, and since when they are in hand
 
     def on_next(self, item: T) -> None:
         """Hand over the item; it is settled by its `Delivery`."""
@@ -66,7 +66,7 @@ class ManualStage(Stage[T, Delivery[T]]):
 
 
 class ByHandAlone(PassingStage[Delivery[T]]):
-    """Lets nothing settle a delivery but the one who gets it."""
+    """Lets only the user settle a delivery, and no stage."""
 
     __slots__ = ()
 
@@ -103,7 +103,7 @@ class _HoldByHand:
 
 
 class _HoldBeside:
-    """The hold of a stage on an item that the user settles; loose or not, it is the user who makes room."""
+    """The hold of a stage on an item that the user settles; the user makes room, even if the hold is loose."""
 
     __slots__ = ("_delivery",)
 

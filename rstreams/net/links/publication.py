@@ -1,4 +1,4 @@
-"""What `Connection.publish` and `Connection.sender` begin with, and what publishing ends with."""
+"""The beginning of `Connection.publish` and `Connection.sender`, and the result of publishing."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rstreams.protocol.sender import LinkSubscriber
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What became of a published stream that ended well.
+    """The result of publishing a stream that ended well.
 
     Attributes:
-        accepted: Items the peer accepted; at most once: items sent.
-        complete: Whether these are all there were; False if `drain_and_close` ended it before the stream had.
+        accepted: Items that the peer accepted; at most once: items sent.
+        complete: Whether these are all items of the stream; False if `drain_and_close` ended it before.
     """
 
     accepted: int
     complete: bool = True
 
     def __repr__(self) -> str:
-        """Return the numbers, and that it is not all if it is not."""
+        """Return the number, and whether it is not complete."""
         return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
 
 
 def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
-    """Return what stamps messages that are sent with `settlement`; None if they go without.
+    """Return the stamper of messages that are sent with `settlement`; None if they have no stamps.
 
-    Errors: `ConfigError` for an id or a number that cannot be, or that goes with another settlement.
+    Errors: `ConfigError` for an id or a number that is not allowed, or that goes with another settlement.
     """
     if settlement == EFFECTIVELY_ONCE:
         return Stamper(uuid.uuid4().hex if producer_id is None else producer_id, first_sequence)
@@ -45,7 +45,7 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
 def naming_the_item(
     call: str, end: LinkSubscriber[Any], error: BaseException, encoding: Encoding | None = None
 ) -> BaseException:
-    """Return what ended `call`; if that is an item that cannot be encoded, the error says which one it is."""
+    """Return the error of `call`; if an item cannot be encoded, the error names the item."""
     told = error if encoding is None else encoding.told(error)
     if not isinstance(told, ConfigError) or not (end.unencodable or told is not error):
         return error

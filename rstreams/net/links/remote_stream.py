@@ -42,7 +42,7 @@ class StreamOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ReceivingOptions(Generic[T]):
-    """What `Connection.stream` was asked for, checked.
+    """The options of `Connection.stream`, checked.
 
     Attributes:
         address: The peer's name for the source.
@@ -50,13 +50,13 @@ class ReceivingOptions(Generic[T]):
         settlement: How deliveries are settled.
         decode: Makes an item of an encoded message.
         manual: Whether items come in a `Delivery`, whose outcome the user decides.
-        on_failure: What becomes of an item that cannot be decoded, or whose processing failed.
-        filters: What of the source is wanted, by the filter's name.
-        capabilities: What the source must be able to do.
+        on_failure: Decides the outcome of an item that cannot be decoded, or whose processing failed.
+        filters: The filters of the source, by their names.
+        capabilities: Capabilities that the source must have.
         pack_items: The most items a delivery may carry, if the peer knows packs.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
-        browse: Whether to get copies of what the source has, and leave it there.
-        remembered: How many messages accepted last are known if they come again; 0: what comes is handed over.
+        browse: Whether to get copies of the messages of the source, and leave them there.
+        remembered: How many messages accepted last are known if they come again; 0: every message is handed over.
     """
 
     address: str
@@ -74,10 +74,10 @@ class ReceivingOptions(Generic[T]):
 
 
 class Browsing(LinkSubscription[T]):
-    """The receiving end of a link that gets copies; it asks for nothing of a peer that does not say that it copies."""
+    """The receiving end of a link that gets copies. It asks a peer for nothing that does not say that it copies."""
 
     def on_attach(self, frame: Attach) -> None:
-        """The peer's answer, which says what is in force (2.7.3, 3.5.6)."""
+        """The peer's answer, with the distribution mode that is in force (2.7.3, 3.5.6)."""
         super().on_attach(frame)
         if not frame.refuses and frame.distribution != "copy":
             said = f"distribution-mode {frame.distribution}" if frame.distribution else "no distribution-mode"
@@ -149,7 +149,7 @@ class LinkPublisher(Watched, Generic[T]):
 
 
 def label_of(address: str, dialect: Dialect) -> str:
-    """Return what messages call a link from `address`; whose peer it is where that is what they are about."""
+    """Return the name of a link from `address` in messages; with the dialect, if it does not answer drains."""
     return f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
 
 

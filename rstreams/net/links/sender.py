@@ -18,7 +18,7 @@ from rstreams.net.links.home import Home
 
 
 class Receipt:
-    """What becomes of one message: known once the peer has settled it; made by `Sender.submit`.
+    """The outcome of one message, which is known when the peer has settled it; made by `Sender.submit`.
 
     Context: Any task of the connection's trio run.
     """
@@ -31,7 +31,7 @@ class Receipt:
         self._tell: Callable[[Receipt], object] = _nobody
 
     def __repr__(self) -> str:
-        """Return what is known of the outcome."""
+        """Return the outcome, if it is known."""
         outcome = "waits" if not self.settled else "accepted" if self._error is None else f"failed: {self._error}"
         return f"<rstreams receipt: {outcome}>"
 
@@ -48,14 +48,14 @@ class Receipt:
 
     @property
     def error(self) -> BaseException | None:
-        """Why the message was not accepted; None if it was, or if that is not known yet."""
+        """The reason why the message was not accepted; None if it was accepted, or if the outcome is not known yet."""
         return self._error
 
     async def wait(self) -> None:
         """Wait until the peer has accepted the message.
 
-        Errors: `DeliveryFailed` if it was settled with another outcome; what ended the link if its outcome never came,
-            or if it was never sent.
+        Errors: `DeliveryFailed` if it was settled with another outcome. The error of the link if its outcome never
+            came, or if it was never sent.
         Cancels: The message is not taken back.
         """
         await self._settled.wait()
@@ -70,7 +70,7 @@ class Receipt:
 
 
 class MessageHold(Receipt):
-    """The receipt as the hold that the link lets go of."""
+    """The receipt as the hold that its link lets go of."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ class _Waiter:
 class Sender:
     """Sends messages to one address as tasks come with them; made by `Connection.sender`.
 
-    Nothing is buffered here: `submit` and `send` wait for the peer's credit, and serve the tasks in the order in which
+    Nothing is buffered here: `submit` and `send` wait for the peer's credit. Tasks are served in the order in which
     they came.
 
     Attributes:
@@ -140,7 +140,7 @@ class Sender:
         self._on_wait: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
-        """Return where it sends to."""
+        """Return the address that it sends to."""
         return f"<rstreams sender to {self.address!r}>"
 
     async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
@@ -149,8 +149,8 @@ class Sender:
         Args:
             item: A `Message`, or a value that becomes a message's body.
 
-        Errors: `ConfigError` if it cannot be encoded, or in another thread; `DeliveryFailed` if the peer rejects,
-            releases or modifies it; what ended the link if it ends before.
+        Errors: `ConfigError` if it cannot be encoded, or in another thread. `DeliveryFailed` if the peer rejects,
+            releases or modifies it. The error of the link if the link ends before.
         Cancels: A message that was sent already may arrive.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
@@ -163,9 +163,9 @@ class Sender:
         Args:
             item: A `Message`, or a value that becomes a message's body.
 
-        Returns: The receipt to wait for; `receipt.wait()` raises what `send` would.
+        Returns: The receipt to wait for; `receipt.wait()` raises the same errors as `send`.
 
-        Errors: `ConfigError` if it cannot be encoded, or in another thread; what ended the link.
+        Errors: `ConfigError` if it cannot be encoded, or in another thread; the error of the link.
         Cancels: While it waits for credit: nothing is sent.
         """
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
@@ -249,7 +249,7 @@ class SenderPublisher(Sender):
                 self._subscriber.on_complete()
 
     def on_finished(self, error: BaseException | None) -> None:
-        """The link has ended: nobody waits any more."""
+        """Wake the tasks that wait: the link has ended."""
         self._close(error or RStreamsError(f"the peer ended the link of the sender to {self.address!r}"))
 
     def subscribe(self, subscriber: Subscriber[Any]) -> None:
@@ -265,7 +265,7 @@ class SenderPublisher(Sender):
         self._serve()
 
     def cancel(self) -> None:
-        """The link takes no more; `on_finished` follows."""
+        """Stop sending: the link takes no more, and `on_finished` follows."""
         self._demand = 0
 
     def hold(self) -> Hold:

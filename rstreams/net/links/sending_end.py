@@ -1,8 +1,8 @@
-"""The sending end of a link that this side attached: it says what it waits for, and once in the log if that is long.
+"""The sending end of a link that this side attached: it says what it waits for, and logs a long wait once.
 
-A peer that grants no credit is how backpressure looks, so it is no error; but who waits for ever wants to know why.
-Nothing is counted and no clock is read while items flow: a wait begins in the turn that finds no credit left, and one
-delayed call of the connection looks at it again.
+A peer that grants no credit is not an error: that is backpressure. But the user of a program that waits for ever needs
+the reason. While items flow nothing is counted, and no clock is read. A wait begins in the turn that finds no credit
+left, and one delayed call of the connection looks at it again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TOLD_AFTER_S: Final = 5.0
 """How long a wait may last before the log says so, in seconds."""
 
 TOLD_AGAIN_AFTER_S: Final = 60.0
-"""How long the next one of the same link may last: a slow consumer makes a publisher wait again and again."""
+"""How long the next wait of the same link may last: with a slow consumer a publisher waits again and again."""
 
 SOON_S: Final = 0.001
-"""What a wait may lack to be told of, in seconds."""
+"""A wait that is shorter than that by no more than this is also logged, in seconds."""
 
 _LOOK: Final = "print(connection.explain()) shows what each link waits for"
 
@@ -98,7 +98,7 @@ class PublishingEnd(LinkSubscriber[T]):
         super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is lost: what is said of the connection says it all."""
+        """The link is lost: the connection logs that itself."""
         self._forget()
         super().on_lost(frame)
 
@@ -145,7 +145,7 @@ class PublishingEnd(LinkSubscriber[T]):
         if self._since is None or self._told:
             return
         if self.state is State.ATTACHED and not self._lacks_credit():
-            self._forget()  # whoever waited has given up
+            self._forget()  # the items that waited have been given up
             return
         waited_s = trio.current_time() - self._since
         left_s = self._patience_s - waited_s

@@ -1,4 +1,4 @@
-"""What `explain` returns of a connection or a node: lines to print."""
+"""The result of `explain` of a connection or a node: lines to print."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Where the links of a connection, or the addresses of a node, stand; `print` shows it.
+    """The state of the links of a connection, or of the addresses of a node; `print` shows it.
 
     Attributes:
-        heading: What was looked at.
+        heading: The name of the connection or node.
         lines: A sentence for each link or address.
     """
 

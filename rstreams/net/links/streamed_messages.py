@@ -26,8 +26,8 @@ _EMPTY_BODY = b"\x00\x53\x75\xa0\x00"
 class BodyReader:
     """Reads a body while it comes: an async iterator of its bytes, for one task at a time.
 
-    Errors: What ended the link, or `RStreamsError` if the sender aborted the message or it has been let go of, or if
-        it is begun again after its end: a body comes once.
+    Errors: The error of the link. `RStreamsError` if the sender aborted the message, if the message has been let go of,
+        or if the body is read again after its end: it comes once.
     Cancels: While it waits: nothing is lost.
     Context: Any task of the connection's trio run.
     """
@@ -64,13 +64,13 @@ class BodyReader:
 
 @dataclass(frozen=True, slots=True)
 class StreamedOptions:
-    """What `Connection.streamed_messages` was asked for, checked.
+    """The options of `Connection.streamed_messages`, checked.
 
     Attributes:
         address: The peer's name for the source.
-        on_failure: What becomes of a message whose processing failed.
-        filters: What of the source is wanted, by the filter's name.
-        capabilities: What the source must be able to do.
+        on_failure: Decides the outcome of a message whose processing failed.
+        filters: The filters of the source, by their names.
+        capabilities: Capabilities that the source must have.
     """
 
     address: str

@@ -1,1 +1,1 @@
-"""Request and reply on links to any AMQP 1.0 peer: who asks (`requester`), who answers (`answering`, `responder`)."""
+"""Request and reply on links to any AMQP 1.0 peer: the requester, and the responder with its answers."""

@@ -1,4 +1,4 @@
-"""Answering one request: the handler is called, and what it returns becomes one reply or several."""
+"""The answer to one request: the handler is called, and its result becomes one reply or several."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Way(Protocol):
     """How replies get to the addresses that requests name."""
 
     async def send(self, address: str, reply: Message) -> None:
-        """Send one reply; return when it is settled, or cannot be: a requester that has gone is no error."""
+        """Send one reply; return when it is settled, or cannot be sent, because the requester has gone."""
         ...
 
     async def send_all(self, address: str, replies: Stream[Message]) -> None:
-        """Send replies as they are asked for; the link's end tells of theirs. Return when that is so."""
+        """Send replies as they are asked for, then end the link; return when it has ended."""
         ...
 
 
@@ -48,11 +48,11 @@ class Answering:
     """How requests to one address are answered.
 
     Attributes:
-        address: Where they come from, for the log.
-        handler: What makes the reply.
-        decode: Makes of an encoded request what the handler gets.
-        expose_errors: Whether the text of what the handler raises goes to the requester.
-        encode: Makes of a reply what is sent; None: it is that already.
+        address: The address that they come from, for the log.
+        handler: Makes the reply.
+        decode: Makes of an encoded request the argument of the handler.
+        expose_errors: Whether the text of the handler's exceptions goes to the requester.
+        encode: Makes of a reply the message or value that is sent; None: the reply is sent as it is.
 
     Errors: `TypeError` for a plain generator function.
     """
@@ -69,7 +69,8 @@ class Answering:
     async def answer(self, payload: bytes, way: Way) -> None:
         """Answer one request; return when its replies are settled.
 
-        Errors: `RemoteProtocolError` for what is no message; what the handler raises, if nobody is to be told.
+        Errors: `RemoteProtocolError` for bytes that are not a message. The handler's exception, if the request names no
+            address to tell it to.
         """
         request = decode_message(payload)
         if has_expired(request):
@@ -132,7 +133,7 @@ class Answering:
 
 
 def refuse_plain_generator(handler: object) -> None:
-    """Raise `TypeError` for a generator function that is not async: several replies are async iterable or a stream."""
+    """Raise `TypeError` for a generator function that is not async: several replies are a stream or async iterable."""
     call = getattr(type(handler), "__call__", None)  # noqa: B004 - looked at, not called
     if is_generator(handler) and not any(inspect.isasyncgenfunction(each) for each in (handler, call)):
         what = "an async generator function, or a function that returns a Stream"
@@ -152,4 +153,4 @@ def _several(result: object) -> Stream[Any] | None:
 
 
 def _nothing(_item: object) -> None:
-    """There is nobody to be told."""
+    """Do nothing: the request names no address for a reply."""

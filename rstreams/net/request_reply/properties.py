@@ -1,8 +1,8 @@
-"""What requests and replies tell each other where AMQP 1.0 has no field for it.
+"""The properties of requests and replies for which AMQP 1.0 has no field.
 
-A request says how many replies it wants, and how it is to learn that there are no more. All of it is application
-properties, which every broker passes on; a requester or responder of another library need not know them: a request
-without them gets all replies there are, and a reply without them is one.
+A request says how many replies it wants, and how it is to learn that there are no more. All of them are application
+properties, which every broker passes on. A requester or responder of another library need not know them: a request
+without them gets all replies, and a reply without them is an ordinary one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REPLIES: Final = "rstreams-replies"
 
 ONE: Final = "one"
 STREAM: Final = "stream"
-"""Any number, to an address of the request's own: whoever sends there detaches after the last one."""
+"""Any number, to an address of the request's own; the sender detaches after the last one."""
 MARKED: Final = "marked"
 """Any number; the last one is marked, or a mark comes after it."""
 
@@ -30,19 +30,19 @@ REPLY: Final = "rstreams-reply"
 
 LAST: Final = "last"
 END: Final = "end"
-"""This is no reply, but says that there are no more."""
+"""A message that is not a reply, and says that there are no more."""
 
 ERROR_CONDITION: Final = "rstreams-error-condition"
 ERROR_DESCRIPTION: Final = "rstreams-error-description"
 
 TEMPORARY: Final = "temporary-queue"
-"""What an address made for a link is to be; brokers that serve JMS clients want to hear it."""
+"""The capability of an address that is made for a link; brokers that serve JMS clients need it."""
 
 REPLY_STREAM: Final = "rstreams:reply-stream"
-"""The capability of a temporary address that has one sender, whose end is that of the receiver, too."""
+"""The capability of a temporary address with one sender; when the sender ends, the receiver does as well."""
 
 REPLY_QUEUE: Final = "rstreams:reply-queue"
-"""The capability of one that takes the replies to any number of requests, from anyone."""
+"""The capability of a temporary address that takes the replies to any number of requests, from any sender."""
 
 NO_REPLY: Final = "rstreams:no-reply"
 """The condition that says that there was nothing to reply."""
@@ -66,7 +66,7 @@ def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
 
 
 def failure_to(request: Message, error: BaseException, *, expose: bool) -> Message:
-    """Return the reply that says that there is none, and why."""
+    """Return the message that says that there is no reply, with the reason."""
     failed = told(error, expose=expose)
     properties = {ERROR_CONDITION: failed.condition, ERROR_DESCRIPTION: failed.description}
     return _about(request, Message(properties=properties))
@@ -78,7 +78,7 @@ def end_of(request: Message) -> Message:
 
 
 def told(error: BaseException, *, expose: bool) -> RequestFailed:
-    """Return what the requester hears of `error`."""
+    """Return the condition and description of `error` that the requester hears."""
     condition, description, _ = condition_of(error, expose=expose)
     if condition == Condition.INTERNAL_ERROR and not expose and not isinstance(error, RequestFailed):
         description = "the handler failed"
@@ -94,7 +94,7 @@ def failure_of(reply: Message) -> RequestFailed | None:
 
 
 def decoded(payload: bytes, decode: Callable[[bytes], Any]) -> tuple[Any, Exception | None]:
-    """Return the item of an encoded message, or what its decoder raised."""
+    """Return the item of an encoded message, or the exception of its decoder."""
     try:
         return decode(payload), None
     except Exception as error:  # the user's own decoder may raise anything

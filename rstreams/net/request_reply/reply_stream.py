@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Requests(Protocol):
-    """Who sends the request."""
+    """The sender of the request."""
 
     def start_sending(
         self, item: object, reply_to: str, wants: str, on_failed: Callable[[BaseException], None]
@@ -123,7 +123,7 @@ class _Replies(Stage[Reply, T]):
             self.on_complete()
 
     def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
-        """Claim nothing: replies can be given back to nobody, and their sender ends when all are settled."""
+        """Claim nothing: nobody takes replies back, and their sender ends when all are settled."""
         return None
 
     def on_error(self, error: BaseException) -> None:

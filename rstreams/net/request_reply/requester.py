@@ -1,11 +1,12 @@
 """A requester: requests to one address, and a link of its own on which the replies come.
 
-Theory of operation. A request names the address for its reply, which the peer has made for this side's link and which
-is gone with the connection. So the two links, one for requests and one for replies, are a route that lives as long as
-one connection. When that is lost and returns, the next route is opened; what was under way on the old one fails, or is
-asked again on the new one if that was allowed.
+Theory of operation. A request names the address for its reply. The peer has made that address for this side's link, and
+it is gone with the connection. So the two links, one for requests and one for replies, are a route that lives as long
+as one connection. When the connection is lost and returns, the next route is opened. Requests under way on the old
+route fail, or are sent again on the new one if that was allowed.
 
-Credit for replies is one for each request that waits: what nobody waits for any more uses one up, which is given anew.
+Credit for replies is one for each request that waits. A reply that nobody waits for uses one up, which is granted
+again.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _MAX_TTL_S: Final = (2**32 - 1) / 1000
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions(Generic[T]):
-    """What `Connection.requester` was asked for, checked."""
+    """The options of `Connection.requester`, checked."""
 
     address: str
     decode: Callable[[bytes], T]
@@ -74,7 +75,7 @@ class Requester(Generic[T]):
     """Sends requests to one address and waits for their replies; made by `Connection.requester`.
 
     Attributes:
-        address: The peer's name for where requests go.
+        address: The peer's name for the target of requests.
         late: Replies that nobody waited for any more: accepted, counted and dropped.
 
     Context: Any task of the connection's trio run; several may ask at the same time.
@@ -95,7 +96,7 @@ class Requester(Generic[T]):
         self._route = _Route(self, links, options)
 
     def __repr__(self) -> str:
-        """Return where it sends to."""
+        """Return the address that it sends to."""
         return f"<rstreams requester of {self.address!r}>"
 
     @property
@@ -110,11 +111,11 @@ class Requester(Generic[T]):
         timeout_s: float | None = None,
         retry_lost: bool = False,
     ) -> T:
-        """Send a request and return what the reply to it carries.
+        """Send a request and return the decoded reply.
 
         Args:
-            item: A `Message`, or a value that becomes a message's body. A message keeps its id, if it has one; its
-                address for replies and its correlation id are set.
+            item: A `Message`, or a value that becomes a message's body. A message keeps its id, if it has one. Its
+                address for replies and its correlation id are set here.
             timeout_s: How long it may take, in seconds, waiting for its turn included; None: as the requester's. The
                 request tells its ttl and when it expires, unless it does so already.
             retry_lost: Whether it may be asked twice: if the connection is lost and returns, it is sent again.
@@ -163,7 +164,7 @@ class Requester(Generic[T]):
             stream is. There is no time limit: see `Stream.timeout`.
         Cancels: The link and its address; a responder that sends there is told so.
         """
-        self._prepared(item, {})  # what cannot be encoded is told here
+        self._prepared(item, {})  # an item that cannot be encoded is refused here
         require_window(window)
         if reply_address is not None:
             require_name("", "reply_address", reply_address)
@@ -193,7 +194,7 @@ class Requester(Generic[T]):
     def start_sending(
         self, item: object, reply_to: str, wants: str, on_failed: Callable[[BaseException], None]
     ) -> MessageId:
-        """Send a request whose replies come to `reply_to`; return its id, as which they are known."""
+        """Send a request whose replies come to `reply_to`; return its id, which is their correlation id."""
         message, key = self._prepared(item, {REPLIES: wants})
         if self._over is None:
             self._nursery.start_soon(self._send, replace(message, reply_to=reply_to), on_failed)
@@ -203,7 +204,7 @@ class Requester(Generic[T]):
 
     def route_ended(self, route: _Route[T], error: BaseException, *, returns: bool) -> None:
         """Open the next route, if there is to be one."""
-        # A session that is ended for a link it refuses takes the other one with it, and would again and again.
+        # A peer that ends the session because of a refused link ends the other link with it, and would do so again.
         refused = isinstance(error, SessionEnded) and not route.was_open
         if self._over is None and returns and not refused:
             self._route = _Route(self, self._links, self._options)
@@ -341,7 +342,7 @@ class _Route(Generic[T]):
         self.pending.pop(key, None)
 
     def end(self, error: BaseException, *, returns: bool) -> None:
-        """Give up: what waits fails."""
+        """Give up: the requests that wait fail."""
         if self.ended is not None:
             return
         self.ended = error
@@ -436,7 +437,7 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
 
 
 def _expiring(message: Message, left_s: float) -> Message:
-    """Return the message that says when nobody waits for its reply any more."""
+    """Return the message with the time at which nobody waits for its reply any more."""
     left_s = max(left_s, 0.0)
     if message.ttl_s is None and left_s <= _MAX_TTL_S:
         message = replace(message, ttl_s=math.ceil(left_s * 1000) / 1000)
@@ -446,6 +447,6 @@ def _expiring(message: Message, left_s: float) -> Message:
 
 
 def _on_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
-    """Tell of a request that the peer does not take; what ended its link is told by that."""
+    """Tell of a request that the peer does not take; the end of its link is told elsewhere."""
     if isinstance(receipt.error, DeliveryFailed):
         tell(receipt.error)

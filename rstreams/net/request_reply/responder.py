@@ -1,4 +1,4 @@
-"""The client's way of replies to those who asked: a sender for each address, kept for a while."""
+"""The senders of a client's replies: one for each address, kept for a while."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPLY_TIMEOUT_S: Final = 30.0
 
 
 class _Open:
-    """A sender to one address, and who uses it."""
+    """A sender to one address, and the number of its users."""
 
     def __init__(self, sender: SenderPublisher, sending: Sending) -> None:
         self.sender = sender

@@ -20,10 +20,10 @@ Reply = tuple[Message, bytes]
 
 
 class ReplyLink(LinkSubscription[Reply]):
-    """Receives replies, and learns from the peer's attach where they are to be sent.
+    """Receives replies, and learns from the peer's attach to which address they are to be sent.
 
     Attributes:
-        returns: Whether the connection that it was lost with is opened again, or a peer that ended it lets it be.
+        returns: Whether another link may be attached: its connection is opened again, or lives on.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ReplyLink(LinkSubscription[Reply]):
 
 
 class RequestLink(PublishingEnd[T]):
-    """Sends requests, which name an address that is gone with the connection: they are not sent again."""
+    """Sends requests. They name an address that is gone with the connection, so they are not sent again."""
 
     def __init__(self, *args: Any, on_attached: Callable[[Attach], None], **options: Any) -> None:  # noqa: ANN401
         """Send as `PublishingEnd`; `on_attached` hears that the peer takes requests."""
@@ -82,7 +82,7 @@ class RequestLink(PublishingEnd[T]):
             self._on_attached(frame)
 
     def on_detach(self, frame: Detach) -> None:
-        """The peer takes no more of them; what it has taken is to be replied to an address that is gone soon."""
+        """The peer takes no more requests; the address for replies to earlier ones is gone soon."""
         if self._was_attached:
             self.returns = frame.announces_close and self.attach_later is not None
             self.attach_later = None
@@ -100,7 +100,7 @@ def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streame
     Args:
         links: Of the connection.
         end: This side's end of it.
-        address: Where they come to; None: an address that the peer makes.
+        address: The address that they come to; None: one that the peer makes.
         streamed: Whether the link is for the replies to one request.
 
     Errors: `ConfigError` for an address that the peer's dialect has no word for.
@@ -110,10 +110,10 @@ def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streame
         place = links.dialect.source(address)
         frame = Attach(name, Role.RECEIVER, place.address, "", capabilities=place.capabilities)
     else:
-        # Always two: the engine writes one symbol alone as no list, and RabbitMQ 4 looks for it in a list only.
+        # Always two: the engine does not write a single symbol as a list, and RabbitMQ 4 looks for it in a list only.
         wishes = (TEMPORARY, REPLY_STREAM if streamed else REPLY_QUEUE)
         frame = Attach(name, Role.RECEIVER, "", "", dynamic=True, capabilities=wishes)
-    links.attach(end, frame)  # no stream of the user's: `drain_and_close` must not complete it
+    links.attach(end, frame)  # not a stream of the user: `drain_and_close` must not complete it
 
 
 def _decode(payload: bytes) -> Reply:
