@@ -1,8 +1,8 @@
 """Manual settlement: items that come in a `Delivery`, whose outcome the user decides.
 
 The pipeline settles an item in two cases. A stage that fails at the item fails the delivery. A stage that gives the
-item back releases the delivery; a loop that is left before the item's turn is such a stage. A stage that is through with
-the item does not settle it: the user does.
+item back releases the delivery; a loop that is left before the item's turn is such a stage. A stage that is through
+with the item does not settle it: the user does.
 """
 
 from __future__ import annotations
