@@ -1,1 +1,1 @@
-"""The ground floor of the streams: demand, holds, sight, fast paths, and the checks that all stages share."""
+"""What all stages share: demand, holds, sight, fast paths, turns."""

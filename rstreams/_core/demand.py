@@ -1,7 +1,7 @@
 """Demand: how many items a subscriber has asked for and not yet received.
 
-Demand is counted in items, adds up, and saturates at 2^63-1, which means unbounded (Reactive Streams 3.8, 3.17).
-It is the stream wing's only number; what a link grants for it is `protocol/credit.py`'s business.
+Demand is counted in items, adds up, and saturates at 2^63-1, which means unbounded (Reactive Streams 3.8, 3.17). It is
+the only number of the stream side. `protocol/credit.py` says what a link grants for it.
 """
 
 from __future__ import annotations

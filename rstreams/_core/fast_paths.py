@@ -1,12 +1,12 @@
-"""The shorter ways for items than a signal each: what a subscription offers, and what a subscriber takes.
+"""Ways for items that are shorter than a signal for each.
 
     handing over   a source over an iterator gives the iterator to its subscriber, which draws from it
     drawing        a subscription lets items be drawn many at a time, inside one call
     runs           a publisher hands many items to its subscriber in one call
     later          a subscription says that its items never come inside `request`
 
-Each is agreed on once, when the subscription begins, and by asking: whoever has none of these ways says nothing and
-gets plain signals. Nobody looks at the class of the other side.
+Two neighbours agree on a way once, when the subscription begins: one asks, the other answers. A neighbour that does not
+answer gets plain signals. No side looks at the class of the other.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
 class SignalsLater(Protocol):
     """A subscription that says whether its items never come inside `request`, and others have their turns between them.
 
-    Who wants all there is may ask it for all at once, where a source that answers inside would never let go.
+    A subscriber that wants all items may ask such a subscription for all at once. A source that answers inside
+    `request` might never return.
     """
 
     @property

@@ -1,12 +1,12 @@
-"""Gathering: the claim of a stage or terminal on all the items that it makes one result of.
+"""Gathering: the claim of a stage or terminal on all items that one result is made of.
 
-A result that never reaches its caller was not processed. So who gathers keeps a claim on each item that it has taken,
-and lets go of all of them when the result has been handled: `done`; or when it never will be: `release`. What it
-gathers may be more than a window holds, so its claims are loose (see `holds`) unless the user insists.
+A result that never reaches its caller was not processed. A stage that gathers therefore keeps a claim on each item that
+it has taken. It ends all claims together: `done` when the result has been handled, `release` when it never will be.
+The items may be more than a window holds. The claims are therefore loose (see `holds`), unless the user wants all kept.
 
-The claims are taken by `keep`, which is called in `on_next` for the item in hand. A link keeps them as the runs in
-which the items came; any other subscription is asked for a hold on each item. A source whose items need no
-acknowledgement says so when it is asked by `gather`: then nothing is kept, and an item costs nothing.
+`keep` takes the claim on the item in `on_next`. A link keeps the claims as the runs in which the items came. Any other
+subscription is asked for a hold on each item. A source whose items need no acknowledgement answers `gather` with None:
+then nothing is kept, and an item costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rstreams._core.holds import NO_HOLD, is_gone, loosen
 from rstreams.abc import Hold, Subscription
 
 _FEW = 64
-"""With so many holds it is not yet looked for those whose items the source has settled."""
+"""The number of holds at which the first look is for those whose items the source has settled."""
 
 
 class Gathering(Protocol):
@@ -61,7 +61,7 @@ class Gathering(Protocol):
 
 @runtime_checkable
 class Gatherable(Protocol):
-    """A subscription that can keep claims on its items for who gathers them."""
+    """A subscription that can keep claims on its items for a stage that gathers them."""
 
     def gather(self, *, loose: bool) -> Gathering | None:
         """Return the claims, none yet; None if no item of this subscription needs any.

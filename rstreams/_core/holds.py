@@ -1,11 +1,11 @@
-"""Holds: who still needs an item, and the outcome it ends with; `rstreams.abc` shows `Hold` and `NO_HOLD` to users.
+"""Holds: claims on an item, and the outcome that the item gets when they end.
 
-`NO_HOLD` is the answer of every source whose items need no acknowledgement. `SharedHold` is what a stage uses that
-keeps items and emits something made of them: it holds them upstream and shares that claim with whoever
-holds what it emitted.
+`rstreams.abc` shows `Hold` and `NO_HOLD` to users. `NO_HOLD` is the answer of every source whose items need no
+acknowledgement. A stage that keeps items and emits something made of them uses `SharedHold`: it holds the items
+upstream, and shares that claim with all holders of the emitted item.
 
-A hold can be made *loose*: its item may be settled as done by the source itself, when the source has no room for
-further items otherwise. Who gathers items without a limit holds them so: the window of a link then bounds how many are
+A hold can be made *loose*. The source may then settle the item as done by itself when it has no room for further items
+otherwise. A stage that gathers items without a limit makes its holds loose: the window of a link limits how many are
 held, and a full window never stops the stream. A link settles its oldest loose items first. A hold that cannot be made
 loose stays as it is.
 """
@@ -24,8 +24,9 @@ class Hold(Protocol):
     same item the worst outcome wins: failed, then released, then done.
 
     A source that bounds how many items may be held gives holds with two more members, which stages look for:
-    `loosen()` allows it to settle the item as done when it needs the room, and `gone` tells that it has. Who gathers
-    items without a limit (`to_list`, `reduce`) calls `loosen`, and so never stops such a source for good.
+    `loosen()` allows it to settle the item as done when it needs the room, and `gone` tells that it has. A
+    stage that gathers items without a limit (`to_list`, `reduce`) calls `loosen`, and never stops such a source for
+    good.
 
     Context: any task of the run the subscription belongs to; never blocks, never raises.
     Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.

@@ -1,7 +1,7 @@
-"""The scheduler of the current scope: where a stage that needs time or tasks finds them.
+"""The scheduler of the current scope, for stages that need time or tasks.
 
-A scope (`Stream.open`, `rstreams.connect`, `rstreams.Node`) sets the variable; a stage reads it once, when it is
-subscribed, and keeps what it found for the life of the subscription.
+A scope (`Stream.open`, `rstreams.connect`, `rstreams.Node`) sets the variable. A stage reads it once, when it is
+subscribed, and keeps the scheduler for the life of the subscription.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""What a stage tells of itself: the one protocol by which a running pipeline is looked at.
+"""The protocol by which a running pipeline is looked at.
 
 Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a stage the same questions:
 
-    label        what it is called
-    counts       what has gone through it
+    label        its name
+    counts       how many items have gone through it
     upstreams    the subscriptions that its items come from
-    downstream   who gets its signals
-    waits_for    what else it waits for, in words
+    downstream   its subscriber
+    waits_for    anything else that it waits for, in words
     stall        why it asks its source for no more
-    waits_to     what must happen before it can move
-    keeper_of    who keeps a stream that it was sent
-    takes        what it takes several streams for
+    waits_to     the events that must happen before it can move
+    keeper_of    the stage that keeps a stream which was sent to it
+    takes        the purpose for which it takes several streams
 
-Each question has a default that says as little as possible, so a stage answers only what it knows. Whoever asks knows
-no stage by its class, its file or its module. A subscription that is no `Scannable` (one of other people's) has no
-counts and no answers.
+Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
+analysis knows no stage by its class, its file or its module. A subscription of other libraries, which is not a
+`Scannable`, has no counts and no answers.
 
 A publisher remembers its runs by weak references. All of this costs nothing while items flow.
 """
@@ -32,19 +32,19 @@ from rstreams.abc import Subscription
 _MANY: Final = 16
 
 Way: TypeAlias = Literal["ask", "send", "cancel"]
-"""What a stage does next: ask its source for more or cancel it, send its subscriber a signal, or cancel its source."""
+"""The next act of a stage: ask its source for more or cancel it, send its subscriber a signal, or cancel its source."""
 
 ASK: Final = "ask"
 SEND: Final = "send"
 CANCEL: Final = "cancel"
 
 Waits: TypeAlias = "list[tuple[Way, object]] | None"
-"""What must happen first, any one of it: who must do what. None: the stage may move by itself, or is moving now."""
+"""The acts of others, one of which must happen first. None: the stage may move by itself, or is moving now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What has gone through a subscription, in items.
+    """The number of items that have gone through a subscription.
 
     Attributes:
         requested: How many its subscriber has asked for; `UNBOUNDED` or more is as many as there are.
@@ -63,7 +63,7 @@ class Counts:
 
 
 class Blocked(Protocol):
-    """What a stage that may block tells of itself, for the text of a `DemandDeadlock`."""
+    """The questions that the text of a `DemandDeadlock` asks of a stage that may block."""
 
     @property
     def part_name(self) -> str:
@@ -91,7 +91,7 @@ class Scannable:
 
     Attributes:
         operator: The name of the operator or source that it belongs to.
-        is_caption: Whether it is no more than a text for the stage above it, as `name` gives.
+        is_caption: Whether it is only a text for the stage above it, as `name` gives.
     """
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class Scannable:
 
     @property
     def downstream(self) -> object:
-        """Who gets its signals; None if it does not tell."""
+        """Its subscriber; None if it does not tell."""
         return None
 
     @property
@@ -140,7 +140,7 @@ class Scannable:
     def keeper_of(self, part: object) -> object | None:  # noqa: ARG002 - by default there is none
         """Return the stage that keeps `part`, a stream sent here, and will subscribe to it when its turn comes.
 
-        None: somebody else has seen it too, and may subscribe at any time; or it is not kept.
+        None: others have also seen it and may subscribe at any time, or it is not kept.
         """
         return None
 

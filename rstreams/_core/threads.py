@@ -1,7 +1,7 @@
-"""The thread a subscription belongs to: the one it was made in, and the only one that may call it.
+"""The thread of a subscription: the one it was made in, and the only one that may call it.
 
-Signals are plain calls without locks, so a call from another thread could run in the middle of any other. It is refused
-before it has changed anything; other threads cross by `trio.from_thread.run_sync`, `rstreams.blocking` or a portal.
+Signals are plain calls without locks. A call from another thread could run in the middle of any other call. It is
+refused before it has changed anything. Other threads use `trio.from_thread.run_sync`, `rstreams.blocking` or a portal.
 """
 
 from __future__ import annotations

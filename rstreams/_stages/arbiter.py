@@ -1,9 +1,9 @@
 """Demand that outlives a source: shared by the operators that go from one source to the next.
 
-Theory of operation. The subscriber asks one stage, and sees one stream; behind it stand several sources, one at a
-time. What was requested and not yet received is counted here and asked again of the next source, so that nothing
-asked for is lost and nothing is asked for twice. Items are not kept: `hold` goes to the source they come from.
-A source that comes while the subscriber wants none to send (`suspend`) is told so before it is asked.
+Theory of operation. The subscriber asks one stage and sees one stream. Behind the stage stand several sources, one at a
+time. The stage counts the items that were requested and have not come, and asks the next source for them. No request is
+lost, and no item is requested twice. Items are not kept: `hold` goes to the source they come from. If the subscriber is
+suspended (`suspend`), a new source is suspended before it is asked.
 """
 
 from __future__ import annotations

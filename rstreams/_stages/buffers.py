@@ -1,10 +1,10 @@
 """Lists that end by time or by another stream: shared by buffer_time, buffer_count_or_time and buffer_boundary.
 
-Theory of operation. There is one list at a time. It is `_due` when its time is over, or when it is full and that ends
-it. A due list is emitted on demand; without demand it stays open and gathers on, so that there is never more than one.
-The source is asked only while a list is wanted, and never for more than the list has room for (`_bound`): items kept
-and items asked for fit into it together. A list that is empty when its time is over is emitted if it is wanted right
-then; else it does not count, and its time begins again with the next request.
+Theory of operation. There is one list at a time. It is `_due` when its time is over, or when it is full and a full list
+ends. A due list is emitted on demand. Without demand it stays open and takes further items, so there is never more than
+one list. The source is asked only while a list is wanted. Items kept and items asked for are together at most
+`_bound`, the room of the list. A list that is empty when its time is over is emitted if it is wanted at that moment.
+Otherwise it does not count, and its time begins again with the next request.
 """
 
 from __future__ import annotations

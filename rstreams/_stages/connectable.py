@@ -1,4 +1,4 @@
-"""A source that is shared once it is told to: what publish and replay return."""
+"""A source whose shared run begins on a call: the result of publish and replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a list or a window besides its count: time, or the items of another stream."""
+"""The ends of a list or a window other than its count: time, or the items of another stream."""
 
 from __future__ import annotations
 

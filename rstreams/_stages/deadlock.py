@@ -1,4 +1,4 @@
-"""Demand cycles that can never move: found, and given a name, instead of left to hang.
+"""Cycles of demand that can never move: they are found and named.
 
     group_by has 17 live groups. The 17th waits for flat_map to ask for one more. flat_map asks when one of its 16
     streams ends. These are groups; each waits for items or its end. group_by reads no further: it keeps all the
@@ -7,32 +7,32 @@
     share has two subscribers, and zip reads both: one directly, one through a filter that lets 1 of 1,000 through.
     zip waits for the filter, the filter for share, and share for zip: it keeps all it may for the direct one.
 
-Theory of operation. A stage that finds itself blocked (it may keep no more, so it asks for no more) calls
-`find_deadlock`. From there on the question is always "what must happen before this can move?":
+Theory of operation. A stage is blocked when it may keep no more items and therefore asks for no more. It then calls
+`find_deadlock`. The question is always the same: "what must happen before this can move?"
 
     (ASK, stage)     before the stage asks its source for more, or cancels it
     (SEND, stage)    before it sends its subscriber another signal
     (CANCEL, stage)  before it cancels its source
 
-A stage answers in `waits_to`: with the questions any one of which would have to come true first, or with None.
+A stage answers in `waits_to`: with a list of questions, any one of which would have to come true first, or with None.
 
-None says: it may move by itself (a timer, a task, user code, something not known here), or is moving just now. If the
-answers, followed through the live stages, never come to a None, then all that could move waits for others of the same
-set: nothing in it ever moves again, and that is a `DemandDeadlock`. So one None anywhere means no alarm, and whatever
-gives no answers counts as None: an operator that says nothing can only hide a deadlock. Only the last subscriber's own
-cancel does not count as a way out.
+None means that the stage may move by itself (a timer, a task, user code, something not known here), or is moving just
+now. The answers are followed through the live stages. If they never come to a None, all stages found wait only for each
+other. None of them ever moves again, and that is a `DemandDeadlock`. One None anywhere means no alarm. A stage that
+gives no answer counts as None: an operator without answers can only hide a deadlock. The last subscriber's own cancel
+does not count as a way out.
 
-A source needs no demand to end, and its end may be the way out. So only sources count that are known to do nothing
-unasked: plain iterators, async iterators, and a link, once it has had time enough to say that it is through.
+A source needs no demand to end, and its end may be the way out. Therefore only sources count that are known to do
+nothing unasked: plain iterators, async iterators, and a link, after enough time for it to announce its end.
 
-A group or window that nobody has subscribed to counts as one that may get a subscriber at any time, unless it is
-certain that nobody but a concat_map has seen it, which goes on to it when its current stream is through.
+A group or window without a subscriber may get one at any time, and counts so. The exception: it is certain that only a
+concat_map has seen it, which goes on to it at the end of its current stream.
 
-A stage that only reacts says so (`Stage.only_reacts`), and that is its answer. Any other (zip, a dispatcher) gives the
-answers that it can; the default is None. A stage that blocks by itself has what `Blocked` asks for, and a `lookout`.
-It looks when it has become blocked, in a turn of its own (`call_later(0, ...)`), when all who were in the middle of
-something are through; and while it stays blocked now and then, for what others wait for may change without a word to
-it. It never looks for each item.
+A stage that only reacts says so (`Stage.only_reacts`), and that is its answer. Any other stage (zip, a dispatcher)
+gives the answers that it can; the default is None. A stage that blocks by itself has the members of `Blocked`, and a
+`lookout`. It looks when it has become blocked, in a turn of its own (`call_later(0, ...)`), when all stages have
+finished what they were doing. While it stays blocked it looks again now and then, because the others may change without
+a signal to it. It never looks for each item.
 """
 
 from __future__ import annotations

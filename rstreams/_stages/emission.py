@@ -1,23 +1,22 @@
 """The one loop that turns an iterator and demand into signals; every source over plain Python items uses it.
 
-Theory of operation. `request` adds to the demand and, unless the loop is running already, runs it. A request
-from inside `on_next` therefore only adds to a number, and the loop picks it up when its batch is through: the stack
-stays flat however many items ask for one more (3.3). A batch is counted by C code (`islice`), so an item costs one call
-of `on_next` and one look at `ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an
-iterator whose first step notes that the items are through.
+Theory of operation. `request` adds to the demand and runs the loop, unless the loop is running already. A request from
+inside `on_next` only adds to a number. The loop sees it at the end of its batch. The stack stays flat, however many
+items ask for one more (3.3). C code (`islice`) counts a batch, so an item costs one call of `on_next` and one look at
+`ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an iterator whose first step notes
+that there are no more items.
 
-The operators that do something to one item and pass it on do not become stages over such a source: it takes up their
-work by `then`, and `fusion` makes one loop of it all. What they drop of a batch counts as demand again.
+Over such a source, the operators that do something to one item and pass it on do not become stages. The source takes
+their work by `then`, and `fusion` makes one loop of it all. Dropped items of a batch count as demand again.
 
-Without a scheduler a batch is the whole demand. In a scope, the loop goes on for `SLICE` items or `TURN_S` seconds and
-leaves the rest of the demand to the scope's next turn: a source without end, asked by a `reduce` or by a `filter` that
-lets nothing through, would otherwise keep every other task out, and with them the heartbeats of a connection. Batches
-then double from 1, so that a turn of slow items is noticed soon and one of quick items looks at the clock ten times;
-behind a turn of quick items they begin with as many as that had, up to 64.
+Without a scheduler a batch is the whole demand. In a scope, the loop goes on for one `Turn` and leaves the rest of the
+demand to the scope's next turn. Without that, an endless source under a `reduce`, or under a `filter` that lets nothing
+through, would keep out all other tasks, and with them the heartbeats of a connection. Batches double from 1. A turn of
+slow items is therefore noticed soon, and a turn of quick items looks at the clock only ten times. After a turn of quick
+items the batches begin with as many items as that turn had, up to 64.
 
-The loop never draws an item that was not requested. A list, tuple or range knows without being asked for one more
-that nothing is left, so its completion comes right behind its last item; any other iterator completes with the
-request after that.
+The loop never draws an item that was not requested. A list, tuple or range knows that nothing is left. Its completion
+comes directly behind its last item. Any other iterator completes with the request after that.
 """
 
 from __future__ import annotations
@@ -237,7 +236,7 @@ class IteratorEmission(Scannable, Generic[T]):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._subscriber
 
     def counts(self) -> Counts:
@@ -311,7 +310,7 @@ class IteratorEmission(Scannable, Generic[T]):
         if self._next_turn is not None:
             self._next_turn.cancel()
         if generator is not None and getattr(generator, "gi_running", False):
-            self._generator = generator  # cancelled by its own code: whoever draws from it cancels again behind it
+            self._generator = generator  # cancelled by its own code: its loop cancels again behind it
         elif generator is not None:
             try:
                 generator.close()

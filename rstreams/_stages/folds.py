@@ -1,13 +1,15 @@
 """All items folded into one result: shared by reduce and the aggregates.
 
-Theory of operation. The first request asks the source for all it has; each item changes what the stage knows, and the
-result is emitted when the source completes and there is demand. An operator that knows its result before, as `any` does
-with the first item that passes, says so: the source is then cancelled.
+Theory of operation. The first request asks the source for all it has. Each item changes the state of the stage. The
+result is emitted when the source has completed and there is demand. Some operators know their result before: `any`
+knows it with the first item that passes. They say so, and the source is cancelled.
 
-Nothing is kept but the result, and the claims on the items (see `_core.gathering`): an item is done when the result
-has been handled. The claims are loose, so a link whose window is full of them accepts the oldest. With
-`ack="on_result"` they are not: that needs room for all items, so a link whose window has less is refused. With
-`ack="on_receipt"` there are none: an item is done as soon as it is folded in.
+The stage keeps only the result and the claims on the items (see `_core.gathering`). An item is done when the result has
+been handled.
+
+    ack="within_window"   the claims are loose: a link whose window is full of them accepts the oldest
+    ack="on_result"       the claims are firm: a link whose window has no room for all items is refused
+    ack="on_receipt"      there are no claims: an item is done as soon as it is folded in
 """
 
 from __future__ import annotations

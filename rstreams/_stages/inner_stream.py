@@ -1,8 +1,8 @@
 """One inner stream at a time, asked for exactly the demand: shared by concat_map and switch_map.
 
-Theory of operation. The subscriber's demand goes to the current inner stream, and what that one leaves unmet to the
-next. Nothing of it is asked ahead, so no inner item is kept: `hold` goes to the inner stream it comes from, and claims
-the outer item too.
+Theory of operation. The subscriber's demand goes to the current inner stream. The next inner stream gets the part that
+is left. Nothing is asked ahead, and no inner item is kept. `hold` claims the inner item in its stream, and also the
+outer item.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """Several sources read side by side, each with its own queue: shared by zip, combine_latest and merge_sorted.
 
-Theory of operation. Each source has an `Input`, which asks for `prefetch` items ahead and for more in batches as they
-are taken out: kept and asked for are never more than `prefetch` together. Kept items are held. A source over a plain
+Theory of operation. Each source has an `Input`. It asks for `prefetch` items ahead, and for more in batches as items
+are taken out. Items kept and asked for are together at most `prefetch`. Kept items are held. A source over a plain
 iterator hands its items over and is not asked ahead: one item is drawn when the operator looks for one.
 
-What an operator waits for can be seen at any time: an input is `empty` (it waits for its source), `full` (it asks for
-no more before items have been taken out) or `exhausted` (its source is through, and so is its queue).
+An input shows at any time what the operator waits for:
+
+    empty       it waits for its source
+    full        it asks for no more before items have been taken out
+    exhausted   its source has ended, and its queue is empty
 """
 
 from __future__ import annotations
@@ -192,7 +195,7 @@ class Inputs(TurningStage[Any, R]):
         for an_input in self.inputs:
             an_input.ask_ahead()
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:
         """Return what must happen first: it does all it can as soon as a source sends something or it is asked."""

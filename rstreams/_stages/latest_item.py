@@ -1,8 +1,8 @@
 """One item that waits for its time, and for demand: shared by debounce, throttle and sample.
 
-Theory of operation. What is emitted comes from a timer or from `request`, and so the source may send its next signal
-out of the subscriber's `on_next`: the item is kept, the end is noted, and the loop of `_send` takes up both when
-`on_next` is through (1.3).
+Theory of operation. Items are emitted from a timer or from `request`. Therefore the source may send its next signal
+from inside the subscriber's `on_next`. The item is then kept, or the end is noted, and the loop of `_send` goes on with
+it after `on_next` has returned (1.3).
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Every item to every subscriber: shared by publish, replay, cache, broadcast and the push sources.
 
-Theory of operation. `_head` counts the items of the run; a member's `limit` is how far it wants to get. While all
-members have got all there is and want more, an item goes straight to them (`on_next`), in one loop over their `on_next`
-methods: this is the hot path, and it goes as far as `_stop`. Any other item is kept in a linked list, which the
-members go along at their own pace: `at` is the item due next, None stands for the end of the list. The items that
-everyone has passed are freed with the links to them, but for the last `history`, kept for those who come later.
+Theory of operation. `_head` counts the items of the run. A member's `limit` is the number of the last item that it
+wants. While all members have all items and want more, an item goes straight to them (`on_next`), in one loop over their
+`on_next` methods. This is the hot path, and it goes on until `_stop`. Any other item is kept in a linked list, and each
+member goes along the list at its own pace: `at` is its next item; None is the end of the list. An item that everyone
+has passed is freed with the link to it. The last `history` items stay, for later subscribers.
 
-An item on its way straight through is held by asking the source. One in the list has a claim, which is ended when every
-member that was there has passed it; what is then only history is held no more.
+An item on its way straight through is held by asking the source. An item in the list has a claim. The claim ends when
+every member that was there has passed the item. An item that is only history is not held.
 
-The source is asked for what the member that wants most wants, but never for more than `window` items that some member
-has not got: the slowest rules in the end, and at most `window` items are kept besides the history. When nobody is there
-nothing is asked, and what was asked before waits for the next one who comes.
+The source is asked for the demand of the member that wants most, but never for more than `window` items that some
+member does not have yet. In the end the slowest member decides, and at most `window` items are kept besides the
+history. Without members nothing is asked, and items that were asked for before wait for the next member.
 """
 
 from __future__ import annotations

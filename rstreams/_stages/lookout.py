@@ -1,4 +1,4 @@
-"""When a stage that is blocked looks whether that can end; what it looks at is `deadlock`'s."""
+"""The times when a blocked stage looks for a deadlock; `deadlock` says what it looks for."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
 """Several streams made one, fairly and under one demand: shared by merge and flat_map.
 
-Theory of operation. Each inner stream has an `Inner`, its subscriber, which asks for `prefetch` items ahead and for
-more in batches as its items leave: buffered and asked for are never more than `prefetch` together. An item that finds
-demand and nothing before it goes straight through. Any other is kept in its inner's queue, with a hold, and the
-inner stands in line in `_ready`; `_drain` takes one item from the first in line and sends it to the back.
+Theory of operation. Each inner stream has a `MergedInner`, its subscriber. It asks for `prefetch` items ahead, and for
+more in batches as its items leave. Items kept and asked for are together at most `prefetch`. An item that finds demand
+and nothing before it goes straight through. Any other item is kept in the queue of its inner, with a hold, and the
+inner stands in line in `_ready`. `_drain` takes one item from the first in line and sends that inner to the back.
 
-`_drain` is the only loop, and all that can make items come at once (subscribing, asking for more) happens while
-`_draining` is set. So however many inner streams answer synchronously, they only fill queues: nothing recurses (3.3),
-signals come one after the other (1.3), and one without end cannot keep out those that are subscribed to. Nor may
-they keep out the scope's other tasks: after `SLICE` steps or `TURN_S` seconds the loop goes on in the next turn.
+`_drain` is the only loop. All calls that can make items come at once (subscribing, asking for more) happen while
+`_draining` is set. Inner streams that answer at once only fill queues. Therefore nothing recurses (3.3), signals come
+one after the other (1.3), and an endless stream cannot keep out the others. The loop also lets the scope's other tasks
+run: at the end of a `Turn` it leaves the rest to the next one.
 
-An inner stream over a plain iterator is not asked ahead: it hands its items over (`hand_over`), its inner stands in
-line for as long as it has some, and an item is drawn when its turn has come and there is demand for it. While only
-such are in line, whole rounds go by without the line being touched.
+An inner stream over a plain iterator is not asked ahead. It hands its items over (`hand_over`) and stands in line while
+it has items. An item is drawn when its turn has come and there is demand for it. While only such streams are in line,
+whole rounds go by without a change to the line.
 
-Where an inner stream was made of an item of an outer one (flat_map), `outer` is the claim on that item: whoever holds
-what the inner stream emits holds it too, and the last claim ends when the inner stream is complete and its queue empty.
+In flat_map an inner stream is made of an outer item, and `outer` is the claim on that item. A hold on an inner item
+also holds the outer item. The last claim ends when the inner stream is complete and its queue is empty.
 """
 
 # ruff: noqa: SLF001 - an inner stream and its stage are one machine

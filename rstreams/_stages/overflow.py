@@ -1,10 +1,12 @@
-"""A source that is not slowed down, and a bound on what waits of it: shared by the on_overflow family.
+"""A source that is not slowed down, and a bound on its waiting items: shared by the on_overflow family.
 
 Theory of operation. The source is asked once for all it has. Up to `size` items wait for demand (see `waiting_items`).
-The strategy says what happens to one too many. All of the family but on_overflow_reduce are this stage:
-with error and drop nothing waits, with latest one item waits and gives way to the next.
+The strategy decides about an item that finds no room. All of the family but on_overflow_reduce are this stage:
 
-`suspend` and `resume` end here, as demand does: who pauses below does not pause a source that cannot wait.
+    error, drop   no item waits
+    latest        one item waits, and the next one replaces it
+
+`suspend` and `resume` end here, as demand does. A pause below cannot pause such a source.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Overflowing(Unslowed[T]):
         """Make a stage.
 
         Args:
-            downstream: Who gets the items.
+            downstream: The subscriber.
             size: The most that wait.
             strategy: What becomes of one too many.
             on_drop: Called with each item that is dropped.

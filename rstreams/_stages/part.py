@@ -186,7 +186,7 @@ class Part(Scannable, Generic[T]):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self.subscriber
 
     @property
@@ -253,7 +253,7 @@ class Part(Scannable, Generic[T]):
         """Take note that no more items come."""
         self.complete = True
         if not self.taken and not self._queue:
-            self._splitting.forget(self)  # whoever subscribes finds it complete, and until then nobody need know it
+            self._splitting.forget(self)  # its subscriber finds it complete, and nobody need know before
         elif not self._busy:
             self._drain()
 

@@ -1,15 +1,16 @@
 """The same source again: shared by retry, retry_backoff and repeat.
 
-Theory of operation. `_again` subscribes anew, and what is requested and unmet goes with it (see `arbiter`). A source
-that ends inside the call of `subscribe` or `request` comes back to `_again` before that has returned: it only leaves a
-note then (`_due`), and the loop that runs takes it up, so that nothing recurses. In a scope the loop goes on for
-`SLICE` subscriptions or `TURN_S` seconds, and then in the scope's next turn: a source that fails at once, again and
-again, keeps nobody out, and can be cancelled. Without a scope there is no other turn: a loop without a limit, in which
-`SLICE` subscriptions in a row have brought no item, fails, for nobody could end it. With items it is like any source
-without end: they come for as long as they are wanted, and a subscriber can cancel when it gets one.
+Theory of operation. `_again` subscribes anew, with the demand that is not met (see `arbiter`). A source that ends
+inside the call of `subscribe` or `request` comes back to `_again` before that call has returned. It then only sets
+`_due`, and the loop that is running goes on with it. Nothing recurses.
 
-A source that has ended says nothing more (1.7), so that it need not be told apart from the next one. What it says all
-the same, before the next one is there, is not heard: a second end would be a second try, and a second timer.
+In a scope the loop goes on for one `Turn`, and then in the scope's next turn. A source that always fails at once does
+not keep other tasks out, and can be cancelled. Without a scope there is no other turn. An endless loop then fails after
+`SLICE` subscriptions in a row without an item, because nothing could end it. With items it is like any endless source:
+items come as long as they are wanted, and a subscriber can cancel when it gets one.
+
+A source that has ended says nothing more (1.7). It need not be told apart from the next one. A signal that it sends
+all the same, before the next source is there, is ignored. A second end would be a second try, and a second timer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every item to one subscriber: shared by distribute and partition.
 
-Theory of operation. An item that finds its subscriber with demand and nothing before it goes straight there; any
-other is kept, with a hold. The source is never asked for more than can be kept, so `_outstanding` and what is kept are
-never more than `window` together, as the operator says it.
+Theory of operation. An item whose subscriber has demand, with nothing before it, goes straight there. Any other item is
+kept, with a hold. Items asked for (`_outstanding`) and items kept are together at most `window`. The operator says how
+many that is.
 """
 
 from __future__ import annotations

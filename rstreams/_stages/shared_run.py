@@ -1,18 +1,17 @@
-"""One run of a source, shared by several subscribers: what publish, broadcast, distribute and their kin have in common.
+"""One run of a source, shared by several subscribers: the base of publish, broadcast, distribute and similar operators.
 
-Theory of operation. Upstream, a `Sharing` is the one subscriber of the source; downstream it has a `Member` for every
-subscriber, which is that one's subscription. Who gets an item, and what the source is asked for, is the subclass's
-business: `log` gives each member every item, `router` gives each item to one member.
+Theory of operation. A `Sharing` is the one subscriber of the source. It has a `Member` for every subscriber, which is
+the subscription of that subscriber. The subclass decides which member gets an item, and what the source is asked for:
+`log` gives each item to every member, `router` gives each item to one member.
 
-There is one rule about order: whatever changes (a request, a cancel, one more member, an item, the end) is noted, and
-`update` serves the members. While that is being done, or an item is being passed on, `_busy` is set, and a change that
-comes meanwhile, out of some subscriber's `on_next`, is only noted. So nothing recurses (3.3), signals come one after
-the other (1.3), and a member may cancel, request or bring in another one at any time. The loop works in turns: after
-`SLICE` items or `TURN_S` seconds it goes on in the scope's next turn.
+There is one rule about order. Every change (a request, a cancel, a new member, an item, the end) is noted, and `update`
+serves the members. `_busy` is set while members are served or an item is passed on. A change that comes meanwhile, from
+inside some subscriber's `on_next`, is only noted. Therefore nothing recurses (3.3), signals come one after the other
+(1.3), and a member may cancel, request or bring in another one at any time. The loop works in turns (see `Turn`).
 
-A subscriber that raises in `on_next` (against 2.13) counts as having cancelled, and its item as failed. What it raised
-is raised to the source if that was the last subscriber and the run is over with it; else it is logged, for raising it
-would end the run of all the others.
+A subscriber that raises in `on_next`, against rule 2.13, counts as having cancelled, and its item as failed. If it was
+the last subscriber and the run is over with it, its error is raised to the source. Otherwise the error is logged,
+because raising it would end the run of all the others.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Member(Scannable, Generic[T]):
     """The subscription of one of several subscribers.
 
     Attributes:
-        subscriber: Who gets the items.
+        subscriber: The subscriber.
         scheduler: That of the scope it subscribed in, if there is one.
         turn: The turns that the run takes in that scope.
         thread: The one it subscribed in, and the only one that may call it.
@@ -113,11 +112,11 @@ class Member(Scannable, Generic[T]):
         """The most items that can be held at once before no further one comes."""
         return self._run.window
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self.subscriber
 
     @property
@@ -349,7 +348,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         if not self._busy and self._next_turn is None:
             self._take_turn()
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     @property
     def label(self) -> str:
@@ -447,7 +446,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         """Request what the source is to send."""
 
     def _let_go(self) -> None:
-        """Give back what is kept, for it will not be emitted."""
+        """Give back what is kept, because it will not be emitted."""
 
     def _is_over(self) -> bool:
         """Tell whether there is nothing more to come for anyone."""

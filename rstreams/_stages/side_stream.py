@@ -1,8 +1,8 @@
 """A stage beside which another stream runs, whose first item changes something: shared by take_until and skip_until.
 
-The other stream is subscribed to first: its item may be there before any of the source's. What it does to the stage
-then waits until the subscriber has its subscription (1.9). Out of the subscriber's `on_next`, too, somebody may make
-the other stream emit: what that does waits until `on_next` is through (1.3).
+The other stream is subscribed to first. Its item may come before any item of the source. The effect on the stage then
+waits until the subscriber has its subscription (1.9). The other stream may also emit from inside the subscriber's
+`on_next`. That effect waits until `on_next` has returned (1.3).
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
 """One stream made into several, one after the other or side by side: shared by group_by and the windows.
 
 Theory of operation. The stage emits parts: publishers of one subscriber each (groups, windows). An item belongs to one
-part, or to several that overlap. Where the part's subscriber has asked and nothing waits before the item, it goes
-straight through. Else it is kept in the part's queue, with a hold. The bound is one for all parts: items kept and items
-asked for are never more than `prefetch` together (less, where a link's window is less). So when `prefetch` items wait
-nothing more is asked for, and the parts whose subscribers do ask wait too; `deadlock` then looks whether that can end.
+part, or to several that overlap. If the part's subscriber has asked and nothing waits before the item, the item goes
+straight through. Otherwise it is kept in the part's queue, with a hold. There is one bound for all parts: items kept
+and items asked for are together at most `prefetch` (less, if a link's window is less). When `prefetch` items wait,
+nothing more is asked for, and parts whose subscribers do ask wait too. `deadlock` then looks whether that can end.
 
-The counting: of `_bound` items `_kept` wait here, `_left` have left and were not yet asked for anew, and the rest is
-on its way. What has left is asked for again in batches, at the latest when nothing is on its way any more (`_ask_at`).
+Counts. Of `_bound` items, `_kept` wait here, `_left` have left and were not yet asked for anew, and the rest is on its
+way. Items that have left are asked for again in batches, at the latest when nothing is on its way (`_ask_at`).
 
-Lives. The stream of parts and each part end on their own. Cancelling the stream of parts lets those that have a
-subscriber go on and closes the others; the source is cancelled when no part is left that could get items. Failures
-reach all. `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
+Lives. The stream of parts and each part end on their own. A cancel of the stream of parts closes the parts without a
+subscriber; the others go on. The source is cancelled when no part is left that could get items. Failures reach all.
+`_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
 
-Outcomes. A part is no item: the holds are those of the items in it. What waits in a part that is cancelled will not be
-processed by anyone, so it is done. But a stage such as flat_map that is cancelled or fails cancels its parts first and
-the stream of parts then, and in that case all that waits is given back. So the outcome stays open (`_undecided`) until
-the turn is over. What waits in a part cancelled after the stream has ended is given back.
+Outcomes. A part is not an item: the holds are those of its items. Items that wait in a cancelled part will not be
+processed by anyone, so they are done. But a stage such as flat_map that is cancelled or fails cancels its parts first,
+and the stream of parts afterwards. In that case all waiting items are given back. The outcome therefore stays open
+(`_undecided`) until the turn is over. Items that wait in a part which is cancelled after the end of the stream are
+given back.
 """
 
 from __future__ import annotations
@@ -302,7 +303,7 @@ class Splitting(Stage[T, P]):
         """How many items can be held at once."""
         return window_of(self._upstream)
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     @property
     def describes(self) -> str:
@@ -359,7 +360,7 @@ class Splitting(Stage[T, P]):
             if part not in unsent and part.waiting:
                 reader = part.subscriber if part.taken else keeper_of(part, self._downstream)
                 if reader is None or part.emitting:
-                    return None  # whoever has it may subscribe at any time
+                    return None  # its receiver may subscribe at any time
                 waits.append((ASK, reader))
         return waits
 

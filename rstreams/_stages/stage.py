@@ -1,8 +1,8 @@
-"""What every operator shares: the guards of the specification, demand passed up, holds passed up.
+"""The base of every operator: the guards of the specification, demand passed up, holds passed up.
 
-Theory of operation. An operator is a function from publisher to publisher. Subscribing to its result makes one
-stage: upstream of it, the stage is a subscriber; downstream of it, a subscription. `Stage` does the part that
-is the same everywhere, so that an operator states only what it does with an item:
+Theory of operation. An operator is a function from publisher to publisher. Subscribing to its result makes one stage.
+Upstream the stage is a subscriber, downstream it is a subscription. `Stage` does everything that is the same in all
+operators. An operator states only what it does with an item:
 
     on_subscribe   a second one is cancelled (2.5); the first is kept and passed on
     on_next        written by the operator; it returns at once when `self._ended`
@@ -11,16 +11,20 @@ is the same everywhere, so that an operator states only what it does with an ite
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
     _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
 
-A stage that keeps an item past `on_next` takes `self._upstream.hold()` then and releases it when it is through with
-it: `done` when what was made of it has been handled downstream, `fail` when that failed, `release` on cancel. While it
-emits something made of kept items, `hold()` from downstream must claim those: set `self._emitting` to their
-`SharedHold` around the emission (`_emit` does both).
+A stage that keeps an item past `on_next` takes `self._upstream.hold()` in `on_next`. It ends the hold later:
 
-When a stream fails, only what caused it counts as failed: the item a function raised for, the outer item of an
-inner stream that failed. All else that a stage still keeps is given back (released): nobody has tried it yet.
+    done      the thing made of the item has been handled downstream
+    fail      handling it failed
+    release   the stream was cancelled
 
-Signals are plain calls in one thread, so a stage needs no lock; what it needs is care about re-entrance. Any call of
-user code or downstream may come back as request or cancel before it returns: look at `self._ended` again after it.
+While the stage emits something made of kept items, `hold()` from downstream must claim those items: set
+`self._emitting` to their `SharedHold` around the emission (`_emit` does both).
+
+When a stream fails, only the cause counts as failed: the item a function raised for, or the outer item of an inner
+stream that failed. All other kept items are given back (released), because nobody has tried them yet.
+
+Signals are plain calls in one thread, so a stage needs no lock. But it must expect calls that come back: any call of
+user code or downstream may call request or cancel before it returns. Look at `self._ended` again after it.
 """
 
 from __future__ import annotations
@@ -115,7 +119,7 @@ class Stage(Scannable, Generic[T, R]):
         return self._upstream.hold()
 
     def gather(self, *, loose: bool) -> Gathering | None:
-        """Return claims on the items, which are the source's; who changes `hold` changes this, too."""
+        """Return claims on the items of the source; a stage that overrides `hold` also overrides this."""
         return Holds(self, loose=loose) if self._upstream is ENDED else gather(self._upstream, loose=loose)
 
     @property
@@ -134,7 +138,7 @@ class Stage(Scannable, Generic[T, R]):
     def resume(self) -> None:
         resume(self._upstream)
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     @property
     def ended(self) -> bool:
@@ -143,7 +147,7 @@ class Stage(Scannable, Generic[T, R]):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._downstream
 
     def counts(self) -> Counts | None:
@@ -164,13 +168,13 @@ class Stage(Scannable, Generic[T, R]):
         return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]
 
     def keeper_of(self, part: object) -> object | None:
-        """Return who keeps `part` behind this stage, if it passes unseen here."""
+        """Return the stage that keeps `part` behind this one, if it passes unseen here."""
         return keeper_of(part, self._downstream) if self.passes_unseen else None
 
     # the operator writes this, if it keeps items
 
     def _let_go(self) -> None:
-        """Release what is kept, for it will not be emitted; called at most once."""
+        """Release what is kept, because it will not be emitted; called at most once."""
 
     # the operator writes this, if it only reacts but may be in the middle of something
 
@@ -293,7 +297,7 @@ class KeepingStage(Stage[T, R]):
     # the operator calls this
 
     def _held(self, hold: Hold) -> Hold:
-        """Return `hold`, for an item that a list is made of; made loose where nobody knows how many can be held.
+        """Return `hold`, for an item that a list is made of; made loose if it is not known how many can be held.
 
         Behind lists of any size it is not known whether a window has room for the next one: it must not stop there.
         """

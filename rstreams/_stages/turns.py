@@ -1,8 +1,8 @@
-"""The loop of the stages that have several sources: whatever there is to do, one thing after the other, in turns.
+"""The loop of the stages that have several sources: one step after the other, in turns.
 
-Theory of operation. `_drain` is the only loop, and it never runs inside itself: sources that answer at once while it
-runs (`_draining`) only leave their items for it. So nothing recurses (3.3) and signals come one after the other (1.3).
-With a scheduler it goes on for `SLICE` steps or `TURN_S` seconds, and then in the next turn.
+Theory of operation. `_drain` is the only loop, and it never runs inside itself. Sources that answer at once while it
+runs (`_draining`) only leave their items for it. Therefore nothing recurses (3.3), and signals come one after the other
+(1.3). With a scheduler it goes on for one `Turn`, and then in the next.
 """
 
 from __future__ import annotations

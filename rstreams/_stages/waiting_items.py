@@ -1,11 +1,11 @@
 """Items that wait for demand: shared by limit_rate, pausable and the on_overflow family.
 
-Theory of operation. An item that finds demand and nothing before it goes straight through. Any other is kept, with a
-hold, and `_drain` emits what is kept as demand comes. `_drain` is a loop, so a request from inside `on_next` only adds
-to a number (3.3), and it works in turns: after `SLICE` items or `TURN_S` seconds it goes on in the scope's next turn.
-While a turn is awaited something is kept, so whatever comes meanwhile waits behind it and the order stays.
+Theory of operation. An item that finds demand and nothing before it goes straight through. Any other item is kept, with
+a hold, and `_drain` emits kept items as demand comes. `_drain` is a loop, so a request from inside `on_next` only adds
+to a number (3.3). It works in turns (see `Turn`). While a turn is awaited something is kept. New items therefore wait
+behind it, and the order stays.
 
-Completion waits for what is kept. An error does not: what is kept is given back then, as on a cancel.
+Completion waits for kept items. An error does not: kept items are given back then, as on a cancel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Windows that end by time, by another stream, or by count and time: shared by the window operators but window_count.
 
-Theory of operation. A window ends when the operator cuts it. The next one is opened at once if it was requested, and so
-may stay empty; without demand it is opened by the next item or the next request, whichever comes first. So windows that
-wait for demand always have an item, and the bound on items (`splitter`) bounds them too.
+Theory of operation. A window ends when the operator cuts it. If the next one was requested, it is opened at once, and
+may stay empty. Otherwise the next item or the next request opens it. Windows that wait for demand therefore always have
+an item, and the bound on items (`splitter`) is also a bound on windows.
 """
 
 from __future__ import annotations

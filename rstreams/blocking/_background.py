@@ -88,7 +88,7 @@ class Background:
         self._started.future.add_done_callback(lambda _: function())
 
     def _ended(self, future: Future[None]) -> None:
-        """Say in the log that it has failed, for nobody may ever look."""
+        """Say in the log that it has failed, because nobody may ever ask."""
         error = None if future.cancelled() else future.exception()
         if error is not None and not self._waited_for:
             logger.error("%s in the background has failed: %s", self._call, error, exc_info=error)

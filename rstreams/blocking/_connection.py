@@ -83,7 +83,7 @@ class BlockingConnection:
         return f"<blocking {self._connection!r}>"
 
     def stop_background(self) -> None:
-        """Stop all that goes on in the background; the end of the `with` block does it, too.
+        """Stop all that goes on in the background; the end of the `with` block also does it.
 
         Context: Blocks its thread until handlers that are at work have returned.
         """
@@ -244,7 +244,7 @@ class BlockingConnection:
             **options: As for `consume`.
 
         Errors: As `consume`, from `wait` of what it returns; one that nobody waits for is logged.
-        Cancels: The end of the connection's `with` block stops it, too.
+        Cancels: The end of the connection's `with` block also stops it.
         Context: Any thread but the connection's own; never blocks.
         """
         named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}

@@ -44,8 +44,8 @@ def from_observable(observable: Observable[T], *, overflow: Overflow = "error", 
         size: The most items that wait; at least 1.
 
     Demand: An observable knows none.
-    Errors: `ConfigError` at the call for a bad option, `TypeError` for what is no observable. The observable's error
-        ends the stream.
+    Errors: `ConfigError` at the call for a bad option, `TypeError` for any object that is not an observable. The
+        observable's error ends the stream.
     Cancels: Disposes of the subscription to the observable.
     Context: If the observable sends from another thread, its items enter the stream's in order, provided that the
         stream runs in a scope; while 1,024 are on their way, the sending thread waits. Without a scope that is a

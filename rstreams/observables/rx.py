@@ -54,7 +54,7 @@ def rx(
     Holds: An item is held until all that the operator sent while it was given that item has been handled, and shares
         its outcome. What the operator keeps and sends later holds nothing.
     Errors: `ConfigError` at the call if `max_expansion` is less than 1. `BufferOverflow` naming `max_expansion` if more
-        items wait than that. A result of `operator` that is no observable is a `TypeError`. What the operator ends
+        items wait than that. A result of `operator` that is not an observable is a `TypeError`. What the operator ends
         with, ends the stream, after the items that wait.
     Cancels: The source, when the operator disposes of it or ends before it. An operator that subscribes again, such as
         `retry`, starts a new run of the source.

@@ -21,7 +21,7 @@ def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_it
           buffer_boundary
         ------12----3-------4|
 
-    A list may be empty, but for the last one, which holds what is left.
+    A list may be empty, except the last one, which holds what is left.
 
     Args:
         source: Where the items come from.
@@ -36,8 +36,8 @@ def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_it
     Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
         Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
         (released).
-    Errors: `ConfigError` at the call if `max_items` is less than 1, `TypeError` if `boundary` is no publisher. An error
-        of the source or of `boundary` passes through at once, without the items kept.
+    Errors: `ConfigError` at the call if `max_items` is less than 1, `TypeError` if `boundary` is not a publisher. An
+        error of the source or of `boundary` passes through at once, without the items kept.
     Cancels: `boundary`, at every end; the source, when `boundary` completes or fails.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 

@@ -20,7 +20,7 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
           buffer_count_or_time(2, 0.5)
         -----12------3------4|
 
-    A list may be empty, but for the last one, which holds what is left.
+    A list may be empty, except the last one, which holds what is left.
 
     Args:
         source: Where the items come from.

@@ -20,7 +20,7 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
           buffer_time(0.5)
         -----12-----3--------4|
 
-    A list may be empty, but for the last one.
+    A list may be empty, except the last one.
 
     Args:
         source: Where the items come from.

@@ -1,4 +1,4 @@
-"""cache: one run of a source, kept whole for whoever comes."""
+"""cache: one run of a source, kept whole for all subscribers."""
 
 from __future__ import annotations
 

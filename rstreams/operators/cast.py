@@ -24,8 +24,8 @@ def cast(source: Publisher[T], kind: type[R]) -> Publisher[R]:
         kind: The class that all of them must be of, or of a class derived from it.
 
     Demand: Passed up unchanged.
-    Errors: `TypeError` at the call if `kind` is no class; `TypeError` as `on_error`, naming the item and the class, for
-        an item that is not of it, which counts as failed.
+    Errors: `TypeError` at the call if `kind` is not a class; `TypeError` as `on_error`, naming the item and the class,
+        for an item that is not of it, which counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 2.13.
 

@@ -30,7 +30,7 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
             `ExceptionGroup`, in the order in which they came.
 
     Demand: Goes to the current source. What a source leaves unmet is asked of the next one.
-    Errors: `TypeError` at the call if a source is no publisher. The first source that fails ends the stream with
+    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with
         its error; later ones are never subscribed to.
     Cancels: The current source, when cancelled itself.
     Spec: Reactive Streams 1.1, 3.3 (any number of empty sources goes by without recursion), 3.17.

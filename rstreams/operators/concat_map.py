@@ -42,7 +42,7 @@ def concat_map(
     Holds: An outer item is held until its stream is complete and all who hold what it emitted have let go. On cancel,
         and when the stream fails, those that are not through are given back (released).
     Errors: `ConfigError` at the call if `prefetch` is less than 1. What `function` raises, or a result that is no
-        publisher (`TypeError`), ends the stream, as does an inner stream that fails; the outer item counts
+        publisher (`TypeError`), ends the stream, and so does an inner stream that fails; the outer item counts
         as failed.
     Cancels: The source and the inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
@@ -89,7 +89,7 @@ class _ConcatMap(OneInner[T, R]):
         self._outer_complete = True
         self._advance()
 
-    # whoever looks at it calls these, see `_core.sight`
+    # what `explain` and the search for a deadlock ask, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
         """Return what must happen before it does anything at all."""

@@ -26,7 +26,7 @@ def do_on_cancel(source: Publisher[T], function: Callable[[], object]) -> Publis
             cancel after the end is none.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises is logged: whoever has cancelled hears nothing more (3.12, 3.15).
+    Errors: What `function` raises is logged: a subscriber that has cancelled hears nothing more (3.12, 3.15).
     Cancels: Nothing by itself.
     Spec: Reactive Streams 3.5, 3.7, 3.15.
 

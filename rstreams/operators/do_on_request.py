@@ -24,7 +24,7 @@ def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Pu
         function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded demand
             is 2^63-1. What it returns is dropped.
 
-    Demand: Passed up unchanged; a request that breaks rule 3.9 is not shown, for it is no demand.
+    Demand: Passed up unchanged; a request that breaks rule 3.9 is not shown, because it is not demand.
     Errors: What `function` raises ends the stream with that very exception.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 3.9, 3.16.

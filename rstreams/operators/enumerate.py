@@ -24,7 +24,7 @@ def enumerate(source: Publisher[T], start: int = 0) -> Publisher[tuple[int, T]]:
         start: The number of the first item.
 
     Demand: Passed up unchanged: one item in, one pair out.
-    Errors: `ConfigError` at the call if `start` is no whole number; errors of the source pass through.
+    Errors: `ConfigError` at the call if `start` is not a whole number; errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1.
 

@@ -42,7 +42,7 @@ def expand(
     Demand: The source, and later the current inner stream, is asked for exactly what was requested and not received.
     Holds: Items pass through; one that waits to be expanded is not held.
     Errors: `ConfigError` at the call if `max_pending` is less than 1 or `depth` is negative; `BufferOverflow` if more
-        than `max_pending` items wait to be expanded. What `function` raises, a result that is no publisher
+        than `max_pending` items wait to be expanded. What `function` raises, a result that is not a publisher
         (`TypeError`) or an inner stream that fails ends the stream.
     Cancels: The current source, on a `BufferOverflow`.
     Spec: Reactive Streams 1.1, 2.13, 3.3, 3.17.

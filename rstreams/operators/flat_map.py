@@ -48,7 +48,7 @@ def flat_map(
         An inner item that must wait is held, and shares the outcome of what it is emitted as. On cancel, and when
         the stream fails, all that is not through is given back (released), outer and inner items alike.
     Errors: `ConfigError` at the call if an option is less than 1. What `function` raises, or a result that is no
-        publisher (`TypeError`), ends the stream, as does an inner stream that fails; the outer item counts
+        publisher (`TypeError`), ends the stream, and so does an inner stream that fails; the outer item counts
         as failed. Errors are passed on at once, without the items waiting.
     Cancels: The source and all inner streams, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.

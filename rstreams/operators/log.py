@@ -27,7 +27,7 @@ def log(source: Publisher[T], name: str = "stream", *, level: int = 20) -> Publi
             traceback. An item appears with its `repr`, so do not log what must stay secret.
 
     Demand: Passed up unchanged, and logged.
-    Errors: `ConfigError` at the call if `level` is no number; errors of the source pass through, logged.
+    Errors: `ConfigError` at the call if `level` is not a number; errors of the source pass through, logged.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 2.1-2.13 hold; nothing is added.
 

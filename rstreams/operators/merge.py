@@ -33,7 +33,7 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         waiting they take turns.
     Holds: An item that must wait is held, and shares the outcome of what it is emitted as. Items waiting when the
         stream fails or is cancelled are given back (released).
-    Errors: `TypeError` at the call if a source is no publisher. The first source that fails ends the stream with
+    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with
         its error at once, without the items waiting.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.

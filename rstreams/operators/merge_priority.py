@@ -32,8 +32,8 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
         are emitted only on demand. A source that always has some waiting keeps later ones out.
     Holds: An item that must wait is held, and shares the outcome of what it is emitted as. Items waiting when the
         stream fails or is cancelled are given back (released).
-    Errors: `TypeError` at the call if a source is no publisher, `ConfigError` if `prefetch` is less than 1. The first
-        source that fails ends the stream with its error at once, without the items waiting.
+    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
+        first source that fails ends the stream with its error at once, without the items waiting.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 

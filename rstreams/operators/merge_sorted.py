@@ -34,8 +34,8 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
         is emitted before every source that is not complete has an item waiting.
     Holds: Items are held while they wait, and share the outcome of what they are emitted as. Those that wait on cancel
         or error are given back (released).
-    Errors: `TypeError` at the call if a source is no publisher, `ConfigError` if `prefetch` is less than 1. The first
-        source that fails ends the stream at once; so does what `key` or a comparison raises.
+    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
+        first source that fails ends the stream at once; so does what `key` or a comparison raises.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

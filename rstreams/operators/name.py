@@ -23,7 +23,7 @@ def name(source: Publisher[T], name: str) -> Publisher[T]:
         name: What to call it; not empty.
 
     Demand: Passed up unchanged; an item costs nothing here.
-    Errors: `ConfigError` at the call if `name` is no text or an empty one; errors of the source pass through.
+    Errors: `ConfigError` at the call if `name` is not a text, or empty; errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 2.1-2.13 hold; nothing is added.
 

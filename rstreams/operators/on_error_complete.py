@@ -51,7 +51,7 @@ class _OnErrorComplete(PassingStage[T]):
         self._predicate = predicate
 
     def request(self, n: int) -> None:
-        if self._accepts(n):  # here, for the subscriber's own mistake is no error of the source (3.9)
+        if self._accepts(n):  # here, because the subscriber's own mistake is not an error of the source (3.9)
             self._upstream.request(n)
 
     def on_error(self, error: BaseException) -> None:

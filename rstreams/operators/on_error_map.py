@@ -27,8 +27,8 @@ def on_error_map(source: Publisher[T], function: Callable[[Exception], BaseExcep
 
     Demand: Passed up unchanged.
     Errors: What `function` returns has the source's error as its `__cause__`, unless it has one. What it raises ends
-        the stream, with the source's error as its `__context__`; a result that is no exception is a `TypeError`. What
-        is no `Exception` passes through.
+        the stream, with the source's error as its `__context__`; a result that is not an exception is a `TypeError`.
+        What is not an `Exception` passes through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4.
 
@@ -52,7 +52,7 @@ class _OnErrorMap(PassingStage[T]):
         self._function = function
 
     def request(self, n: int) -> None:
-        if self._accepts(n):  # here, for the subscriber's own mistake is no error of the source (3.9)
+        if self._accepts(n):  # here, because the subscriber's own mistake is not an error of the source (3.9)
             self._upstream.request(n)
 
     def on_error(self, error: BaseException) -> None:

@@ -30,7 +30,8 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
 
     Demand: Goes to `source`; what it leaves unmet is asked of the fallback.
     Errors: What `handler` raises ends the stream, with the source's error as its `__context__`; a result that is no
-        publisher is a `TypeError`. Errors of the fallback pass through, as does what is no `Exception`.
+        publisher is a `TypeError`. Errors of the fallback pass through, and so does an error that is not an
+        `Exception`.
     Cancels: The current publisher, when cancelled itself.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
 

@@ -25,7 +25,7 @@ def on_error_return(source: Publisher[T], value: R) -> Publisher[T | R]:
         value: Emitted in the place of any `Exception`.
 
     Demand: Passed up unchanged; `value` waits for demand that `source` has left unmet.
-    Errors: Only what is no `Exception` passes through.
+    Errors: Only an error that is not an `Exception` passes through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 1.4.
 

@@ -40,7 +40,7 @@ def parallel(
         asked for their sum, and an item goes to the worker with the most demand.
     Holds: As the workers' pipelines say. A result that waits is held.
     Errors: `ConfigError` at the call if `workers` or `window` is less than 1. What `function` raises, or a result that
-        is no publisher (`TypeError`), ends the stream before it begins. The first worker that fails ends the stream.
+        is not a publisher (`TypeError`), ends the stream before it begins. The first worker that fails ends the stream.
     Cancels: The source and all workers, when one fails. A worker whose pipeline completes early gets no more items.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 

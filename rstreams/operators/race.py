@@ -31,7 +31,7 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
     Demand: Each source is asked for what is requested, until the first has won; then it alone. So of the losers at most
         so many items are requested in vain, each.
     Holds: Items pass through; those of the losers are never taken.
-    Errors: `TypeError` at the call if a source is no publisher. A source whose first signal is an error has won.
+    Errors: `TypeError` at the call if a source is not a publisher. A source whose first signal is an error has won.
     Cancels: The losers, before the winner's first signal is passed on.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectable[T]:
-    """Share one run of `source`, and start whoever comes later with the last `count` items.
+    """Share one run of `source`, and start later subscribers with the last `count` items.
 
         --1--2--3--------4--|
               replay(2)

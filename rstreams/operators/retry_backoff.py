@@ -46,8 +46,8 @@ def retry_backoff(
 
     Demand: What was requested and is unmet when `source` fails is requested of it again.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The error behind the
-        last try passes through, as does what is no `Exception`. What `predicate` raises ends the stream, with the
-        source's error as its `__context__`.
+        last try passes through, and so does an error that is not an `Exception`. What `predicate` raises ends the
+        stream, with the source's error as its `__context__`.
     Cancels: The current subscription or the wait, when cancelled itself.
     Context: The waits are timed in the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.4, 3.17.

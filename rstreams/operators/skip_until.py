@@ -28,7 +28,7 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
 
     Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done;
         `boundary` is asked for all it has.
-    Errors: `TypeError` at the call if `boundary` is no publisher. Errors of both pass through.
+    Errors: `TypeError` at the call if `boundary` is not a publisher. Errors of both pass through.
     Cancels: `boundary`, with its first item and at every end.
     Spec: Reactive Streams 1.1, 3.3.
 

@@ -26,7 +26,7 @@ def switch_if_empty(source: Publisher[T], other: Publisher[R]) -> Publisher[T | 
         other: Subscribed to only if `source` is empty.
 
     Demand: Goes to `source`; if it is empty, to `other`.
-    Errors: `TypeError` at the call if `other` is no publisher. Errors of both pass through.
+    Errors: `TypeError` at the call if `other` is not a publisher. Errors of both pass through.
     Cancels: The current one, when cancelled itself.
     Spec: Reactive Streams 1.1, 3.17.
 

@@ -33,8 +33,8 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
     Holds: An outer item is held until its stream is complete, or has been switched away from: then it is done too. It
         also waits for all who hold what it emitted. On cancel, and when the source fails, it is given back
         (released).
-    Errors: What `function` raises, or a result that is no publisher (`TypeError`), ends the stream, as does an inner
-        stream that fails; the outer item counts as failed.
+    Errors: What `function` raises, or a result that is not a publisher (`TypeError`), ends the stream, and so does an
+        inner stream that fails; the outer item counts as failed.
     Cancels: An inner stream, when the next outer item comes; source and inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

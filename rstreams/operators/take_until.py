@@ -27,7 +27,7 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
             never does.
 
     Demand: Passed up unchanged; `boundary` is asked for all it has.
-    Errors: `TypeError` at the call if `boundary` is no publisher. Errors of both pass through.
+    Errors: `TypeError` at the call if `boundary` is not a publisher. Errors of both pass through.
     Cancels: The source, with the first item of `boundary`; and `boundary`, at every end.
     Spec: Reactive Streams 3.13.
 

@@ -22,7 +22,7 @@ def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclus
     Args:
         source: Where the items come from.
         predicate: Called once an item, in the task that delivers it; it must not block.
-        inclusive: Emit the item for which it is false, too, as the last one.
+        inclusive: Emit also the item for which it is false, as the last one.
 
     Demand: Passed up unchanged. An item that is not emitted is done.
     Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.

@@ -33,7 +33,7 @@ def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | 
         subscriber that does not request lets no source time out, nor does a source that completes late after all that
         was requested has come (in Reactor time counts from the subscription, and whether or not there is demand).
     Errors: `StreamTimeout`, which names the seconds. `ConfigError` at the call for a bad option, and as `on_error` if
-        there is no scheduler; `TypeError` if `fallback` is no publisher. Errors of both streams pass through.
+        there is no scheduler; `TypeError` if `fallback` is not a publisher. Errors of both streams pass through.
     Cancels: The source, when it takes too long.
     Context: Timed in the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.4, 3.17.

@@ -41,8 +41,8 @@ def window_boundary(
         `boundary` is subscribed to with the first request, and asked for all it has.
     Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
         is cancelled all that waits is given back (released). What waits in one window that is cancelled is done.
-    Errors: `ConfigError` at the call if `prefetch` is less than 1, `TypeError` if `boundary` is no publisher. An error
-        of the source or of `boundary` reaches all windows at once, without the items waiting.
+    Errors: `ConfigError` at the call if `prefetch` is less than 1, `TypeError` if `boundary` is not a publisher. An
+        error of the source or of `boundary` reaches all windows at once, without the items waiting.
     Cancels: `boundary`, at every end. The source, when `boundary` completes or fails, and when the stream of windows is
         cancelled and none is left that has a subscriber and waits for items. Windows that have one go on; those that
         have none are closed.

@@ -32,7 +32,7 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
     Demand: Goes to `source`, and one more for each item dropped. With the first request `other` is asked for all it
         has; only its latest item is kept.
     Holds: Items of `source` pass through; those of `other` are done when they come.
-    Errors: `TypeError` at the call if `other` is no publisher. The first of the two that fails ends the stream.
+    Errors: `TypeError` at the call if `other` is not a publisher. The first of the two that fails ends the stream.
     Cancels: `other`, when `source` ends; `source`, when `other` fails or completes without any item.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 
@@ -120,7 +120,7 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
         self._latest[:] = (item,)
 
     def other_failed(self, error: BaseException) -> None:
-        """End the stream, for the other source has failed."""
+        """End the stream, because the other source has failed."""
         self._due = partial(self._fail, error)
         if not self._busy:
             self._is_free()

@@ -63,8 +63,8 @@ def zip(*sources: Publisher[Any], prefetch: int = 32) -> Publisher[Any]:  # noqa
         so many are kept of each.
     Holds: Items are held until their tuple has been handled, and share its outcome. Items that find no partners,
         because another source is through, are given back (released), as are all that wait on cancel or error.
-    Errors: `TypeError` at the call if a source is no publisher, `ConfigError` if `prefetch` is less than 1. The first
-        source that fails ends the stream at once, without the items waiting.
+    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
+        first source that fails ends the stream at once, without the items waiting.
     Cancels: All other sources, as soon as one is complete and all its items have been emitted, or when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 

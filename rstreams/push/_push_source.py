@@ -5,7 +5,7 @@ Theory of operation. A push source is a `Log` without a source: what would be it
 (1.3), and each subscriber goes at its own pace. How far behind one may be is `capacity`; whether there is room for an
 item is looked at before it is taken, so nothing is ever dropped silently.
 
-`send` waits for room. Whoever waits stands in line; each change that makes room wakes the first, and who leaves the
+`send` waits for room. Senders stand in line; each change that makes room wakes the first, and one that leaves the
 line wakes the next.
 """
 
@@ -65,7 +65,7 @@ class PushLog(Log[T]):
         return UNBOUNDED if member.limit == UNBOUNDED else min(member.limit - self._head + self._capacity, UNBOUNDED)
 
     def _is_over(self) -> bool:
-        return True  # nobody else is harmed if whoever emits hears what the last subscriber raised
+        return True  # nobody else is harmed if the sender hears what the last subscriber raised
 
     def _ask(self) -> None:
         super()._ask()

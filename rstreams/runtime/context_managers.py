@@ -75,7 +75,7 @@ class AsyncEntered(_Forgotten, AbstractAsyncContextManager[T], Generic[T]):
 
 
 def entered(shown: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, AbstractContextManager[T]]]:
-    """Do as `contextlib.contextmanager`; `shown` is how it is entered, for who does not."""
+    """Do as `contextlib.contextmanager`; `shown` is the `with` statement, for the error where it is missing."""
 
     def make(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
         manager = contextmanager(function)
@@ -92,7 +92,7 @@ def entered(shown: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, Abst
 def async_entered(
     shown: str,
 ) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
-    """Do as `contextlib.asynccontextmanager`; `shown` is how it is entered, for who does not."""
+    """Do as `contextlib.asynccontextmanager`; `shown` is the `with` statement, for the error where it is missing."""
 
     def make(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
         manager = asynccontextmanager(function)

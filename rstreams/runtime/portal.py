@@ -214,7 +214,7 @@ class _Call(Generic[T]):
             raise
         if self.cancel_scope.cancelled_caught:
             self.future.cancel()
-            self.future.set_running_or_notify_cancel()  # else whoever waits for it is not woken
+            self.future.set_running_or_notify_cancel()  # else a thread that waits for it is not woken
 
 
 class _Held(Generic[T]):

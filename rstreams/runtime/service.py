@@ -48,7 +48,7 @@ def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, drain_s: float = 5.0) -
 
     Returns: What `main` returns, if no signal came.
 
-    Errors: Raises what `main` raises; once a signal has come, a `ConnectionLost` that is of the draining is none.
+    Errors: Raises what `main` raises. After a signal, a `ConnectionLost` that comes of the draining is not raised.
         After a signal `SystemExit`, with 130 for SIGINT and 0 for SIGTERM. `ConfigError` in another thread than the
         main one, which alone hears of signals.
     Context: The main thread, outside of trio.

@@ -26,7 +26,7 @@ class TrioScheduler:
     """A `Scheduler` whose tasks live in one nursery.
 
     Args:
-        nursery: Where the tasks run; whoever opened it ends them.
+        nursery: Where the tasks run; its owner ends them.
 
     Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one, so what
         it subscribes belongs to the same scope. Under `trio.testing.MockClock` all times are virtual.

@@ -63,7 +63,7 @@ class _Itemless(Scannable):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._subscriber
 
     def counts(self) -> Counts:

@@ -146,7 +146,7 @@ class _Pull(Scannable, Generic[T]):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._subscriber
 
     def counts(self) -> Counts:

@@ -38,8 +38,8 @@ def from_future(future: Future[T]) -> Publisher[T]:
             subscribers.
 
     Demand: Nothing is waited for before the first request.
-    Errors: What the future failed with ends the stream. `TypeError` at the call for what is no future; for something
-        awaitable, give `from_callable` an async function that awaits it. Without a scheduler a `ConfigError`.
+    Errors: What the future failed with ends the stream. `TypeError` at the call for an object that is not a future; for
+        something awaitable, give `from_callable` an async function that awaits it. Without a scheduler a `ConfigError`.
     Cancels: Not the future: it goes on, and its result is dropped.
     Context: The future may be done in any thread; its result is emitted in a task of the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.5.

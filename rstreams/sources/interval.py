@@ -140,7 +140,7 @@ class _Ticks(Scannable):
 
     @property
     def downstream(self) -> object:
-        """Who gets the signals."""
+        """The subscriber."""
         return self._subscriber
 
     def counts(self) -> Counts:

@@ -1538,7 +1538,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             predicate: Called once an item, in the task that delivers it; it must not block.
-            inclusive: Emit the item for which it is false, too, as the last one.
+            inclusive: Emit also the item for which it is false, as the last one.
 
         Demand, holds, errors: `rstreams.operators.take_while`.
         """
