@@ -218,7 +218,7 @@ class NodeLinks:
         (self.repliers if address.open_while_draining else self.producers).add(end)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
-        driver.bind(link, end)
+        driver.bind(link, end.intake)
         link.receive(frame)
         link.send(_answer(frame, Role.RECEIVER, end.properties()))
         end.start()

@@ -18,6 +18,7 @@ from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.pointers import Pointer
+from rstreams.protocol.driver import Intake
 from rstreams.protocol.frames import Attach, Detach, Frame, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS
@@ -104,12 +105,12 @@ class LinkDriver(ABC):
 
     # its life
 
-    def bind(self, link: Link, end: LinkEnd | None = None) -> None:  # noqa: ARG002 - for a receiver
+    def bind(self, link: Link, intake: Intake | None = None) -> None:  # noqa: ARG002 - for a receiver
         """Carry `link`.
 
         Args:
             link: The link, whose attach has not been sent yet.
-            end: Its end, if that is a receiver that bounds its bytes or takes deliveries in parts.
+            intake: The bounds of the deliveries that come to its end; None: there are none.
         """
         self.link = link
         self._refused = link.state is State.DETACH_SENT

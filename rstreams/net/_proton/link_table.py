@@ -60,12 +60,12 @@ class LinkTable:
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:
         """Attach a new link of this side for `end`."""
-        paired = frame.properties.get("paired") is True
-        window_bytes = 0 if end.intake is None else end.intake.window_bytes
+        paired, intake = frame.properties.get("paired") is True, end.intake
+        window_bytes = 0 if intake is None else intake.window_bytes
         driver = self.new(frame.name, frame.role, paired=paired, window_bytes=window_bytes)
         driver.origin = end, frame
         link = end.bind(frame.name, driver)
-        driver.bind(link, end)
+        driver.bind(link, intake)
         link.send(frame)
 
     def new(self, name: str, role: Role, *, paired: bool = False, window_bytes: int = 0) -> LinkDriver:

@@ -7,7 +7,6 @@ its pointer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +15,6 @@ from cproton_ffi import lib
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.message_formats import CONDITION as FORMAT_CONDITION
 from rstreams.net._proton.message_formats import MessageFormats
@@ -24,6 +22,7 @@ from rstreams.net._proton.outcomes import OUTCOME_CODES, write_outcome
 from rstreams.net._proton.parts import Parts, take_part
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
+from rstreams.protocol.driver import Intake
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Transfer
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS, told_items
@@ -52,7 +51,7 @@ class ReceivingDriver(LinkDriver):
         super().__init__(host, pointer)
         self.is_windowed = int(lib.pn_session_get_incoming_capacity(self._session)) > 0
         self._streams = False  # what comes is handed over in parts
-        self._room_in_end: Callable[[], int] | None = None  # the bytes the link's end takes, if it bounds them
+        self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
         self._parts = Parts(pointer)
         self._formats = MessageFormats()
@@ -89,18 +88,17 @@ class ReceivingDriver(LinkDriver):
 
     # its life
 
-    def bind(self, link: Link, end: LinkEnd | None = None) -> None:
+    def bind(self, link: Link, intake: Intake | None = None) -> None:
         """See `LinkDriver`."""
         super().bind(link)
-        intake = None if end is None else end.intake
         if intake is not None and intake.window_bytes:
-            self._room_in_end = intake.room_bytes
+            self._bounded = intake
         if intake is not None and intake.streams:
             self._streams = True
             lib.pn_link_set_max_message_size(self.pointer, 0)  # a message in parts has no limit
 
     def _forget(self) -> None:
-        self._room_in_end = None
+        self._bounded = None
         self._parts.drop()
         self._count_unfinished(0)
         self._host.late_bytes -= self._late_bytes
@@ -129,15 +127,15 @@ class ReceivingDriver(LinkDriver):
 
     def _has_room(self) -> bool:
         """Tell whether the link's end takes more; always, if it is ending: its window does not matter any more."""
-        if self._room_in_end is None or self._is_ending or self._refused or not self.lives:
+        if self._bounded is None or self._is_ending or self._refused or not self.lives:
             return True
-        return self._room_in_end() > self._parts.size
+        return self._bounded.room_bytes() > self._parts.size
 
     def _ask_for_room(self) -> None:
         """Have the link's end settle what it may, unless it has been asked with as little room before."""
-        if self._room_in_end is None or self._streams or self.link is None or self.link.state is not State.ATTACHED:
+        if self._bounded is None or self._streams or self.link is None or self.link.state is not State.ATTACHED:
             return
-        room = self._room_in_end()
+        room = self._bounded.room_bytes()
         if room > self._asked_with:
             self._asked_with = room
             self.receive(Flow(self.credit(), starved=True))
@@ -350,14 +348,13 @@ class ReceivingDriver(LinkDriver):
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
-        # The engine counts a delivery that has come and was not read, or only in part, as credit that is still to be
-        # used.
+        # The engine counts a delivery as credit that is still to be used until all of it has been read.
         unread, credit = int(lib.pn_link_queued(pointer)), int(lib.pn_link_credit(pointer))
         if frame.credit > 0 and unread > credit:
-            return  # the peer has sent more than its credit: the end hears of it when that is read, and grants no more
+            return  # the peer has sent more than its credit; the end hears of it when it reads, and grants no more
         self._host.flush()  # settled deliveries make room for this credit, therefore the peer hears of them first
         lib.pn_link_set_drain(pointer, frame.drain)
-        # If the credit of unread deliveries was withdrawn, the credit would be below 0, which the peer reads as 2^32.
+        # To withdraw the credit of unread deliveries would leave less than 0, which the peer reads as nearly 2^32.
         lib.pn_link_flow(pointer, max(frame.credit, unread) - credit)
 
     def tell_state(self) -> None:

@@ -108,7 +108,7 @@ def test_items_beyond_credit_that_came_in_one_turn_are_not_made_good_by_the_next
     def take(driver: LinkDriver, attach: Attach) -> None:
         end = LinkSubscription(probe, decode=bytes, window=2, on_raised=print)
         link = end.bind(attach.name, driver)
-        driver.bind(link, end)
+        driver.bind(link, end.intake)
         link.receive(attach)
         link.send(Attach(attach.name, Role.RECEIVER, attach.source, attach.target, attach.settlement, mixed=True))
         end.start()
