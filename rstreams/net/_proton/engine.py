@@ -195,7 +195,7 @@ class Engine:
     # bytes and time
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what came from the peer; empty at the end of its stream."""
+        """Take bytes of the peer; empty at the end of its stream."""
         if not data:
             self._incoming.end()
             lib.pn_transport_pending(self._transport)  # reads what came before: a refusal in it counts, not the end
@@ -231,25 +231,25 @@ class Engine:
 
     @property
     def output_waits(self) -> bool:
-        """Whether the network does not take what it was given."""
+        """Whether the network does not take the last output."""
         return self._host.output_waits
 
     def pause_output(self) -> None:
-        """Let no link send: the network does not take what it was given."""
+        """Let no link send, because the network does not take the last output."""
         self._host.output_waits = True
 
     def resume_output(self) -> None:
-        """Let links send again: the network has taken what it was given."""
+        """Let links send again, because the network has taken the last output."""
         self._host.output_waits = False
         self._turns.wake_waiting()
 
     def has_work(self) -> bool:
-        """Note what has happened since `dispatch`, and tell whether there is something for it to do."""
+        """Note the events since `dispatch`, and tell whether there is something for it to do."""
         self.note_events()
         return bool(self._turns) or self._outgoing.has_kept
 
     def tick(self, now_s: float) -> float:
-        """Do what the clock asks for (heartbeats, time-outs, calls); return when to come again."""
+        """Do what is due: heartbeats, time-outs, calls; return when to call again."""
         # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
         # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)

@@ -84,7 +84,7 @@ def _look_at_frame(  # noqa: C901, PLR0911 - step by step as in C
     return _look_at_format(data, at + 2 * width, at + width + told, had)
 
 
-def _look_at_format(data: bytes | bytearray | memoryview, at: int, end: int, had: int) -> int:  # noqa: PLR0911 - so, too
+def _look_at_format(data: bytes | bytearray | memoryview, at: int, end: int, had: int) -> int:  # noqa: PLR0911 - likewise
     """Tell whether the message-format of a transfer, whose fields begin at `at`, is 0 or not said."""
     had = min(had, end)
     for _ in range(2):  # the handle, the delivery-id
@@ -108,4 +108,4 @@ def _look_at_format(data: bytes | bytearray | memoryview, at: int, end: int, had
     at += head + size
     if at >= had:
         return _LOOK if at >= end else _SHORT
-    return _PASSES if data[at] in (0x40, 0x43) else _LOOK  # another way to write 0 is told apart by who looks
+    return _PASSES if data[at] in (0x40, 0x43) else _LOOK  # 0 in another encoding is recognized in the frame

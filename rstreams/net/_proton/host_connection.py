@@ -1,4 +1,4 @@
-"""A connection as its links see it: what they know of it, what they have in common, and what they ask of it."""
+"""A connection as its links see it: the numbers and objects that they share, and the calls that they make."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class HostConnection:
         share: The sending links' part of the memory of their node; None: there is no such bound.
         peer_packs: Whether the peer knows packs.
         outputs: The number of outputs so far.
-        output_waits: Whether the network does not take what it was given.
+        output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
 
-    Context: Only the task that owns the connection, but for `call_after` and the queues of `turns`.
+    Context: Only the task that owns the connection. Any task of its run may call `call_after` and fill the queues.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class HostConnection:
         self.late_bytes = 0
 
     def flush(self) -> None:
-        """Have the engine write down what it has to say: it puts flow before dispositions made in the same turn."""
+        """Have the engine write its frames now: in one turn it would write flow before dispositions."""
         lib.pn_transport_pending(self._transport)
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:

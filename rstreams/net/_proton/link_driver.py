@@ -40,7 +40,7 @@ class LinkDriver(ABC):
         flow_noted: Whether the link's flow has.
         sent_at: The number of the connection's output that had the link's last transfer.
 
-    Context: Only the task that owns the connection, but for `wake`, which any task of its run may call.
+    Context: Only the task that owns the connection. Any task of its run may call `wake`.
     """
 
     sends: bool
@@ -78,11 +78,11 @@ class LinkDriver(ABC):
 
     @abstractmethod
     def queued(self) -> int:
-        """Return the deliveries not on the wire yet; a sender that is told some is woken when they have gone."""
+        """Return how many deliveries are not on the wire yet; a sender with some is woken when they have gone."""
 
     @abstractmethod
     def room_bytes(self) -> int:
-        """Return what the session takes before it is full; a sender that is told none is woken when there is some."""
+        """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
 
     def wake(self) -> None:
         """Have the link work in the connection's next turn; does nothing when the connection has ended."""
@@ -125,7 +125,7 @@ class LinkDriver(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget what has not been sent, or not been handed over."""
+        """Forget the items that have not been sent, or not been handed over."""
 
     def settle_some(self, most: int) -> bool:  # noqa: ARG002 - for a sender
         """Settle up to `most` unsettled deliveries of an ended link; tell whether it may have more.
@@ -164,7 +164,7 @@ class LinkDriver(ABC):
     # turns
 
     def work(self) -> None:
-        """Let the link do what has become possible; it wakes itself if there is more."""
+        """Let the link's end work; it wakes itself if there is more."""
         link = self.link
         if link is not None:
             link.work()
@@ -173,7 +173,7 @@ class LinkDriver(ABC):
 
     @abstractmethod
     def hand_over(self, most: int) -> bool:
-        """Hand what was noted to the link, at most `most` deliveries; tell whether there is more."""
+        """Hand the noted news to the link, at most `most` deliveries; tell whether there is more."""
 
     def hand_over_all(self) -> None:
         """Hand over all that was noted, because the end of the link comes next."""

@@ -112,7 +112,7 @@ class LinkTable:
         """Tell links that the connection is gone, and whether it returns; tell whether there are more of them.
 
         Args:
-            error: What has ended it.
+            error: The error that ended it.
             returns: Whether there will be another one.
             most: How many links to tell; None: all.
         """

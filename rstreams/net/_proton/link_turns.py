@@ -41,7 +41,7 @@ class TakesTurns(Protocol):
         ...
 
     def work(self) -> None:
-        """Let the link's end do what has become possible."""
+        """Let the link's end work."""
         ...
 
 
@@ -68,7 +68,7 @@ class LinkTurns:
         self._noted[driver] = None
 
     def read_on(self, driver: TakesTurns) -> None:
-        """Have the link read in the next turn what it left in the engine."""
+        """Have the link read, in the next turn, deliveries that it left in the engine."""
         self._noted[driver] = None
         self._on_wake()
 

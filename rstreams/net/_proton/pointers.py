@@ -1,4 +1,4 @@
-"""The types of what the engine hands out: opaque values that only its own functions understand."""
+"""The types of the engine's values, which only its own functions understand."""
 
 from __future__ import annotations
 

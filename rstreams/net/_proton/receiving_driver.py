@@ -191,7 +191,7 @@ class ReceivingDriver(LinkDriver):
     def _throw_away(self, frame: Transfer) -> None:
         """Settle deliveries that come behind this side's detach, except the first `MAX_LATE_BYTES` of them.
 
-        The peer need not hear of those. The engine keeps the memory of what is not settled until the peer detaches.
+        The peer need not hear of those. The engine keeps the memory of unsettled deliveries until the peer detaches.
         """
         if frame.settled or frame.more or frame.aborted:
             return
@@ -331,7 +331,7 @@ class ReceivingDriver(LinkDriver):
         return bool(lib.pn_link_current(self.pointer))
 
     def _end_link(self, condition: Condition, text: str, advice: str = "") -> None:
-        """End the link because of what its peer sends, unless it has ended."""
+        """End the link because of a delivery of its peer, unless it has ended."""
         link = self.link
         if link is None or self._ended:
             return

@@ -1,4 +1,4 @@
-"""The deliveries that a link has sent and nobody has settled, and what their receiver says of them."""
+"""The unsettled deliveries that a link has sent, and their receiver's outcomes."""
 
 from __future__ import annotations
 

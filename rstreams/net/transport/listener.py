@@ -53,7 +53,7 @@ class ConnectionOptions:
 
     Attributes:
         container_id: The node's name for its peers.
-        admission: Who is let in.
+        admission: The clients that are let in.
         limits: The limits of each connection.
         unfinished: The messages of all connections that have not come whole.
         budget: The memory that the unsettled deliveries of all connections may take.
@@ -277,7 +277,7 @@ class _Client:
 async def open_listener(place: str, options: ListeningOptions, admission: Admission) -> Listener:
     """Listen at `host:port`; nothing is accepted before `run`.
 
-    Errors: `ConfigError` for a malformed place, or for options that would let nobody in, or passwords in clear text;
+    Errors: `ConfigError` for a malformed place, or for options that let in no client, or passwords in clear text;
         `TransportError` if it cannot be listened at.
     """
     address = parse_place(place)

@@ -346,7 +346,7 @@ class Pump:
         return at
 
     def _take_in(self) -> None:
-        """Hand over what has come while the network takes nothing: credit must also bound a peer that does not read.
+        """Hand over received items while the network takes nothing: credit must also bound a peer that does not read.
 
         Nothing is sent meanwhile, because the links find no room.
         """

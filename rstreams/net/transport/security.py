@@ -1,4 +1,4 @@
-"""SASL for the node's side: who may open a connection (AMQP 1.0 part 5).
+"""SASL for the node's side, which decides about the clients that may open a connection (AMQP 1.0 part 5).
 
 The engine speaks SASL as a client. As a server it does not know PLAIN without a further library. Therefore the listener
 reads and writes the few frames before the AMQP header itself, and hands the other bytes to the engine.
