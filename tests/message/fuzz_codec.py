@@ -1,9 +1,18 @@
-"""Compares the codec in C with the one in Python, on mutated messages.
+r"""Compares the codec in C with the one in Python, on mutated messages.
 
     python -m tests.message.fuzz_codec --messages 10000000 --seed 1
 
-Each message goes through every function that is written twice. Values are compared by type and content, errors by type
-and text, encoded messages byte by byte. The first difference is printed with its bytes, and the exit status is 1.
+With the sanitizers of gcc for addresses and undefined behaviour, in a folder of its own:
+
+    mkdir -p build/sanitized && cp -r hatch_build.py rstreams tests build/sanitized && cd build/sanitized
+    CFLAGS="-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined" \
+        ../../.venv/bin/python hatch_build.py
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+        ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc ../../.venv/bin/python -m tests.message.fuzz_codec
+
+Each message goes through the functions that decode, and through one of the others that are written twice. Values are
+compared by type and content, errors by type and text, encoded messages byte by byte. The first difference is printed
+with its bytes, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -30,7 +39,7 @@ from rstreams._codec.decode import FUNCTIONS, IN_PYTHON
 from rstreams._codec.types import EPOCH
 from rstreams.message import Described, Message, Symbol
 
-FROM_ONE = 24  # mutations of each message that is made
+FROM_ONE = 40  # mutations of each message that is made
 
 _fields = attrgetter(*(each.name for each in fields(Message)))
 _CODES = bytes.fromhex(
@@ -58,6 +67,8 @@ class Text(str):
 
 def content_of(value: object) -> bytes:
     """Return the types and contents of a value as bytes, whichever objects it is made of."""
+    if type(value) is bytes:
+        return b"bytes " + value
     out = io.BytesIO()
     pickler = pickle.Pickler(out, 5)
     pickler.fast = True  # without its memory of equal objects
@@ -88,21 +99,40 @@ def compare(name: str, in_python: Callable[..., Any], in_c: Callable[..., Any], 
     return result
 
 
-def compare_all(encoded: bytes, draw: random.Random) -> bool:
-    """Put one message through all functions; return whether it can be decoded."""
-    python, c = codec._IN_PYTHON, codec._codec
-    compare("decode_body", python.decode_body, c.decode_body, encoded)
-    message = compare("decode_message", python.decode_message, c.decode_message, encoded)
+_ADDED = {"x-opt-a": b"\x55\x07", "x-opt-long": b"\xa0\xc8" + bytes(200)}
+
+
+def _compare_delivery_count(encoded: bytes, draw: random.Random) -> None:
     count = draw.choice((0, 1, 255, 256, 2**32 - 1, 2**32, -1, True))
-    compare("with_delivery_count", python.with_delivery_count, c.with_delivery_count, encoded, count)
-    added = {"x-opt-a": b"\x55\x07", "x-opt-long": b"\xa0\xc8" + bytes(200)}
+    in_python, in_c = codec._IN_PYTHON.with_delivery_count, codec._codec.with_delivery_count
+    compare("with_delivery_count", in_python, in_c, encoded, count)
+
+
+def _compare_annotations(encoded: bytes, draw: random.Random) -> None:
     removed = draw.choice(((), ("a", "b"), {"a"}))
-    compare("with_annotations", IN_PYTHON.with_annotations, FUNCTIONS.with_annotations, encoded, added, removed)
+    compare("with_annotations", IN_PYTHON.with_annotations, FUNCTIONS.with_annotations, encoded, _ADDED, removed)
+
+
+def _compare_lifetime(encoded: bytes, _draw: random.Random) -> None:
     compare("lifetime_of", IN_PYTHON.lifetime_of, FUNCTIONS.lifetime_of, encoded)
+
+
+def _compare_parts(encoded: bytes, draw: random.Random) -> None:
     at = draw.randrange(-1, len(encoded) + 2)
     which = draw.choice(("read_list", "read_map", "skip_value", "read_section"))
     compare(which, getattr(IN_PYTHON, which), getattr(FUNCTIONS, which), encoded, at)
     compare("split_items", IN_PYTHON.split_items, FUNCTIONS.split_items, encoded, at, draw.randrange(4))
+
+
+_COMPARISONS = (_compare_delivery_count, _compare_annotations, _compare_lifetime, _compare_parts)
+
+
+def compare_all(encoded: bytes, draw: random.Random) -> bool:
+    """Put one message through the functions that decode, and one of the others; return whether it can be decoded."""
+    python, c = codec._IN_PYTHON, codec._codec
+    compare("decode_body", python.decode_body, c.decode_body, encoded)
+    message = compare("decode_message", python.decode_message, c.decode_message, encoded)
+    _COMPARISONS[int(draw.random() * len(_COMPARISONS))](encoded, draw)
     if message is not None:
         compare("encode_item", python.encode_item, c.encode_item, message)
     return message is not None
@@ -256,8 +286,9 @@ _MUTATIONS: tuple[Callable[[bytes, int, bytes, random.Random], bytes], ...] = (
 
 def mutated(encoded: bytes, other: bytes, draw: random.Random) -> bytes:
     """Return the bytes with one change: replaced, put in, cut out, repeated, or spliced with another message."""
-    at = draw.randrange(len(encoded) + 1) if draw.randrange(3) else draw.randrange(min(len(encoded), 12) + 1)
-    return draw.choice(_MUTATIONS)(encoded, at, other, draw)
+    reach = len(encoded) if draw.random() < 0.7 else min(len(encoded), 12)
+    at = int(draw.random() * (reach + 1))
+    return _MUTATIONS[int(draw.random() * len(_MUTATIONS))](encoded, at, other, draw)
 
 
 def run(messages: int, seed: int, *, tell_every: int = 1_000_000) -> int:
