@@ -71,7 +71,7 @@ class ByteStream:
         chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
             each chunk is bytes of up to 2^32-1. It is gone through once, when the message's turn has come.
 
-    Errors: `ConfigError` for what nobody can iterate over, and for bytes, whose items are no chunks.
+    Errors: `ConfigError` for an object without iteration, and for bytes, because their items are not chunks.
     Spec: AMQP 1.0 sections 2.6.14 (transfer of large messages) and 3.2.6.
     """
 
@@ -117,9 +117,9 @@ class Message:
         correlation_id: The id of the message this one answers or belongs to.
         properties: The application's own properties: names to simple values (no list, mapping or `Described`).
         annotations: Notes for and from the infrastructure, such as "x-opt-..."; a name, or a number, to any AMQP value.
-        durable: Whether the message must survive a restart of whoever keeps it.
+        durable: Whether the message must survive a restart of the peer that stores it.
         priority: 0 to 255, higher goes first; 4 is normal.
-        ttl_s: Seconds (to the millisecond, at most 4,294,967.295) after which nobody wants the message; None: never.
+        ttl_s: Seconds (to the millisecond, at most 4,294,967.295) after which the message is too old; None: never.
         first_acquirer: Whether nobody acquired the message before.
         delivery_count: How many earlier attempts to deliver the message failed.
         user_id: Who made the message, as the peer authenticated it.

@@ -25,7 +25,7 @@ static PyObject *read_body(source_t *source, int code)
     if (form == NULL || (*form != 0xA0 && *form != 0xB0) || (body = read_binary(source, *form == 0xB0)) == NULL)
         return NULL;
     if (source->at < source->size && (source->size - source->at < 3 || memcmp(source->bytes + source->at, FOOTED, 3) != 0))
-        Py_CLEAR(body); /* another Data section, or what is no section */
+        Py_CLEAR(body); /* another Data section follows, or something malformed */
     return body;
 }
 
@@ -52,8 +52,8 @@ typedef struct {
     Py_ssize_t default_count, body_slot, annotations_slot, properties_slot;
     struct {
         Py_ssize_t at;
-        PyObject *value;  /* what the field is without a value */
-        PyObject *absent; /* what `fill` is given instead of a value; a dict of its own takes its place. NULL if there is none */
+        PyObject *value;  /* the default, NULL for a new dict */
+        PyObject *absent; /* stands for a value that `fill` is not given, if the default is a new dict; else NULL */
     } defaults[MAX_FIELDS];
     list_section_t header, properties;
 } messages_t;
@@ -350,15 +350,15 @@ static bool bind_defaults(PyObject *described, messages_t *messages)
     return true;
 }
 
-PyDoc_STRVAR(bind_doc, "bind(values, message, in_python, places, defaults, header, properties): return the functions for messages of the "
-                       "class `message`; `values` is the module that is bound to the types of values. To be called once.");
+PyDoc_STRVAR(bind_doc, "bind(values, message, in_python, places, defaults, header, properties): return the functions for "
+                       "messages of the class `message`; `values` is the module that is bound to the types of values. To be called once.");
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     PyObject *owner, *type, *of_body, *of_message, *of_count, *of_type, *of_header, *of_properties;
     messages_t *messages = PyModule_GetState(module);
-    if (!PyArg_ParseTuple(args, "O!O!(OOO)(nnn)O!O!O!:bind", &PyModule_Type, &owner, &PyType_Type, &type, &of_body, &of_message, &of_count,
-                          &messages->body_slot, &messages->annotations_slot, &messages->properties_slot, &PyList_Type, &of_type,
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(nnn)O!O!O!:bind", &PyModule_Type, &owner, &PyType_Type, &type, &of_body,
+                          &of_message, &of_count, &messages->body_slot, &messages->annotations_slot, &messages->properties_slot, &PyList_Type, &of_type,
                           &PyList_Type, &of_header, &PyList_Type, &of_properties))
         return NULL;
     const values_t *values = PyModule_GetState(owner);
@@ -371,7 +371,8 @@ static PyObject *bind(PyObject *module, PyObject *args)
     messages->count_in_python = Py_NewRef(of_count);
     messages->type = (PyTypeObject *)Py_NewRef(type);
     messages->make = (allocfunc)PyType_GetSlot(messages->type, Py_tp_alloc);
-    if (bind_defaults(of_type, messages) && bind_list(of_header, &messages->header) && bind_list(of_properties, &messages->properties))
+    if (bind_defaults(of_type, messages) && bind_list(of_header, &messages->header) &&
+        bind_list(of_properties, &messages->properties))
         return functions_of(module, of_messages, "rstreams.message");
     if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "a message has more fields than this module has room for");

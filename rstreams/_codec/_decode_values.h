@@ -39,7 +39,7 @@ static source_t source_of(PyObject *encoded, const values_t *values)
     return (source_t){(const unsigned char *)PyBytes_AsString(encoded), PyBytes_Size(encoded), 0, encoded, values};
 }
 
-/* Return the next `count` bytes and go behind them; NULL if there are not so many. */
+/* Take the next `count` bytes, and return where they are; NULL if there are fewer. */
 static const unsigned char *take(source_t *source, uint64_t count)
 {
     if (count > (uint64_t)(source->size - source->at))
@@ -67,7 +67,7 @@ static bool take_length(source_t *source, bool wide, uint64_t *length)
     return true;
 }
 
-/* Go behind the value that begins here, without a look into it. */
+/* Go to the end of the value that begins here, without reading it. */
 static bool skip(source_t *source)
 {
     static const unsigned char widths[] = {0, 1, 2, 4, 8, 16};
@@ -376,7 +376,7 @@ static PyObject *read_value(source_t *source, long depth)
     case 0xC1:
     case 0xD1:
         return read_map(source, *code & 0x10, depth, 0);
-    default: /* described values, arrays, decimals, characters, and what is no AMQP */
+    default: /* described values, arrays, decimals, characters, and unknown constructors */
         return read_rare(source, from, depth);
     }
 }
@@ -385,7 +385,7 @@ static PyObject *read_value(source_t *source, long depth)
 
 enum { HEADER = 0x70, MESSAGE_ANNOTATIONS = 0x72, PROPERTIES, APPLICATION_PROPERTIES, DATA, SEQUENCE, VALUE, FOOTER };
 
-/* Take the start of the next section, as nearly everybody writes it; return its code, 0 for any other start. */
+/* Take the start of the next section in its usual form, and return its code; 0 for any other start. */
 static int take_section(source_t *source, int before)
 {
     const unsigned char *start = take(source, 3);

@@ -173,7 +173,8 @@ static void release(void *module)
     codec_t *codec = PyModule_GetState(module);
     PyObject *const kept[] = {codec->value_in_python, codec->item_in_python, codec->symbol_type, codec->uuid_type,
                               codec->datetime_type,   codec->utc,            codec->compound,    codec->name_int,
-                              codec->name_tzinfo,     codec->name_timestamp, codec->sixty_four,  (PyObject *)codec->message_type};
+                              codec->name_tzinfo,     codec->name_timestamp, codec->sixty_four,
+                              (PyObject *)codec->message_type};
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         Py_XDECREF(kept[i]);
     forget_list(&codec->header);
@@ -184,7 +185,8 @@ static bool bind_list(PyObject *described, list_section_t *section)
 {
     for (Py_ssize_t i = 0; i < PyList_Size(described); i++) {
         field_t field;
-        if (i == MAX_LIST || !PyArg_ParseTuple(PyList_GetItem(described, i), "niKO", &field.at, &field.kinds, &field.limit, &field.absent))
+        if (i == MAX_LIST || !PyArg_ParseTuple(PyList_GetItem(described, i), "niKO", &field.at, &field.kinds,
+                                               &field.limit, &field.absent))
             return false;
         Py_INCREF(field.absent);
         section->fields[i] = field;
@@ -198,8 +200,8 @@ static PyMethodDef of_messages[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(bind_doc, "bind(types, compound, in_python, slots, header, properties, max_depth): return `encode_item` for these types. To be "
-                       "called once.");
+PyDoc_STRVAR(bind_doc, "bind(types, compound, in_python, slots, header, properties, max_depth): return `encode_item` for these types. "
+                       "To be called once.");
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {
@@ -218,7 +220,8 @@ static PyObject *bind(PyObject *module, PyObject *args)
     told.sixty_four = PyLong_FromLong(64);
     *codec = told;
     PyObject *const borrowed[] = {codec->value_in_python, codec->item_in_python, codec->symbol_type, codec->uuid_type,
-                                  codec->datetime_type,   codec->utc,            codec->compound,    (PyObject *)codec->message_type};
+                                  codec->datetime_type,   codec->utc,            codec->compound,
+                                  (PyObject *)codec->message_type};
     for (size_t i = 0; i < sizeof borrowed / sizeof borrowed[0]; i++)
         Py_INCREF(borrowed[i]);
     if (told.name_int != NULL && told.name_tzinfo != NULL && told.name_timestamp != NULL && told.sixty_four != NULL &&

@@ -112,7 +112,9 @@ static PyObject *split_items(PyObject *module, PyObject *const *args, Py_ssize_t
         PyObject *parts = items < 0 ? NULL : PyList_New(0);
         for (Py_ssize_t i = 0; parts != NULL && i < items; i++) {
             Py_ssize_t from = source.at;
-            PyObject *part = skip(&source) ? PyBytes_FromStringAndSize((const char *)source.bytes + from, source.at - from) : NULL;
+            PyObject *part = NULL;
+            if (skip(&source))
+                part = PyBytes_FromStringAndSize((const char *)source.bytes + from, source.at - from);
             if (part == NULL || PyList_Append(parts, part) < 0)
                 Py_CLEAR(parts);
             Py_XDECREF(part);
@@ -355,8 +357,8 @@ static PyMethodDef of_values[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth): return the functions that read values, in the order "
-                       "of `in_python`. To be called once.");
+PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth): return the functions that read values, "
+                       "in the order of `in_python`. To be called once.");
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {

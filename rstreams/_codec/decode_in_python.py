@@ -1,9 +1,10 @@
 """AMQP to Python values, in Python, from a peer that is not trusted; `_values.c` and `_decode.c` have the same in C.
 
-Theory of operation. A length may lie, and values may nest without end. Positions only ever move forward and every
-compound must end exactly where its size says, so a lie costs one pass over the bytes at most; nesting is counted.
-The functions named `read_...` and `skip_...`, shared with `rstreams.message`, let Python's own IndexError, ValueError
-and struct.error out (`Malformed`); whoever was given the bytes turns these into `RemoteProtocolError`, once.
+Theory of operation. A length may be wrong, and values may nest without end. Positions only move forward, and every
+compound must end exactly where its size says. Therefore a wrong length costs one pass over the bytes at most. Nesting
+is counted. The functions named `read_...` and `skip_...`, shared with `rstreams.message`, let Python's own IndexError,
+ValueError and struct.error out (`Malformed`). Functions that take a whole message or value turn these into
+`RemoteProtocolError`.
 """
 
 from __future__ import annotations

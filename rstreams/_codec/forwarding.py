@@ -1,6 +1,6 @@
-"""What whoever passes a message on reads of it, and changes: every other byte stays what it was.
+"""Functions for a message that is passed on: they read or change one part of it, and every other byte stays.
 
-Most messages have nothing of the kind, which their first bytes tell.
+The first bytes of most messages show that they do not have this part.
 
 Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.2 (delivery annotations) and 3.2.4 (properties).
 """
@@ -18,7 +18,7 @@ from rstreams._codec.sections import HEADER, PROPERTIES, START, read_section
 DELIVERY_ANNOTATIONS: Final = 0x71
 
 _SHORT: Final = 0x53
-"""What a section's code stands behind, as nearly everybody writes it."""
+"""The constructor of a section's code in the usual form, a small ulong."""
 
 _LIST8: Final = 0xC0
 """A list of up to 255 bytes."""
@@ -35,7 +35,7 @@ lifetime_of: Final[Callable[[bytes], tuple[float, datetime | None]]] = FUNCTIONS
 
 
 def without_delivery_annotations(encoded: bytes) -> bytes:
-    """Return the message without what was for the last hop alone; what is no message stays as it is."""
+    """Return the message without its delivery annotations; bytes that are not a message stay as they are."""
     try:
         if encoded[1] == _SHORT:
             if encoded[2] > DELIVERY_ANNOTATIONS:
@@ -54,12 +54,12 @@ def without_delivery_annotations(encoded: bytes) -> bytes:
                 return encoded[:at] + encoded[end:]
             at, before = end, code
     except Malformed:
-        pass  # whoever looks into it will see
+        pass  # the consumer that decodes it gets the error
     return encoded
 
 
 def once_acquired(encoded: bytes) -> bytes:
-    """Return the message as it is for the second one who gets it: it is not the first acquirer, whatever was said."""
+    """Return the message without the flag `first-acquirer`, for the second consumer that gets it."""
     try:
         code, content = read_section(encoded, 0)
         if code != HEADER:
@@ -75,9 +75,9 @@ def once_acquired(encoded: bytes) -> bytes:
 
 
 def address_of(encoded: bytes) -> str | None:
-    """Return where a message is to go, by its own word (`to`); None if it does not say.
+    """Return the address in the field `to` of a message; None if it has none.
 
-    Errors: `RemoteProtocolError` with `amqp:decode-error` for what is no message up to there.
+    Errors: `RemoteProtocolError` with `amqp:decode-error` for bytes that are malformed up to there.
     """
     try:
         at = before = 0

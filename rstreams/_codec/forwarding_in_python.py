@@ -43,7 +43,7 @@ def with_annotations(encoded: bytes, added: Mapping[str, bytes], removed: Collec
 
 
 def _split_map(buffer: bytes, at: int, without: Container[object]) -> tuple[list[tuple[bytes, bytes]], int]:
-    """Return the encoded pairs of the map at `at` but for the keys in `without`, and the position after the map."""
+    """Return the encoded pairs of the map at `at` without some keys, and the position after the map."""
     known, end = read_map(buffer, at)
     parts = split_items(buffer, at + (3 if buffer[at] == 0xC1 else 9), 2 * len(known))
     pairs = zip(known, parts[::2], parts[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""How the modules in C are loaded, where they were built and `RSTREAMS_PURE=1` does not choose Python."""
+"""Loads the modules in C, if they were built and `RSTREAMS_PURE=1` does not choose Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def load(name: str, interface: int) -> Any:  # noqa: ANN401 - a module without types
     """Return the module `name` of this package, in C; None if there is none that fits, or Python is asked for.
 
-    The module is new, and not in `sys.modules`: whoever binds it to types has it alone.
+    The module is new, and not in `sys.modules`. Therefore each caller binds its own.
     """
     if os.environ.get("RSTREAMS_PURE") == "1":
         return None

@@ -49,7 +49,7 @@ def _encode_priority(name: str, value: int) -> bytes:
 
 
 def encode_count(name: str, value: int) -> bytes:
-    """Return a uint; `ConfigError` naming the field if `value` is none."""
+    """Return `value` as an AMQP uint; raise `ConfigError` naming the field if that is impossible."""
     if _is_number(value, MAX_UINT):
         return encode_uint(value)
     raise _refused(value, name, f"an int from 0 to {MAX_UINT}")
