@@ -351,19 +351,23 @@ static bool bind_defaults(PyObject *described, messages_t *messages)
 }
 
 PyDoc_STRVAR(bind_doc, "bind(values, message, in_python, places, defaults, header, properties): return the functions for "
-                       "messages of the class `message`; `values` is the module that is bound to the types of values. To be called once.");
+                       "messages of the class `message`; `values` is the module that is bound to the types of values. To be "
+                       "called once.");
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     PyObject *owner, *type, *of_body, *of_message, *of_count, *of_type, *of_header, *of_properties;
     messages_t *messages = PyModule_GetState(module);
+    if (messages->type != NULL)
+        return PyErr_Format(PyExc_RuntimeError, "bind() has been called before");
     if (!PyArg_ParseTuple(args, "O!O!(OOO)(nnn)O!O!O!:bind", &PyModule_Type, &owner, &PyType_Type, &type, &of_body,
-                          &of_message, &of_count, &messages->body_slot, &messages->annotations_slot, &messages->properties_slot, &PyList_Type, &of_type,
-                          &PyList_Type, &of_header, &PyList_Type, &of_properties))
+                          &of_message, &of_count, &messages->body_slot, &messages->annotations_slot,
+                          &messages->properties_slot, &PyList_Type, &of_type, &PyList_Type, &of_header, &PyList_Type,
+                          &of_properties))
         return NULL;
     const values_t *values = PyModule_GetState(owner);
-    if (messages->type != NULL || values == NULL || values->symbol_type == NULL)
-        return PyErr_Format(PyExc_RuntimeError, "bind() has been called before, or not that of the values");
+    if (values == NULL || values->symbol_type == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "the bind() of the values has not been called");
     messages->values = values;
     messages->owner = Py_NewRef(owner);
     messages->body_in_python = Py_NewRef(of_body);

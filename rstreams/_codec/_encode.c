@@ -200,8 +200,8 @@ static PyMethodDef of_messages[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(bind_doc, "bind(types, compound, in_python, slots, header, properties, max_depth): return `encode_item` for these types. "
-                       "To be called once.");
+PyDoc_STRVAR(bind_doc, "bind(types, compound, in_python, slots, header, properties, max_depth): return the function "
+                       "`encode_item` for these types, in a list. To be called once.");
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {
