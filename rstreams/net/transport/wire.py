@@ -211,7 +211,10 @@ class TlsWire:
         await self._below.flush()
 
     async def aclose(self) -> None:
-        """See `Wire`: the peer is told that nothing more comes."""
-        self._below.send_now(self._layer.end())
-        await self._below.flush()
-        await self._below.aclose()
+        """See `Wire`: the peer is told that nothing more comes, if it is still there."""
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                self._below.send_now(self._layer.end())
+                await self._below.flush()
+        finally:
+            await self._below.aclose()

@@ -206,3 +206,18 @@ async def test_bytes_that_are_no_tls_break_it() -> None:
             with pytest.raises(trio.BrokenResourceError):
                 await wire.receive()
         assert one.failure is not None
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_tls_closes_without_an_error_when_the_peer_is_gone(kept: bool) -> None:  # noqa: FBT001
+    one, other = await over_tls()
+    wire = wire_over(one)
+    while kept and not wire.unsent:
+        wire.send_now(b"x" * 1024 * 1024)
+    assert isinstance(other.transport, trio.SocketStream)
+    other.transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    await other.transport.aclose()
+    with trio.fail_after(10):
+        await wire.aclose()
+    assert isinstance(one.transport, trio.SocketStream)
+    assert one.transport.socket.fileno() == -1
