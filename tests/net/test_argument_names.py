@@ -48,7 +48,7 @@ WITHOUT_CONNECTION: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         ANY.DeadLetters,
-        r"^DeadLetters\(\) missing 1 required .*: 'address'; address: The peer's name for where",
+        r"^DeadLetters\(\) missing 1 required .*: 'address'; address: The peer's name for the target of dead letters",
     ),
     (lambda: ANY.DeadLetters(queue="x"), r"^DeadLetters\(\) .*'queue'; it is called 'address' here"),
     (ANY.Node().queue, r"^Node\.queue\(\) missing 1 required positional argument: 'name'; name: "),
