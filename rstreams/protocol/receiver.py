@@ -142,7 +142,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             answers_drain=answers_drain,
             send=self._send,
             send_dispositions=self._send_dispositions,
-            signal=self._signal_drained,
+            signal=self._signals.tell,
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
@@ -401,16 +401,14 @@ class LinkSubscription(End, Scannable, Generic[T]):
         else:
             self._end(frame.error)
         if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
-            self._error = (
-                frame.error
-            )  # the peer has completed the stream, and the items that are dropped now are missing
+            self._error = frame.error  # the stream was complete, and the items that are dropped now are missing
         self._forget_link()
         self.work()
         self._return_after(reason)
 
-    def _return_after(self, parting: PeerClosed | None) -> None:
-        if parting is not None and self.wants_link and self.attach_later is not None:
-            self.attach_later(parting)
+    def _return_after(self, reason: PeerClosed | None) -> None:
+        if reason is not None and self.wants_link and self.attach_later is not None:
+            self.attach_later(reason)
 
     def work(self) -> None:
         """Hand over, settle, grant, end: whatever has become possible."""
@@ -463,7 +461,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._send(frame)
 
     def _send_detach(self) -> None:
-        """Detach once every item handed over has been settled (law 5)."""
+        """Detach once every item handed over has been settled."""
         if self.ledger.unsettled or self._items.buffer or self.state not in _CAN_DETACH:
             return
         self._send(self._goodbye)
@@ -490,10 +488,6 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._goodbye = Detach(condition=error.condition, description=error.description)
         self._signals.end(error)
         self._wake()
-
-    def _signal_drained(self, call: Callable[[], None]) -> None:
-        if not self.ended:
-            self._signals.call(call)
 
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT

@@ -99,7 +99,7 @@ class LinkSubscriber(End, Generic[T]):
             encodes_body: Whether it makes of bytes the message that has them as its body, as `encode_item` does. The
                 items of a pack are then encoded all at once.
             settlement: At most once: sent settled. At least once: held until the receiver's disposition.
-            settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker (law 5).
+            settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker.
             fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
             expose_errors: Whether the text of local exceptions goes to the peer.
             on_finished: Called once, when the link has ended: with the error, or None if all went well.
@@ -285,7 +285,7 @@ class LinkSubscriber(End, Generic[T]):
                 return  # the link was lost while the publisher was asked
             self._tell_starved()
             if self._drain and at_rest:
-                # What is still owed arrives later and takes the next credit first (law 3).
+                # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))
             if self._items.completed:

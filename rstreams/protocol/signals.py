@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rstreams.abc import Subscriber, Subscription
-from rstreams.protocol.life import ReceiverEvent, ReceiverLife
+from rstreams.protocol.life import ReceiverEvent, ReceiverLife, ReceiverPhase
 
 
 class Signals:
@@ -49,6 +49,11 @@ class Signals:
             self.call(self._subscriber.on_complete)
         else:
             self.call(lambda: self._subscriber.on_error(error))
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Make a call of the subscriber's own, unless it hears no more."""
+        if self._life.phase is not ReceiverPhase.SILENT:
+            self.call(call)
 
     def call(self, signal: Callable[[], None]) -> None:
         """Call `signal`, which may raise anything."""
