@@ -300,6 +300,7 @@ class IncomingFrames:
                 credit = self._correct(frame, credit, driver)
                 if asks and isinstance(driver, SendingDriver):
                     self._asking[key] = driver.numbers
+                    driver.drain_asked = driver.drain_asked or drain is True
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
                     driver.tell_state()
         if key in self._asking:

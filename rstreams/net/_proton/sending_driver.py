@@ -19,6 +19,8 @@ class SendingDriver(LinkDriver):
 
     Attributes:
         numbers: The numbers of the link that the engine does not tell.
+        drain_asked: Whether the peer has sent a drain that has no answer yet. The engine tells of a flow also when a
+            delivery has gone out, and its drain flag stays set behind the answer.
     """
 
     sends = True
@@ -27,6 +29,7 @@ class SendingDriver(LinkDriver):
         """Drive the engine's link at `pointer`."""
         super().__init__(host, pointer)
         self.numbers = SenderNumbers()
+        self.drain_asked = False
         self._sent = SentDeliveries(host.loops)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
@@ -100,7 +103,7 @@ class SendingDriver(LinkDriver):
         """See `LinkDriver`: flow and outcomes have news."""
         if self.flow_noted:  # first: a delivery that the peer gives back as it withdraws credit must not be sent again
             self.flow_noted = False
-            self.receive(Flow(self.credit(), bool(lib.pn_link_get_drain(self.pointer))))
+            self.receive(Flow(self.credit(), self.drain_asked and bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
         for frame in self._sent.take_decided(noted, self._host.peer_frame_bytes):
             self.receive(frame)
@@ -127,7 +130,9 @@ class SendingDriver(LinkDriver):
     def _send_flow(self, frame: Flow) -> None:
         if frame.starved:
             self._tell_starved()
-        elif lib.pn_link_credit(self.pointer) > 0:
+            return
+        self.drain_asked = False
+        if lib.pn_link_credit(self.pointer) > 0:
             lib.pn_link_drained(self.pointer)
         elif lib.pn_link_get_drain(self.pointer):
             # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the

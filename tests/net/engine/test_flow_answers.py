@@ -146,6 +146,24 @@ async def test_a_drain_with_credit_left_is_answered_once_and_gives_it_back() -> 
             assert link_state(await peer.expect("flow")) == (0, 5, 0, True)
 
 
+async def test_a_drain_that_the_source_answers_with_less_than_the_credit_is_answered_once() -> None:
+    """The engine tells of a flow also when a delivery has gone out. That is no second drain."""
+    async with Node() as node:
+        source = ManualPublisher[bytes]()
+        source.on_request = lambda n: source.next(*[b"x"] * min(n, 2))
+        node.serve("prices", source)
+        async with asking(node, attach_frame("l", "receiver", source="prices")) as peer:
+            await peer.expect("attach")
+            await peer.send(asking_flow(delivery_count=0, credit=20, drain=True))
+            for number in range(2):
+                assert (await peer.expect("transfer"))["delivery-id"] == number
+            assert link_state(await peer.expect("flow")) == (0, 20, 0, True)
+            await peer.is_silent()
+            await peer.send(asking_flow(next_incoming=2, delivery_count=20, credit=0, drain=True))
+            assert link_state(await peer.expect("flow")) == (0, 20, 0, True)
+            await peer.is_silent()
+
+
 async def test_a_drain_is_answered_behind_the_transfers_that_use_the_credit_up() -> None:
     """The session's window is shut, so they wait in the engine: the credit is used up only when they have gone."""
     async with Node() as node:
