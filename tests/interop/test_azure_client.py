@@ -44,9 +44,21 @@ async def test_a_producer_within_the_queues_credit(azure_servicebus: Path) -> No
     assert (trace.sent, trace.overdrawn) == (20, 0)
 
 
+async def test_a_producer_at_a_full_queue_sends_without_credit_and_loses_its_link(azure_servicebus: Path) -> None:
+    async with listening() as (node, listener), tapped(listener.url) as tap:
+        queue = node.queue("work", capacity=4)
+        _, events = await pyamqp(azure_servicebus, int(tap.url.rpartition(":")[2]), "overfill", "work")
+        assert queue.statistics().ready == 4
+        assert tap.credit("work", receives=False).overdrawn == 1
+    assert [event["number"] for event in of(events, "sent")] == [0, 1, 2, 3]
+    assert of(events, "failed")[0]["condition"] == "amqp:link:transfer-limit-exceeded"
+
+
 async def consume(url: str, count: int) -> None:
     async with rstreams.connect(url) as connection:
-        assert await connection.stream("work").take(count).to_list() == [b"%d" % number for number in range(count)]
+        came: list[bytes] = []
+        await connection.stream("work").take(count).for_each(came.append)  # accepts each: the queue is never full
+        assert came == [b"%d" % number for number in range(count)]
 
 
 async def test_bodies_go_through_a_queue_unchanged(azure_servicebus: Path) -> None:

@@ -80,6 +80,17 @@ def send():
     client.close()
 
 
+def overfill():
+    """Send to a queue that gets full."""
+    client = attached(sender())
+    try:
+        for number in range(20):
+            client.send_message(Message(data=[b"%d" % number]), timeout=10)
+            tell("sent", number=number)
+    except AMQPException as error:
+        failed("failed", error)
+
+
 def bodies():
     """Each kind of body."""
     client = attached(sender())
