@@ -18,13 +18,13 @@ from typing import Final, NoReturn
 
 from rstreams.errors import ConfigError
 
-_LONG: Final = 200
+_LONG: Final = 80
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it: cut if it is long and not a number."""
+    """Return a value as an error shows it: without its middle if it is long and not a number."""
     text = repr(value)
-    return text if len(text) <= _LONG or isinstance(value, int | float) else f"{text[: _LONG - 3]}..."
+    return text if len(text) <= _LONG or isinstance(value, int | float) else f"{text[:54]} ... {text[-21:]}"
 
 
 def refuse_value(call: str, option: str, value: object, allowed: str) -> NoReturn:
