@@ -85,7 +85,7 @@ class Jobs(KeepingStage[T, R]):
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        job = _Job[T, R](item, share_hold(self._upstream.hold()))
+        job: _Job[T, R] = _Job(item, share_hold(self._upstream.hold()))
         self._jobs[job] = None
         self._waiting.append(job)
         if not self._emits:  # else the worker that emits takes it next
