@@ -6,13 +6,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 
 from rstreams import Message, Stream
 from rstreams.net.dialects.azure import dead_letter_queue
+from rstreams.node import Address, LinkRequest, Supply
 from tests.net.token_node import TokenNode
 
 ROOT = Path(__file__).parents[2]
@@ -22,20 +22,21 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTAL
 PARTITION = "readings/ConsumerGroups/$Default/Partitions/0"
 
 
-class Partition:
-    """Events with their offsets, of which a link gets those behind what its filter says."""
+class Partition(Address):
+    """Events with their offsets, of which a link gets those behind the offset in its filter."""
 
-    def __init__(self, node: TokenNode) -> None:
+    kind = "partition"
+
+    def __init__(self) -> None:
         self.name = PARTITION
-        self._node = node
 
-    def subscribe(self, subscriber: Any) -> None:  # noqa: ANN401 - a link's end
-        ((_, condition),) = ((name, str(each.value)) for name, each in self._node.filters.items())
-        found = re.fullmatch(r"amqp\.annotation\.x-opt-offset > '(-?\d+)'", condition)
+    def supply(self, link: LinkRequest) -> Supply:
+        ((name, condition),) = link.attach.filters.items()
+        found = re.fullmatch(r"amqp\.annotation\.x-opt-offset > '(-?\d+)'", str(condition.value))
         assert found is not None
         events = [Message(b"reading %d" % n, annotations={"x-opt-offset": str(112 * n)}) for n in range(9)]
         behind = [event for event in events if int(event.annotations["x-opt-offset"]) > int(found[1])]
-        Stream.from_iterable(behind).subscribe(subscriber)
+        return Supply(Stream.from_iterable(behind), filters={name: condition})
 
 
 def test_every_example_says_what_it_prints() -> None:
@@ -46,7 +47,7 @@ def test_every_example_says_what_it_prints() -> None:
 @pytest.mark.parametrize("example", range(2))
 async def test_an_example_prints_what_it_says(example: int) -> None:
     async with TokenNode() as node:
-        node._addresses[PARTITION] = Partition(node)  # type: ignore[assignment]
+        node.add(Partition())
         node.queue(dead_letter_queue("orders"))
         node.queue("orders", dead_letters=dead_letter_queue("orders"))
         listener = await node.listen("127.0.0.1:0")

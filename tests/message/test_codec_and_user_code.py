@@ -320,7 +320,10 @@ def test_a_field_that_is_deleted(name: str) -> None:
         object.__delattr__(message, name)
         return message
 
-    assert same(make) == (AttributeError, f"'Message' object has no attribute '{name}'")
+    told = same(make)
+    assert isinstance(told, tuple)
+    assert told[0] is AttributeError
+    assert told[1].endswith(f"Message' object has no attribute '{name}'")  # Python 3.13 also names the module
     with pytest.raises(AttributeError):
         in_c.encode_item(make())
 
@@ -491,4 +494,4 @@ def test_nothing_is_left_behind() -> None:
         return sys.getallocatedblocks() - before
 
     blocks(3)
-    assert min(blocks(20) for _ in range(3)) < 20  # a block left behind by one of them would be 20
+    assert min(blocks(60) for _ in range(2)) < 50  # a block left behind by one of them would be 60
