@@ -1,4 +1,4 @@
-"""Cycles of demand that can never move: they are found and named.
+"""Cycles of demand that can never move: how they are found and described.
 
     group_by has 17 live groups. The 17th waits for flat_map to ask for one more. flat_map asks when one of its 16
     streams ends. These are groups; each waits for items or its end. group_by reads no further: it keeps all the
@@ -45,8 +45,8 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
     """Return the error if it is certain that `blocked` can never move again, else None.
 
     Args:
-        blocked: Where to begin.
-        quiet: Whether sources that have sent all they were asked for count as having no end to tell.
+        blocked: The stage to begin with.
+        quiet: Whether a source that has sent all requested items is taken to have no end to announce.
     """
     due: list[tuple[Way, object]] = [(ASK, blocked)]
     seen = {(ASK, id(blocked))}
@@ -80,7 +80,7 @@ def _error(blocked: Blocked, waits_for: str, stands: str, streams: int) -> Deman
 
 
 def takes_too_few(blocked: Blocked, taker: str, streams: int) -> str:
-    """Return how a stage stands whose streams are all of `blocked`, which has more than it takes at a time."""
+    """Describe a stage whose streams all come from `blocked`, which has more of them than the stage takes at a time."""
     name, part = blocked.describes, blocked.part_name
     return (
         f"its next {part} waits for {taker}(concurrency={streams}), all of whose streams wait for items of that "

@@ -89,8 +89,8 @@ def test_a_pipeline_as_text() -> None:
 
 
 def test_nothing_runs() -> None:
-    assert str(Stream.range(3).map(str).explain()) == "no run of this stream is in sight"
-    assert str(Stream(Foreign()).explain()) == "no run of this stream is in sight"
+    assert str(Stream.range(3).map(str).explain()) == "no live run of this stream is known"
+    assert str(Stream(Foreign()).explain()) == "no live run of this stream is known"
 
 
 def test_unbounded_demand() -> None:
@@ -310,7 +310,7 @@ def test_a_group_is_a_stream_to_look_at() -> None:
     split = Stream(source).group_by(lambda x: x % 2)
     split.subscribe(ProbeSubscriber(UNBOUNDED, on_item=groups.append))
     source.next(1, 3)
-    assert lines(groups[0]) == ["no run of this stream is in sight"]
+    assert lines(groups[0]) == ["no live run of this stream is known"]
 
     probe = run(groups[0], 3)
     source.next(5, 7)

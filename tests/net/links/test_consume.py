@@ -121,9 +121,7 @@ async def test_a_generator_as_a_handler_accepts_nothing() -> None:
         queue = node.queue("work")
         await connection.publish("work", Stream.of(1))
         for generator in (handle, handle_later):
-            with pytest.raises(
-                TypeError, match=r"^consume\(handler\): nobody would run handler, but .* is a generator"
-            ):
+            with pytest.raises(TypeError, match=r"^consume\(handler\): handler must not be a generator function"):
                 await connection.consume("work", generator)
             assert queue.statistics().delivered == 0
         for handler in (lambda item: handle(item), lambda item: handle_later(item)):  # noqa: PLW0108 - not seen through
