@@ -25,19 +25,19 @@ from rstreams.protocol.states import TRANSITIONS, Event, State
 
 
 class Endpoint(Protocol):
-    """What both ends of a link do."""
+    """The calls that a link makes to both kinds of end."""
 
     @property
     def place(self) -> Callable[[], str]:
-        """Says which peer and which link of it, for messages; nothing if the end was not told."""
+        """Returns the peer and its link as text, for messages; empty if the end does not know."""
         ...
 
     def on_attach(self, frame: Attach) -> None:
-        """The peer attached, or answered our attach; `frame.refuses` if its detach is on the way."""
+        """The peer attached, or answered our attach; if `frame.refuses`, its detach is on the way."""
         ...
 
     def on_flow(self, frame: Flow) -> None:
-        """The peer said something of credit: see `Flow`."""
+        """The peer sent a `Flow` about credit."""
         ...
 
     def on_detach(self, frame: Detach) -> None:
@@ -45,11 +45,11 @@ class Endpoint(Protocol):
         ...
 
     def on_lost(self, frame: Lost) -> None:
-        """What carried the link is gone."""
+        """The session or connection of the link is lost."""
         ...
 
     def work(self) -> None:
-        """Do what has become possible: called after a wake-up and after every run of received frames."""
+        """Do all that has become possible: called after a wake-up and after every run of received frames."""
         ...
 
 
@@ -85,12 +85,12 @@ _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
 class Link:
-    """One end of a link between two containers: this one drops the deliveries of the peer, and their outcomes.
+    """One end of a link between two containers; this base ignores the peer's deliveries and outcomes.
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
-        role: Which end this is.
-        state: Where in its life the link is; see `states`.
+        role: The end that this is.
+        state: The present state of the link; see `states`.
     """
 
     __slots__ = ("_driver", "_endpoint", "name", "role", "state")
@@ -105,18 +105,18 @@ class Link:
 
     @property
     def driver(self) -> Driver:
-        """What carries the link, and knows its numbers."""
+        """The driver that carries the link and has its numbers."""
         return self._driver
 
     @property
     def place(self) -> str:
-        """Which peer and which link of it, for messages; empty if that is not known."""
+        """The peer and its link as text, for messages; empty if they are not known."""
         return self._endpoint.place()
 
     def send(self, frame: Frame) -> None:
         """Send `frame`, if the state allows it.
 
-        Errors: `LocalProtocolError` if not; nothing is sent then.
+        Errors: `LocalProtocolError` if it does not; then nothing is sent.
         """
         if isinstance(frame, Attach):
             refuses = frame.refuses and self.state is State.ATTACH_RECEIVED
@@ -151,13 +151,13 @@ class Link:
                 self._enter(_RECEIVE_EVENTS[type(frame)], frame)
 
     def lose(self, lost: Lost) -> None:
-        """Tell the endpoint that the link is gone; only the first time, and not after both sides detached."""
+        """Tell the endpoint that the link is lost; only the first time, and not after both sides detached."""
         if self.state is not State.DETACHED:
             self.state = State.DETACHED
             self._endpoint.on_lost(lost)
 
     def work(self) -> None:
-        """Let the endpoint do what has become possible."""
+        """Let the endpoint do all that has become possible."""
         self._endpoint.work()
 
     def _enter(self, event: Event, frame: Frame) -> None:

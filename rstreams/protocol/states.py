@@ -1,10 +1,10 @@
-"""The states of a link and the table of what may happen in each.
+"""The states of a link, and the table of events that may happen in each.
 
-    TRANSITIONS[state][event] is the next state; an event that is not in a state's row breaks the protocol: if it was
-    to be sent, here (`LocalProtocolError`); if it was received, there (`RemoteProtocolError`).
+    TRANSITIONS[state][event] is the next state. An event that is not in a state's row breaks the protocol. If this
+    side was about to send it, it is a `LocalProtocolError`; if the peer sent it, it is a `RemoteProtocolError`.
 
-What a peer may legally send late is in the table: frames that crossed our detach on the wire are received, and
-ignored, in DETACH_SENT (AMQP 1.0 section 2.6.6).
+The table also has frames that a peer may legally send late: frames that crossed our detach on the wire are received and
+ignored in DETACH_SENT (AMQP 1.0 section 2.6.6).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 
 
 class State(Enum):
-    """What a link is, seen from this side."""
+    """The state of a link, seen from this side."""
 
     UNATTACHED = auto()
     ATTACH_SENT = auto()
     ATTACH_RECEIVED = auto()
     ATTACHED = auto()
     REFUSED = auto()
-    """The peer's reply had a null terminus: grant nothing, wait for its detach."""
+    """The peer's reply had a null terminus: grant no credit, and wait for its detach."""
     REFUSING = auto()
     """We replied with a null terminus: our detach with the reason is next."""
     DETACH_SENT = auto()
@@ -32,7 +32,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What can happen to a link: a performative sent or received, or the loss of what carries it."""
+    """An event of a link: a performative sent or received, or the loss of its session or connection."""
 
     SEND_ATTACH = auto()
     SEND_REFUSAL = auto()
@@ -71,7 +71,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             Event.LOSE: State.DETACHED,
         },
         State.ATTACH_RECEIVED: {
-            # A receiver may pipeline credit behind its attach; the engine keeps it until our reply.
+            # A receiver may send credit directly after its attach; the engine keeps it until our reply.
             **_stay(State.ATTACH_RECEIVED, Event.RECEIVE_FLOW),
             Event.SEND_ATTACH: State.ATTACHED,
             Event.SEND_REFUSAL: State.REFUSING,
@@ -117,7 +117,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             Event.LOSE: State.DETACHED,
         },
         State.DETACH_RECEIVED: {
-            # The end may wait: what is still held is settled before our own detach.
+            # The end may wait: held items are settled before our own detach.
             **_stay(State.DETACH_RECEIVED, Event.SEND_DISPOSITION),
             Event.SEND_DETACH: State.DETACHED,
             Event.LOSE: State.DETACHED,
