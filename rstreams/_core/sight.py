@@ -130,7 +130,7 @@ class Scannable:
         return None
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - by default there is no answer
-        """Return what must happen before it does what `way` says; see `Waits`."""
+        """Return the events that must happen before it does what `way` says; see `Waits`."""
         return None
 
     def waits_when_quiet(self, way: Way) -> Waits:

@@ -247,7 +247,7 @@ class IteratorEmission(Scannable, Generic[T]):
         return Counts(self._requested, self._delivered)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: it does nothing before a request, and does not even end."""
+        """Return the events that must happen first: it does nothing before a request, and does not even end."""
         moves = self._busy or self._next_turn is not None or self._handed is not None
         if way != SEND or moves or self.ended or self._demand:
             return None

@@ -2,7 +2,7 @@
 
 Theory of operation. `map`, `filter`, `scan`, `skip` and `do_on_next` do something to one item and pass it on. As stages
 each of them costs a call of `on_next` an item. A source over an iterator has a loop of its own, and that loop can do
-their work instead. A `Work` says what an operator does, in a line or two of Python. `fused_loop` makes one function of
+their work instead. A `Work` has the work of an operator, in a line or two of Python. `fused_loop` makes one function of
 the works of several operators, such as for map, filter and scan:
 
     def loop(items):

@@ -187,5 +187,5 @@ class Inner(Scannable, Generic[T, R]):
         return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._stage)]

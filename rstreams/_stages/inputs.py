@@ -4,7 +4,7 @@ Theory of operation. Each source has an `Input`. It asks for `prefetch` items ah
 are taken out. Items kept and asked for are together at most `prefetch`. Kept items are held. A source over a plain
 iterator hands its items over and is not asked ahead: one item is drawn when the operator looks for one.
 
-An input shows at any time what the operator waits for:
+An input shows at any time the state that the operator waits for:
 
     empty       it waits for its source
     full        it asks for no more before items have been taken out
@@ -149,7 +149,7 @@ class Input(Scannable, Generic[T]):
             self.upstream.request(self._refill)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._stage)]
 
     def let_go(self) -> None:
@@ -198,7 +198,7 @@ class Inputs(TurningStage[Any, R]):
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: it does all it can as soon as it gets a signal or a request."""
+        """Return the events that must happen first: it does all it can as soon as it gets a signal or a request."""
         if way == ASK or self._ended or self._draining or self._next_turn is not None or self.suspended:
             return None
         waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]

@@ -3,8 +3,8 @@
 Theory of operation. `_head` counts the items of the run. A member's `limit` is the number of the last item that it
 wants. While all members have all items and want more, an item goes straight to them (`on_next`), in one loop over their
 `on_next` methods. This is the hot path, and it goes on until `_stop`. Any other item is kept in a linked list, and each
-member goes along the list at its own pace: `at` is its next item; None is the end of the list. An item that everyone
-has passed is freed with the link to it. The last `history` items stay, for later subscribers.
+member goes along the list at its own pace: `at` is its next item; None is the end of the list. An item that all members
+have passed is freed with the link to it. The last `history` items stay, for later subscribers.
 
 An item on its way straight through is held by asking the source. An item in the list has a claim. The claim ends when
 every member that was there has passed the item. An item that is only history is not held.

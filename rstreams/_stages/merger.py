@@ -94,7 +94,7 @@ class Merging(TurningStage[T, R]):
         return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
-        """Return what must happen before it can do anything."""
+        """Return the events that must happen before it can do anything."""
         if self._draining or self._next_turn is not None or self.suspended or (self._demand and self._ready):
             return None
         waits: list[tuple[Way, object]] = [
@@ -386,7 +386,7 @@ class MergedInner(Scannable, Generic[T, R]):
         self.upstream = ENDED  # 2.3, 2.4
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._merging)]
 
     # the merging stage calls these

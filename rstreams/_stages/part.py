@@ -57,7 +57,7 @@ class Whole(Protocol[T]):
         ...
 
     def waits_for_items(self) -> Waits:
-        """Return what must happen before an item or the end comes."""
+        """Return the events that must happen before an item or the end comes."""
         ...
 
     def require_own_thread(self, n: int | None = None) -> None:
@@ -272,7 +272,7 @@ class Part(Scannable, Generic[T]):
             self.subscriber.on_error(error)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before its subscriber gets a signal."""
+        """Return the events that must happen before its subscriber gets a signal."""
         if way != SEND or self.over or self.complete or self._busy:
             return None
         items = self._splitting.waits_for_items()

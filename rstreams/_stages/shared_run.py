@@ -1,8 +1,8 @@
 """One run of a source, shared by several subscribers: the base of publish, broadcast, distribute and similar operators.
 
 Theory of operation. A `Sharing` is the one subscriber of the source. It has a `Member` for every subscriber, which is
-the subscription of that subscriber. The subclass decides which member gets an item, and what the source is asked for:
-`log` gives each item to every member, `router` gives each item to one member.
+the subscription of that subscriber. The subclass decides which member gets an item, and how much the source is asked
+for: `log` gives each item to every member, `router` gives each item to one member.
 
 There is one rule about order. Every change (a request, a cancel, a new member, an item, the end) is noted, and `update`
 serves the members. `_busy` is set while members are served or an item is passed on. A change that comes during that
@@ -134,7 +134,7 @@ class Member(Scannable, Generic[T]):
         return self._run.waits_for
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before it sends its subscriber something."""
+        """Return the events that must happen before it sends its subscriber something."""
         return self._run.waits_to_serve(self) if way == SEND else None
 
     # the run calls this
@@ -384,7 +384,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         self.disconnect(deadlock)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before the source is asked for more, or cancelled."""
+        """Return the events that must happen before the source is asked for more, or cancelled."""
         if way == SEND or not self._rests():
             return None
         if way == CANCEL:
@@ -395,7 +395,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
 
     def waits_to_serve(self, member: M) -> Waits:
-        """Return what must happen before a member gets something."""
+        """Return the events that must happen before a member gets something."""
         if member.ended or not self._rests():
             return None
         return [(SEND, self._upstream), (ASK, self if self._wants(member) else member.subscriber)]

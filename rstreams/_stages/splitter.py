@@ -165,7 +165,7 @@ class Splitting(Stage[T, P]):
         """Begin, with the first request for parts; the source is asked after it."""
 
     def _stop(self) -> None:
-        """Stop what runs beside the source: no more items come."""
+        """Stop the streams or timers beside the source: no more items come."""
 
     def _forgotten(self, part: Part[T]) -> None:
         """Note that a part gets no more items because it was cancelled."""
@@ -335,7 +335,7 @@ class Splitting(Stage[T, P]):
         self._fail(deadlock)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first."""
+        """Return the events that must happen first."""
         if way == ASK:
             return self._waits_to_ask()
         if way == CANCEL:
@@ -347,7 +347,7 @@ class Splitting(Stage[T, P]):
         return self.waits_for_items()
 
     def waits_for_items(self) -> Waits:
-        """Return what must happen before an item or the end comes."""
+        """Return the events that must happen before an item or the end comes."""
         return None if self._over else [(ASK, self), (SEND, self._upstream)]
 
     def _waits_to_ask(self) -> Waits:

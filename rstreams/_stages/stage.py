@@ -162,7 +162,7 @@ class Stage(Scannable, Generic[T, R]):
         return () if self._upstream is ENDED else (self._upstream,)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first, if the stage only reacts."""
+        """Return the events that must happen first, if the stage only reacts."""
         if not self.only_reacts or self._moves():
             return None
         return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]

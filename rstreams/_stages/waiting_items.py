@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class WaitingItems(KeepingStage[T, T], ABC):
-    """A stage that emits its items in order and on demand; the operator chooses what to request and to keep."""
+    """A stage that emits its items in order and on demand; the operator chooses the items to request and to keep."""
 
     __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_shut", "_turn")
 

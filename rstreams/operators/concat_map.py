@@ -92,7 +92,7 @@ class _ConcatMap(OneInner[T, R]):
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
-        """Return what must happen before it can do anything."""
+        """Return the events that must happen before it can do anything."""
         current = self._current
         if self._advancing or self.suspended or (current is None and self._waiting):
             return None

@@ -57,12 +57,12 @@ V = TypeVar("V")
 class Stream(NotIterable, Generic[T_co]):
     """A publisher with methods to build on it and to run it.
 
-    A stream is a description: nothing happens before something subscribes to it, and everyone who does gets a run of
-    its own. Terminals and `open` run it in a scope of their own, which ends with them; a failure leaves them as
-    itself, never wrapped in an exception group.
+    A stream is a description: nothing happens before something subscribes to it, and each subscriber gets a run of its
+    own. Terminals and `open` run it in a scope of their own, which ends with them. They raise a failure of the stream
+    unchanged, never in an exception group.
 
     Args:
-        publisher: Where the items come from: any object with `subscribe`.
+        publisher: The source of the items: any object with `subscribe`.
 
     Errors: `TypeError` if `publisher` is not a publisher.
     """
@@ -71,33 +71,33 @@ class Stream(NotIterable, Generic[T_co]):
 
     def __init__(self, publisher: Publisher[T_co]) -> None:
         require_publisher("Stream", "publisher", publisher)
-        # A stream in a stream would cost every subscription a call more.
+        # A stream in a stream would cost every subscription one more call.
         self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own
 
     def subscribe(self, subscriber: Subscriber[T_co]) -> None:
         """Start a new run of the stream for `subscriber`.
 
-        Context: Stages that need time or tasks find them in the scope this is called in; without one they fail.
+        Context: Stages that need time or tasks use the scope of this call; without a scope they fail.
         """
         self._source.subscribe(subscriber)
 
     def through(
         self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Stream[R]:
-        """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
+        """Apply an operator of your own: `function(stream, *args, **kwargs)`, which returns a publisher."""
         return Stream(function(self, *args, **kwargs))
 
-    # operators that give more than a stream, or take one
+    # operators that return more than a stream, or take one
 
     def group_by(
         self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
     ) -> Stream[GroupedStream[K, T_co]]:
-        """Emit a stream for each key that the items have, which emits the items of that key.
+        """Emit a stream for each key of the items; it emits the items with that key.
 
         Args:
-            key: Tells an item's key, which must be hashable.
-            prefetch: The most items that wait in all groups together, or are on their way.
-            max_groups: The most groups that may live at the same time; None is as many as there are keys.
+            key: Returns an item's key, which must be hashable.
+            prefetch: The most items, requested or waiting, in all groups together.
+            max_groups: The most groups at the same time; None for no limit.
 
         Demand, holds, errors: `rstreams.operators.group_by`.
         """
@@ -118,7 +118,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Share one run of this stream, begun by `connect()`; late subscribers get the last `count` items first.
 
         Args:
-            count: How many items are kept for them.
+            count: The number of items kept for them.
             window: The most items that wait for the slowest subscriber.
 
         Demand, holds, errors: `rstreams.operators.replay`.
@@ -131,8 +131,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Split this stream into `partitions` streams by key: items with equal keys are in the same one, in order.
 
         Args:
-            key: Tells an item's key.
-            partitions: How many streams.
+            key: Returns an item's key.
+            partitions: The number of streams.
             window: The most items that wait for the slowest of them.
 
         Demand, holds, errors: `rstreams.operators.partition`.
@@ -143,12 +143,12 @@ class Stream(NotIterable, Generic[T_co]):
     def parallel(
         self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
     ) -> Stream[R]:
-        """Distribute the items among `workers` pipelines made by `function`, and merge what comes out.
+        """Distribute the items among `workers` pipelines made by `function`, and merge their results.
 
         Args:
-            workers: How many pipelines.
-            function: Makes one, of the stream of its items.
-            window: The most items on their way to them.
+            workers: The number of pipelines.
+            function: Makes one pipeline from the stream of its items.
+            window: The most items requested for them and not yet given to one.
 
         Demand, holds, errors: `rstreams.operators.parallel`.
         """
@@ -162,22 +162,22 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def from_observable(observable: Observable[R], *, overflow: Overflow = "error", size: int = 256) -> Stream[R]:
-        """Emit what a reactivex observable sends.
+        """Emit the items of a reactivex observable.
 
         Args:
-            observable: Subscribed to anew for each subscriber, with its first request.
-            overflow: What becomes of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
+            observable: Subscribed to again for each subscriber, with its first request.
+            overflow: The treatment of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
                 or "drop"; see `rstreams.observables.from_observable`.
             size: The most items that wait for demand.
 
         Errors: `ConfigError` if reactivex is not installed.
         """
-        from rstreams.observables import from_observable  # noqa: PLC0415 - only who uses it needs reactivex
+        from rstreams.observables import from_observable  # noqa: PLC0415 - reactivex is optional
 
         return Stream(from_observable(observable, overflow=overflow, size=size))
 
     def to_observable(self) -> Observable[T_co]:
-        """Return a reactivex observable of the items, which asks for all there is.
+        """Return a reactivex observable of the items, which requests all items.
 
         Errors: `ConfigError` if reactivex is not installed.
         """
@@ -186,10 +186,10 @@ class Stream(NotIterable, Generic[T_co]):
         return to_observable(self._source)
 
     def rx(self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024) -> Stream[R]:
-        """Emit what an operator of reactivex makes of the items: `stream.rx(reactivex.operators.pairwise())`.
+        """Emit the results of an operator of reactivex: `stream.rx(reactivex.operators.pairwise())`.
 
         Args:
-            operator: What reactivex's `pipe` takes.
+            operator: An operator for reactivex's `pipe`.
             max_expansion: The most items that the operator may send ahead of demand.
 
         Demand, holds, errors: `rstreams.observables.rx`; `ConfigError` if reactivex is not installed.
@@ -201,10 +201,10 @@ class Stream(NotIterable, Generic[T_co]):
     # sight
 
     def explain(self) -> Explanation:
-        """Return where the runs of this stream stand that have not ended: `print(stream.explain())`.
+        """Return the state of the live runs of this stream: `print(stream.explain())`.
 
-        A tree for each, the subscriber's side first, with what every stage was asked for, has delivered, still owes and
-        keeps; and which stage all the others wait for. Looking costs the pipeline nothing.
+        It is a tree for each run, with the subscriber's side first. For each stage it has the items requested,
+        delivered, owed and kept. It also tells which stage all others wait for. A look costs the pipeline nothing.
 
         Context: Any task of the trio run that the stream runs in.
 
@@ -229,38 +229,38 @@ class Stream(NotIterable, Generic[T_co]):
                 async for item in items:
                     ...
 
-        An item is done (accepted, if it came over a link) when the next one is asked for. When the block ends, the item
-        last given out is done if the block ended well, also by `break`, and failed if it raised or was cancelled; items
-        that had come and were not given out are released.
+        An item is done (accepted, if it came over a link) when the next one is requested. When the block ends, the last
+        item is done if the block ended well, also by `break`; it is failed if the block raised or was cancelled. Items
+        that had come and were not taken are released.
 
         Args:
-            window: The most items that have been requested or have come and were not given out yet; at least 1. With 1
-                each item is requested when the loop asks for it, so it is the newest that the source has then.
+            window: The most items that have been requested or have come and were not taken yet; at least 1. With 1,
+                each item is requested when the loop asks for it, and is then the newest one of the source.
 
-        Demand: The whole window at first; again what is missing of it when half has been given out. With a window of 1
-            one item at first, and then one whenever the loop asks.
-        Errors: `ConfigError` if `window` is less than 1. The loop raises what the stream failed with, after the items
-            that came before it.
+        Demand: The whole window at first; the taken items again, when half of the window has been taken. With a window
+            of 1, one item at first, and then one whenever the loop asks.
+        Errors: `ConfigError` if `window` is less than 1. The loop raises the stream's error, after the items that came
+            before it.
         Cancels: Leaving the block cancels the subscription and all its tasks.
-        Context: A trio task, which is the one to enter the block, loop and leave it.
+        Context: A trio task; the same task must enter the block, loop and leave it.
         """
         return Opening(terminals.open_items(self._source, window))
 
     async def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
-        """Return all items; they are done when the list is returned, the oldest before if a link's window is too small.
+        """Return all items; they are done when the list is returned, the oldest earlier if a link's window is small.
 
-        Items that came over a link are held until then. If the call ends otherwise, by an error, a time-out or a
-        cancellation, they are given back, and nothing is lost. The window of the link bounds how many can be held:
-        where more come, the oldest are accepted to make room, and only the later ones can be given back.
+        Items that came over a link are held until then. If the call ends in another way (an error, a time-out or a
+        cancellation), they are given back, and nothing is lost. The window of the link limits how many can be held. If
+        more come, the oldest are accepted to make room, and only the later ones can be given back.
 
         Args:
-            ack: When an item is done. "within_window": as told above. "on_result": when the list is returned, always.
-                "on_receipt": as soon as it is in the list.
+            ack: When an item is done. "within_window": as described above. "on_result": always when the list is
+                returned. "on_receipt": as soon as it is in the list.
 
-        Holds: With "on_receipt" none; else every item, as far as the window of a link allows.
-        Errors: Raises what the stream failed with. `ConfigError` for another `ack`, and for "on_result" behind a link
-            whose window cannot hold all items (as many as `take` lets through, or without limit), and behind one whose
-            items come settled.
+        Holds: With "on_receipt" none; otherwise every item, as far as the window of a link allows.
+        Errors: Raises the stream's error. `ConfigError` for a wrong `ack`, and for "on_result" behind a link whose
+            window cannot hold all items (as many as `take` lets through, or without limit), or whose items come
+            settled.
         Cancels: The items are given back (released).
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
@@ -271,7 +271,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         The item is done when it is returned. If the call ends otherwise, it is given back.
 
-        Errors: Raises what the stream failed with.
+        Errors: Raises the stream's error.
         Cancels: An item that has come is given back (released).
         Context: A trio task.
         """
@@ -283,11 +283,12 @@ class Stream(NotIterable, Generic[T_co]):
         An item is done when `function` has returned.
 
         Args:
-            function: A plain function must not block: it runs where the item is delivered, and no other task does
-                meanwhile. An async function has the items one after the other, as in a loop over `open()`.
+            function: A plain function must not block: it runs in the task that delivers the item, and no other task
+                runs during that time. An async function gets the items one after the other, as in a loop over `open()`.
 
-        Errors: Raises what the stream failed with. What `function` raises fails the item, cancels the subscription
-            and leaves this call. What returns a coroutine nobody awaits, or a generator, is a `TypeError`.
+        Errors: Raises the stream's error. An exception that `function` raises fails the item, cancels the subscription
+            and leaves this call. A `function` that returns a generator, or a coroutine that is not awaited, is a
+            `TypeError`.
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
@@ -1748,7 +1749,7 @@ class ConnectableStream(Stream[T_co]):
         self._connectable = connectable
 
     def connect(self) -> Cancellable:
-        """Begin the run: subscribe to the source; what it returns ends the run. Calling it again begins nothing."""
+        """Begin the run: subscribe to the source. The result can end the run. Further calls begin nothing."""
         return self._connectable.connect()
 
     def ref_count(self, subscribers: int = 1) -> Stream[T_co]:
