@@ -37,7 +37,7 @@ def require_name(call: str, option: str, name: str) -> str:
 def require_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
     """Return a copy of the passwords by user, or None if no password is needed.
 
-    Errors: `ConfigError` for any other value; it has the user's name, never a password.
+    Errors: `ConfigError` for any other value; its text has the user's name, never a password.
     """
     if users is None:
         return None

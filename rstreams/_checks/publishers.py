@@ -43,9 +43,9 @@ def is_publisher(value: object) -> bool:
 def hint_for(items: object) -> str:
     """Return a hint how to make a stream of `items`, as the end of a sentence; "" if there is none."""
     if isinstance(items, AsyncIterable):
-        return "; Stream.from_async_iterable(...) makes one of it"
+        return "; use Stream.from_async_iterable(...)"
     if isinstance(items, Iterable) and not isinstance(items, str | bytes):
-        return "; Stream.from_iterable(...) makes one of it"
+        return "; use Stream.from_iterable(...)"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""publish: one run of a source for several subscribers, begun on demand of the program."""
+"""publish: one run of a source for several subscribers, begun by `connect()`."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ class OutgoingBody:
     """Subscribes to the chunks of a body; each becomes a Data section.
 
     Attributes:
-        tag: How the link knows the delivery.
-        through: The link's name for the delivery.
-        error: Whether the last chunk has come and been taken.
+        tag: The link's name for the delivery.
+        through: Whether the last chunk has come and been taken.
+        error: The error that the body failed with.
 
     Demand: One chunk, when the one before has been taken: at most one is in memory.
     """

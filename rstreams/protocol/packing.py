@@ -227,7 +227,7 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
             continue
         ordinary, size = None, len(packed)
         if not 0 < size <= most:
-            msg = f"a packed delivery of {size} items, where {most} were agreed"
+            msg = f"a packed delivery of {size} items, but only {most} were agreed"
             raise RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg)
         runs.append(([None] * size if handle is None else PackItems(Pack(handle, size), range(size)), packed))
     return runs

@@ -58,7 +58,7 @@ class StageReport:
             for stage in owing:
                 yield from stage.stalls(self.name if self.named else "")
         elif self.counts is None:
-            yield f"{name} does not tell what it has sent"
+            yield f"{name} does not tell how many items it has sent"
         elif self.waits_for:
             yield f"{name} stalls: it owes {_items(self.counts.outstanding)}; {self.waits_for}"
         elif self.upstream:
@@ -133,4 +133,4 @@ def _number(items: int) -> str:
 
 
 def _items(items: int) -> str:
-    return "all it has" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"
+    return "all its items" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"

@@ -101,7 +101,7 @@ def test_unbounded_demand() -> None:
         "run 1",
         "  take_while unbounded 0 unbounded 0",
         "    never unbounded 0 unbounded 0",
-        "  -> never stalls: it owes all it has",
+        "  -> never stalls: it owes all its items",
     ]
 
 
@@ -246,7 +246,7 @@ def test_what_a_buffer_waits_for() -> None:
         "    boundary unbounded 0 unbounded 0",
         "      ManualPublisher unbounded 0 unbounded 0",
         "  -> ManualPublisher stalls: it owes 6 items",
-        "  -> ManualPublisher (boundary) stalls: it owes all it has",
+        "  -> ManualPublisher (boundary) stalls: it owes all its items",
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_subscription_of_somebody_else_tells_nothing() -> None:
         "  buffer_count 1 0 1 0",
         "    map ? ? ? ?",
         "      Foreign ? ? ? ?",
-        "  -> Foreign does not tell what it has sent",
+        "  -> Foreign does not tell how many items it has sent",
     ]
 
 
