@@ -10,9 +10,9 @@ Over such a source, the operators that do something to one item and pass it on d
 their work by `then`, and `fusion` makes one loop of it all. Dropped items of a batch count as demand again.
 
 Without a scheduler a batch is the whole demand. In a scope, the loop goes on for one `Turn` and leaves the rest of the
-demand to the scope's next turn. Without that, an endless source under a `reduce`, or under a `filter` that lets nothing
-through, would keep out all other tasks, and with them the heartbeats of a connection. Batches double from 1. A turn of
-slow items is therefore noticed soon, and a turn of quick items looks at the clock only ten times. After a turn of quick
+demand to the scope's next turn. Without that, an endless source could keep out all other tasks, and the heartbeats of a
+connection with them: under a `reduce`, or under a `filter` that drops all items. Batches double from 1. A turn of slow
+items is therefore noticed soon, and a turn of quick items looks at the clock only ten times. After a turn of quick
 items the batches begin with as many items as that turn had, up to 64.
 
 The loop never draws an item that was not requested. A list, tuple or range knows that nothing is left. Its completion

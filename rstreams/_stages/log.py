@@ -9,9 +9,9 @@ have passed is freed with the link to it. The last `history` items stay, for lat
 An item on its way straight through is held by asking the source. An item in the list has a claim. The claim ends when
 every member that was there has passed the item. An item that is only history is not held.
 
-The source is asked for the demand of the member that wants most, but never for more than `window` items that some
-member does not have yet. In the end the slowest member decides, and at most `window` items are kept besides the
-history. Without members nothing is asked, and items that were asked for before wait for the next member.
+The source is asked for the highest demand of all members, but for at most `window` items that the slowest one does not
+have yet. In the end the slowest member decides, and at most `window` items are kept besides the history. Without
+members nothing is asked, and items that were asked for before wait for the next member.
 """
 
 from __future__ import annotations

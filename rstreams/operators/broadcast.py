@@ -20,12 +20,11 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         --1--2--3--|
         --1--2--3--|
 
-    There are three dispatchers, named after those of GenStage. `broadcast` sends each item to all subscribers,
-    `distribute` gives each item to the subscriber with the most demand, and `partition` gives it to the one that its
-    key belongs to. In all three the source runs once. Here, a subscriber that comes after the end gets only that end,
-    no items. Therefore `repeat` behind it adds nothing, and `retry` meets the same error again. Put these before it, or
-    use `share`. The source is cancelled only if all subscribers leave before the end. The next subscribers then begin a
-    new run.
+    There are three dispatchers, named after those of GenStage. `broadcast` sends each item to all subscribers.
+    `distribute` gives it to the subscriber with the most demand, `partition` to the one that its key belongs to. In all
+    three the source runs once. Here, a subscriber that comes after the end gets only that end, no items. Therefore
+    `repeat` behind it adds nothing, and `retry` meets the same error again. Put these before it, or use `share`. The
+    source is cancelled only if all subscribers leave before the end. The next subscribers then begin a new run.
 
     Args:
         source: The publisher of the items.

@@ -86,9 +86,9 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
     Holds: The latest item of each source is held until the next one replaces it, or the stream completes. A tuple
         shares the outcome of its newest item. On cancel and on error, items that are in no tuple yet are given back
         (released).
-    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1, and as
-        `on_error` for a link whose window is 1, because its next item could never come. The first source that fails
-        ends the stream at once.
+    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1.
+        `ConfigError` as `on_error` for a link whose window is 1, because its next item could never come. The first
+        source that fails ends the stream at once.
     Cancels: All other sources, when one fails, or when one completes without an item.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 

@@ -41,9 +41,8 @@ def concat_map(
         inner stream is asked for exactly the items requested and not yet received.
     Holds: An outer item is held until its stream is complete and all holders of its items have handled them. On cancel,
         and when the stream fails, the outer items that are not done are given back (released).
-    Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends with an exception that `function`
-        raises, with a `TypeError` if its result is not a publisher, and with the error of an inner stream that fails.
-        In each case the outer item counts as failed.
+    Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends if `function` raises, if its result
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed.
     Cancels: The source and the inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

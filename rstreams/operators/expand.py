@@ -43,8 +43,8 @@ def expand(
         received.
     Holds: Items pass through. An item that waits to be expanded is not held.
     Errors: `ConfigError` at the call if `max_pending` is less than 1 or `depth` is negative. `BufferOverflow` if more
-        than `max_pending` items wait to be expanded. The stream also ends with an exception that `function` raises,
-        with a `TypeError` if its result is not a publisher, and with the error of an inner stream.
+        than `max_pending` items wait to be expanded. The stream also ends if `function` raises, if its result is not a
+        publisher (`TypeError`), or if an inner stream fails.
     Cancels: The current source, on a `BufferOverflow`.
     Spec: Reactive Streams 1.1, 2.13, 3.3, 3.17.
 

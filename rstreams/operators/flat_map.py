@@ -47,9 +47,9 @@ def flat_map(
     Holds: An outer item is done when its inner stream is complete and all holders of its items have handled them. An
         inner item that must wait is held, and shares the outcome of its emission. On cancel, and when the stream fails,
         all outer and inner items that are not done are given back (released).
-    Errors: `ConfigError` at the call if an option is less than 1. The stream ends with an exception that `function`
-        raises, with a `TypeError` if its result is not a publisher, and with the error of an inner stream that fails.
-        In each case the outer item counts as failed. Errors are passed on at once, without the items that wait.
+    Errors: `ConfigError` at the call if an option is less than 1. The stream ends if `function` raises, if its result
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. Errors are
+        passed on at once, without the items that wait.
     Cancels: The source and all inner streams, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

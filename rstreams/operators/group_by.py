@@ -62,8 +62,8 @@ def group_by(
         Groups are emitted on demand; the items of a group that has not been requested wait in it. When `prefetch` items
         wait, no more are requested. A group that is not read therefore stops all others: each group needs a subscriber
         that reads it or cancels it. A `flat_map` behind it needs a `concurrency` of at least the number of groups. With
-        a smaller one, the stream ends with `DemandDeadlock` when nothing can move any more, if it runs in a scope, as
-        every terminal does.
+        a smaller one, a time may come when nothing can move any more. The stream then ends with `DemandDeadlock`, if it
+        runs in a scope, as every terminal does.
     Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
         all items that wait are given back (released). Items that wait in a cancelled group are done.
     Errors: `ConfigError` at the call if an option is less than 1. An exception that `key` raises, or a `TypeError` for

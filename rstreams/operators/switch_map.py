@@ -32,8 +32,8 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
         inner stream is asked for exactly the items requested and not yet received.
     Holds: An outer item is held until its stream is complete or replaced, and until all holders of its items have
         handled them; then it is done. On cancel, and when the source fails, it is given back (released).
-    Errors: The stream ends with an exception that `function` raises, with a `TypeError` if its result is not a
-        publisher, and with the error of an inner stream that fails. In each case the outer item counts as failed.
+    Errors: The stream ends if `function` raises, if its result is not a publisher (`TypeError`), or if an inner stream
+        fails. The outer item then counts as failed.
     Cancels: An inner stream, when the next outer item comes; the source and the inner stream, when one of them fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

@@ -40,7 +40,7 @@ def window_count(
         Windows are emitted on demand. Items of a window that was not requested, or is not read, wait in it. When
         `prefetch` items wait, no more are requested. Windows that overlap therefore need subscribers at the same time,
         or a `prefetch` with room for the items that later windows gather. If `flat_map` takes too few windows at a
-        time, the stream ends with `DemandDeadlock` when nothing can move any more, if it runs in a scope, as every
+        time, nothing can move any more. The stream then ends with `DemandDeadlock`, if it runs in a scope, as every
         terminal does.
     Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
         all items that wait are given back (released). Items that wait in a cancelled window are done.

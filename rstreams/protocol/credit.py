@@ -20,9 +20,9 @@ Therefore B + U + C * P <= W, always. A link that also has a limit in bytes (`by
 
     C * E <= V - H,  but never less than one delivery when there is nothing on hand
 
-A link never reads ahead of demand: a subscriber that wants read-ahead requests more. There is one exception. If a
-delivery may carry more items than are wanted, one delivery is granted when nothing is on its way and the window has
-room for all of it. The items that are not wanted yet are kept, and handed over first.
+A link never reads ahead of demand: a subscriber that wants read-ahead requests more. There is one exception. A delivery
+may carry more items than are wanted. Then one delivery is granted if none is on its way and the window has room for all
+of it. The items that are not wanted yet are kept, and handed over first.
 
 To save flow frames, credit is topped up in two cases:
 

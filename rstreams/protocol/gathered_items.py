@@ -1,9 +1,9 @@
 """Items of a link that its subscriber gathers: kept in the runs in which they came, settled as runs.
 
-Items that are gathered loosely may be accepted by the link itself, the oldest first, when its window has no room for
-further items that the subscriber wants. Until more items have come than the window holds, the link accepts one delivery
-at a time, and only as many as it must. After that, a failure would lose the oldest items in any case. The link then
-accepts a quarter of the window at once, as fast as for a subscriber that keeps no items.
+Items that are gathered loosely may be accepted by the link itself, the oldest first. It does so when its window has no
+room for further items that the subscriber wants. Until more items have come than the window holds, the link accepts one
+delivery at a time, and only as many as it must. After that, a failure would lose the oldest items in any case. The link
+then accepts a quarter of the window at once, as fast as for a subscriber that keeps no items.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One AMQP link: its role, its state, and the check of every frame against the table in `states`.
 
-The link itself decides nothing. It checks the frames of its endpoint and gives them to the driver, and it checks the
-frames of the driver and gives them to the endpoint.
+The link itself decides nothing. It checks the frames of its endpoint and gives them to the driver. It checks the frames
+of the driver and gives them to the endpoint.
 """
 
 from __future__ import annotations

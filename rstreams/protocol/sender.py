@@ -112,8 +112,8 @@ class LinkSubscriber(End, Generic[T]):
             share: The part of the node's memory that the connection's links use; None: there is no such limit.
             finish_later: Gives back the items that were unsettled when the link ended, one for each step of the
                 iterator, when there is time; None: all of them are given back at once.
-            refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes, with the outcome
-                that it is given, and tells whether the stream goes on. None: the item gets that outcome, and if that
+            refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold
+                and the outcome, and returns whether the stream goes on. None: the item gets that outcome, and if that
                 reaches no one, the stream ends.
         """
         self.outcome_unknown = 0

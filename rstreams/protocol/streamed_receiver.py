@@ -19,8 +19,8 @@ T = TypeVar("T")
 SESSION_BYTES: Final = 8 * 1024 * 1024
 """The bound that a session is given. The session lets in an eighth of it, 1 MiB, before this side reads.
 
-With a smaller bound, the engine of a peer that has the whole message in memory moves all of it once for each window,
-which is too often.
+A peer may have the whole message in memory. Its engine then moves all of it once for each window, and with a smaller
+bound too often.
 """
 
 
