@@ -56,7 +56,7 @@ from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
-from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics import AddressStatistics, NodeStatistics
 from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
@@ -441,6 +441,10 @@ class Node:
         for name, address in self._addresses.items():
             numbers = address.statistics()
             if numbers is not None:
+                if not isinstance(numbers, AddressStatistics):
+                    kind = type(address).__name__
+                    msg = f"{kind}.statistics() must return AddressStatistics or None, not {numbers!r:.80}"
+                    raise TypeError(msg)
                 counted[numbers.group][name] = numbers
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(

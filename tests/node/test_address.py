@@ -285,3 +285,22 @@ async def test_time_and_tasks_are_the_nodes(autojump_clock: MockClock) -> None:
         assert kept.services.find("no") is None
     assert ran[-1] == "cancelled"
     assert autojump_clock.rate == 0
+
+
+class Miscounting(Address):
+    kind = "miscounting"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def statistics(self) -> Any:  # noqa: ANN401 - the wrong type is the test
+        return {"messages": 1}
+
+
+async def test_statistics_of_a_wrong_type_name_the_address() -> None:
+    async with Node() as node:
+        node.add(Miscounting("m"))
+        with pytest.raises(
+            TypeError, match=r"Miscounting\.statistics\(\) must return AddressStatistics or None, not {"
+        ):
+            node.statistics()

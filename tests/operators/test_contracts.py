@@ -57,7 +57,9 @@ def _contracts(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("operator", operators.__all__)
 def test_every_operator_has_a_contract(operator: str) -> None:
-    assert _contracts(HERE / f"test_{operator}.py")
+    path = HERE / f"test_{operator}.py"
+    assert path.exists(), f"add tests/operators/{path.name}"
+    assert _contracts(path), f"add a class to {path.name} that derives from OperatorContract or one of its kin"
 
 
 def test_no_class_leaves_a_scenario_out() -> None:
