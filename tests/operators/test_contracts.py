@@ -15,7 +15,7 @@ from tests.operators.contract import FunctionContract, OperatorContract
 
 HERE = Path(__file__).parent
 
-# What a scenario of issue 3 is called in the contract.
+# The method of the contract that tests each scenario.
 SCENARIOS = {
     "empty": "test_an_empty_source_needs_no_demand_to_end",
     "error first": "test_an_error_of_the_source_that_comes_first",
