@@ -126,7 +126,7 @@ async def test_mutual_tls_and_who_has_which_certificate(tmp_path: Path) -> None:
             async with rstreams.connect(node.url, tls=client_context(ca_file=files.ca)):
                 pass
     async with running(*mine, "--certificate-user", "bob:CN=bob,O=Example") as node:
-        with pytest.raises(AuthenticationFailed, match="it is nobody's there"):
+        with pytest.raises(AuthenticationFailed, match="it belongs to no user there"):
             async with rstreams.connect(node.url, tls=files.client):
                 pass
 

@@ -94,7 +94,7 @@ def strategy_for(
     if isinstance(on_failure, DeadLetters):
         place = on_failure.address
         if place == address:
-            msg = f"on_failure={on_failure!r:.80}: what fails would come back at once; it must be another address"
+            msg = f"on_failure={on_failure!r:.80}: failed messages would come back at once; it must be another address"
             raise ConfigError(msg)
 
         def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
@@ -179,7 +179,7 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
             count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
-            logger.warning("%s could not be sent, and what failed is given back: %s", count, reason)
+            logger.warning("%s could not be sent, and the failed messages are given back: %s", count, reason)
         refusal = self._refusal(reason)
         for _, hold in waiting:
             if refusal is None:
