@@ -70,7 +70,7 @@ def test_a_call_that_waits_when_the_portal_closes_fails() -> None:
         assert begun.wait(10)
     thread.join(10)
     assert [str(error) for error in failures] == [
-        "the portal is closed: the trio run it led to has ended or is about to"
+        "the portal is closed: its trio run has ended, or is about to end"
     ]
 
 
