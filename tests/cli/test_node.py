@@ -188,7 +188,7 @@ def test_a_password_given_by_mistake_is_not_repeated(capsys: pytest.CaptureFixtu
     [
         (b"", "the password file's first line is empty or missing"),
         (b"\nsecond", "the password file's first line is empty or missing"),
-        (b"\xff\xfe", "it is no UTF-8 text"),
+        (b"\xff\xfe", "it is not UTF-8 text"),
     ],
 )
 def test_a_password_file_that_cannot_be(
@@ -210,8 +210,8 @@ def test_a_password_file_that_cannot_be(
         (["--tls-cert", "{}/node.key", "--tls-key", "{}/node.key"], "or '{}/node.key' no certificate, as PEM"),
         (["--tls-cert", "{}/node.pem", "--tls-key", "{}/alice.pem"], "this is not the private key of the certificate"),
         (["--tls-cert", "{}/alice.pem", "--tls-client-ca", "{}/node.key"], "there are no certificates in it"),
-        (["--tls-key", "{}/node.key"], "TLS needs a certificate of the node, too; give --tls-cert"),
-        (["--tls-client-ca", "{}/ca.pem"], "--tls-client-ca '{}/ca.pem': TLS needs"),
+        (["--tls-key", "{}/node.key"], "TLS also needs a certificate of the node; give --tls-cert"),
+        (["--tls-client-ca", "{}/ca.pem"], "--tls-client-ca '{}/ca.pem': TLS also needs"),
         (["--certificate-user", "alice"], "--certificate-user 'alice': give NAME:SUBJECT"),
         (["--certificate-user", "alice:CN=alice"], "by certificate alone, and no tls= is given"),
         (["--max-connections", "0"], "max_connections=0"),
