@@ -114,12 +114,7 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
         ("--max-message-bytes", "BYTES", DEFAULT_MAX_MESSAGE_BYTES, "the largest message"),
         ("--max-unsettled", "COUNT", DEFAULT_MAX_UNSETTLED, "the most messages a consumer may have without settling"),
         ("--max-unsettled-bytes", "BYTES", DEFAULT_MAX_UNSETTLED_BYTES, "the same in bytes"),
-        (
-            "--total-unsettled-bytes",
-            "BYTES",
-            DEFAULT_TOTAL_UNSETTLED_BYTES,
-            "the most that those of all consumers may cost",
-        ),
+        ("--total-unsettled-bytes", "BYTES", DEFAULT_TOTAL_UNSETTLED_BYTES, "the most that those of all may cost"),
         (
             "--max-unfinished-bytes",
             "BYTES",
@@ -129,13 +124,13 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
         ("--total-unfinished-bytes", "BYTES", DEFAULT_TOTAL_UNFINISHED_BYTES, "the same of all connections"),
     ):
         group.add_argument(option, type=int, metavar=metavar, default=default, help=f"{what} (default: %(default)s)")
-Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file that
-    cannot be read or written.
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Run the node.
 
-    Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file that
-        cannot be read or written.
+    Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file
+        that cannot be read or written.
     Context: Blocks until a signal comes; then every connection is closed in order.
     """
     collect_seldom()

@@ -1,4 +1,4 @@
-"""Subscriptions without items: what `empty`, `fail` and `never` have in common."""
+"""Subscriptions without items: the base of `empty`, `fail` and `never`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ItemlessPublisher(Watched):
 class _Itemless(Scannable):
     __slots__ = ("__weakref__", "_requested", "_subscriber", "_thread", "ended")
 
-    operator = "never"  # the others end before anyone could look
+    operator = "never"  # the others end before `explain` could show them
 
     def __init__(self, subscriber: Subscriber[Never]) -> None:
         self._subscriber = subscriber
