@@ -16,8 +16,8 @@ def fail(error: BaseException) -> Publisher[Never]:
         X
 
     Args:
-        error: The error that each subscriber receives, one object for all. Use `defer(lambda: fail(make()))` to make one
-            for each.
+        error: The error that each subscriber receives, one object for all. Use `defer(lambda: fail(make()))` to make
+            one for each.
 
     Demand: Fails without demand.
     Cancels: A cancel inside `on_subscribe` prevents the error.
