@@ -1,4 +1,4 @@
-"""Data sections of a message, many at a time: in C where that was built, else in Python.
+"""Data sections of a message, many at a time: in C where that was built, otherwise in Python.
 
 `RSTREAMS_PURE=1` in the environment chooses Python.
 

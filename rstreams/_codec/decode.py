@@ -1,6 +1,6 @@
-"""AMQP to Python values, from a peer that is not trusted: in C where that was built, else in Python.
+"""AMQP to Python values, from a peer that is not trusted: in C where that was built, otherwise in Python.
 
-`RSTREAMS_PURE=1` in the environment chooses Python. `decode_in_python` says what the functions do.
+`RSTREAMS_PURE=1` in the environment chooses Python. `decode_in_python` documents the functions.
 """
 
 from __future__ import annotations
