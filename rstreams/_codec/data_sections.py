@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rstreams._codec import data_sections_in_python
-from rstreams._codec.loading import load
+from rstreams._codec.c_modules import load
 
 _compiled: Final = load("_data_sections", 2)
 

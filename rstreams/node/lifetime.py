@@ -31,7 +31,7 @@ _DELIVERY_COUNT: Final = 4
 _EXPIRY: Final = 8
 
 
-class Clock(NamedTuple):
+class QueueClock(NamedTuple):
     """The source of time of a queue.
 
     Attributes:

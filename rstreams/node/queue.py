@@ -17,7 +17,7 @@ from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer, HeldMessage
 from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import hand_over
-from rstreams.node.lifetime import Clock, annotated, dead_letter
+from rstreams.node.lifetime import QueueClock, annotated, dead_letter
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
@@ -89,7 +89,7 @@ class Queue(Address):
         redelivery: RedeliveryDelay | None = None,
         expose_errors: bool = False,
         dedup_producers: int = DEFAULT_PRODUCERS,
-        clock: Clock | None = None,
+        clock: QueueClock | None = None,
         on_deadline: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.name = require_address_name("queue", name)
@@ -98,7 +98,7 @@ class Queue(Address):
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
         self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
-        self._clock = clock or Clock()
+        self._clock = clock or QueueClock()
         self._on_deadline = on_deadline
         self._deadlines = MessageDeadlines()
         self._room = Room(require_capacity("queue", name, capacity))
@@ -122,7 +122,7 @@ class Queue(Address):
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node."""
-        self._clock = Clock(now=services.now)
+        self._clock = QueueClock(now=services.now)
         self._on_deadline = services.wake_at
 
     def subscribe(self, subscriber: Subscriber[bytes], origin: str = "") -> None:

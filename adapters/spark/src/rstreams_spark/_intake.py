@@ -54,7 +54,7 @@ def decode(encoded: bytes) -> Message | RemoteProtocolError:
         return error
 
 
-class Intake:
+class RowIntake:
     """The subscriber of the source's link; see the module's text.
 
     Context: The trio thread of the connection, every method.

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import trio
 
 import rstreams
-from rstreams_spark._intake import Intake, decode
+from rstreams_spark._intake import RowIntake, decode
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -56,11 +56,11 @@ class Receiver:
         self._call(self._intake.subscribed)
 
     def collect(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch; see `Intake.collect`."""
+        """Return the rows of the next batch; see `RowIntake.collect`."""
         return self._call(lambda: self._intake.collect(committed, most, self._options.max_trigger_delay_s))
 
     def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the next rows of what is queued now; see `Intake.collect_queued`."""
+        """Return the next rows of what is queued now; see `RowIntake.collect_queued`."""
         return self._call(lambda: self._intake.collect_queued(committed, most))
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Receiver:
     async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         options = self._options
         self._stop = trio.Event()
-        self._intake = Intake(
+        self._intake = RowIntake(
             options.max_messages_per_trigger,
             lambda message: row_of(message, options.address),
             reject_unparsable=options.on_unparsable == "reject",
