@@ -45,7 +45,7 @@ AWAITED: Final = (
     "give a plain function, which may block. Async functions are for `rstreams.connect`, under trio; for one of "
     "asyncio give `lambda item: asyncio.run_coroutine_threadsafe(function(item), loop).result()`"
 )
-"""What to do with an async function: the end of an error's text."""
+"""The advice for an async function: the end of an error's text."""
 
 
 class BlockingStream(Generic[T_co]):
@@ -73,7 +73,7 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.parallel(workers, function, window=window))
 
     def to_observable(self) -> Observable[T_co]:
-        """See `Stream.to_observable`; to be subscribed to in the connection's thread."""
+        """See `Stream.to_observable`; subscribe to the result in the connection's thread."""
         return self._stream.to_observable()
 
     def rx(

@@ -170,7 +170,7 @@ class MulticastAddress(Address):
     # passing on
 
     def _pass_on(self) -> None:
-        """Give each subscriber its copies; a nested call does nothing, so all get the same order."""
+        """Give each subscriber its copies; a nested call does nothing: all get the same order."""
         if self._passing:
             return
         self._passing = True

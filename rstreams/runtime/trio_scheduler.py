@@ -74,7 +74,7 @@ class TrioScheduler:
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
-        return random.random()  # noqa: S311 - jitter is no secret
+        return random.random()  # noqa: S311 - jitter is not a secret
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of trio's worker threads, of which 40 run at a time."""

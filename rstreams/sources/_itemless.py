@@ -67,7 +67,7 @@ class _Itemless(Scannable):
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested; nothing is ever delivered."""
+        """Return the number of requested items; no item is ever delivered."""
         return Counts(self._requested, 0)
 
     def hold(self) -> Hold:

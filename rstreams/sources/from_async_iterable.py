@@ -150,7 +150,7 @@ class _Pull(Scannable, Generic[T]):
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested and delivered."""
+        """Return how many items have been requested and delivered."""
         return Counts(self._requested, self._delivered)
 
     async def _run(self) -> None:

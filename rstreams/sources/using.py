@@ -269,7 +269,7 @@ class _InTask(_Holding[T]):
                 self._downstream.on_error(self._error)
 
     async def _emit_with(self, resource: object) -> None:
-        """Emit until the end; the error that is the end is raised, for the context manager to see it."""
+        """Emit until the end; raise an error of the stream, so that the context manager sees it."""
         if self._ended:
             return
         try:

@@ -103,7 +103,7 @@ class LocalDriver:
         return False
 
     def call_after(self, _delay_s: float, function: Callable[[], None]) -> None:
-        """Queue a turn for `function`: there is no clock here, so it is soon."""
+        """Queue a turn for `function`: there is no clock here, therefore it is called soon."""
         self._turns.append(function)
         self._run()
 

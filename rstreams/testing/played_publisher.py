@@ -33,7 +33,7 @@ class TestPublisher(ManualPublisher[T]):
         super().__init__(on_request)
         unknown = [each for each in misbehave if each not in ("without_demand", "after_end")]
         if unknown:
-            msg = f"TestPublisher({unknown[0]!r}): what it can do wrong is 'without_demand' and 'after_end'"
+            msg = f"TestPublisher({unknown[0]!r}): it must be 'without_demand' or 'after_end'"
             raise ConfigError(msg)
         self._misbehave = frozenset(misbehave)
         self._ended = False

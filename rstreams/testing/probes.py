@@ -32,7 +32,7 @@ Outcome: TypeAlias = Literal["done", "failed", "released"]
 
 
 class ProbeSubscriber(Scannable, Generic[T]):
-    """A subscriber that records what it receives and requests what the test tells it to.
+    """A subscriber that records its signals, and requests as the test tells it.
 
     Attributes:
         items: The items received, in order.

@@ -63,7 +63,7 @@ class StreamVerifier(Generic[T]):
         self._steps: list[tuple[str, Callable[[_VerifiedRun[T]], None]]] = []
         self._expects_end = False
 
-    # what is expected
+    # expectations
 
     def expect_subscription(self) -> Self:
         """Expect `on_subscribe` as the next signal; without this step the verifier expects it by itself."""

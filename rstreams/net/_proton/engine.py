@@ -249,7 +249,7 @@ class Engine:
         return bool(self._turns) or self._outgoing.has_kept
 
     def tick(self, now_s: float) -> float:
-        """Do what is due: heartbeats, time-outs, calls; return when to call again."""
+        """Do the work that is due: heartbeats, time-outs, calls; return when to call again."""
         # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
         # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)

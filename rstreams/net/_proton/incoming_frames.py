@@ -314,7 +314,7 @@ class IncomingFrames:
         return True
 
     def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
-        """Correct what the engine has misread in a flow; return the credit that it was told."""
+        """Correct the engine where it has misread a flow; return the credit that it was told."""
         if not driver.sends:
             self._keep_count(frame, driver.pointer)
         elif credit > MAX_CREDIT:
@@ -335,7 +335,7 @@ class IncomingFrames:
 
     def _keep_count(self, frame: bytes, link: Pointer) -> None:
         """Correct a sender's delivery-count that went back: the engine would read it as new credit."""
-        forth = int(lib.pn_link_drained(link))  # how far it went forth since the last call, for a receiver
+        forth = int(lib.pn_link_drained(link))  # how far it went forward since the last call, for a receiver
         if forth < 0:
             self._push(_with_count(frame, -forth))
 

@@ -37,7 +37,7 @@ class TakesTurns(Protocol):
         ...
 
     def hand_over(self, most: int) -> bool:
-        """Read what has come, at most `most` deliveries; tell whether there is more."""
+        """Read its news, at most `most` deliveries; tell whether there is more."""
         ...
 
     def work(self) -> None:
@@ -64,7 +64,7 @@ class LinkTurns:
     # into the queues, and out of them
 
     def note(self, driver: TakesTurns) -> None:
-        """Have the link read what has come for it, in this turn or the next one."""
+        """Have the link read its news, in this turn or the next one."""
         self._noted[driver] = None
 
     def read_on(self, driver: TakesTurns) -> None:

@@ -57,7 +57,7 @@ class EventHubs(ServiceBus):
     name = "eventhubs"
 
     def matches(self, peer: PeerDescription) -> bool:  # noqa: ARG002 - no peer describes itself as one
-        """Return False: its host looks like Service Bus, so it must be asked for by name."""
+        """Return False: its host looks like Service Bus; therefore it must be asked for by name."""
         return False
 
     def audience(self, host: str, address: str) -> str:

@@ -275,7 +275,7 @@ class Links:
         return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
 
     def explain(self) -> Sight:
-        """Return a line for each link: what it waits for."""
+        """Return a line for each link, which tells what it waits for."""
         ends = sorted(self._ends.items(), key=lambda item: item[1][0])
         lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))

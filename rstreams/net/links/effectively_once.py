@@ -239,7 +239,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         self._remembered = remembered
         self._key: _Key | None = None  # of the message to be handed over
         self._handing = False
-        self._hand: _Hand | None = None  # what is held of the message handed over now
+        self._hand: _Hand | None = None  # the hold of the message that is handed over now
         self._in_hand: dict[_Key, _Hand] = {}
         self._known: dict[_Key, int] = {}  # accepted, and after how many losses; the latest last
         self.duplicates = 0

@@ -29,7 +29,7 @@ class Encoding:
         self.error: BaseException | None = None
         self.count = 0
 
-    def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and what it becomes
+    def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and its result
         """Return the result of `encode` for an item.
 
         Errors: Those of `encode`.

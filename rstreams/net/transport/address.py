@@ -50,7 +50,7 @@ def is_loopback(host: str) -> bool | None:
 def parse_url(url: str) -> PeerAddress:
     """Return the address of an `amqp://[user:password@]host[:port]` url; `amqps` is AMQP over TLS.
 
-    Errors: `ConfigError` that says what is wrong with the url, without its password.
+    Errors: `ConfigError` with the reason and the url, without its password.
     """
     if not isinstance(url, str):
         msg = f"url must be a string such as 'amqp://127.0.0.1:5672', not {type(url).__name__}"

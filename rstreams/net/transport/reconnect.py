@@ -1,7 +1,7 @@
 """Reconnecting: a connection that is opened again whenever it is lost; for its links it stays the same one.
 
 Theory of operation. Links are attached here and handed to the current pump. When its connection is lost, the ends hear
-`Lost(returns=True)`. They keep what they need and wait. One task, `_stay_open`, opens the next connection. It tries the
+`Lost(returns=True)`. They keep their state and wait. One task, `_stay_open`, opens the next connection. It tries the
 urls in turn, with the delays of the policy. Then it attaches the ends again: unmet demand becomes credit, and unsettled
 items are sent again. Only when the policy gives up do the ends hear of the loss for good.
 
@@ -325,7 +325,7 @@ class KeptConnection:
     async def _try_each(self, nursery: trio.Nursery) -> Pump:
         """Try every address once.
 
-        Errors: One error that says what is wrong with each address. It has the type of the last one, unless the type of
+        Errors: One error with the reason for each address. It has the type of the last one, unless the type of
             another one says more.
         """
         errors: list[RStreamsError] = []

@@ -158,7 +158,7 @@ class UpperSide(Generic[T]):
 
 
 class _Telling(Generic[T]):
-    """A subscriber downstream that tells the probe what it receives."""
+    """A subscriber downstream that reports its signals to the probe."""
 
     def __init__(self, probe: WhiteboxProbe[T]) -> None:
         self._probe = probe

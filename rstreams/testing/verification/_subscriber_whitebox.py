@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 BETWEEN_THREADS = f"{UNTESTED}: it is about what one thread sees of another"
 A_RIGHT_OF_PUBLISHERS = f"{UNTESTED}: a right of publishers, which a subscriber cannot break"
-SIGNALS_ARE_CALLS = f"{UNTESTED}: it says what a subscriber should do if its work is heavy, which no signal shows"
+SIGNALS_ARE_CALLS = f"{UNTESTED}: it is about a subscriber with heavy work, which no signal shows"
 
 
 class SubscriberPuppet(Protocol):

@@ -61,19 +61,19 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_messages_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on read only what is queued, and end when a drain has found the queue empty."""
+        """From now on read only queued messages, and end when a drain has found the queue empty."""
         self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Settle what is committed, and return the offset of the next batch; `start` if there is nothing new.
+        """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
 
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
             once, which would never settle its batch: Spark does not tell a source that it was committed.
         """
         if isinstance(limit, ReadAllAvailable):
             msg = (
-                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, so every "
-                "run would get the same messages. Use trigger(availableNow=True)"
+                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
+                "every run would get the same messages. Use trigger(availableNow=True)"
             )
             raise ConfigError(msg)
         most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
