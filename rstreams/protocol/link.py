@@ -21,7 +21,7 @@ from rstreams.protocol.frames import (
     Role,
     Transfer,
 )
-from rstreams.protocol.states import TRANSITIONS, Event, State
+from rstreams.protocol.states import TRANSITIONS, LinkEvent, State
 
 
 class Endpoint(Protocol):
@@ -69,16 +69,16 @@ class SendingEndpoint(Endpoint, Protocol):
         ...
 
 
-_SEND_EVENTS: dict[type[Frame], Event] = {
-    Flow: Event.SEND_FLOW,
-    Transfer: Event.SEND_TRANSFER,
-    Disposition: Event.SEND_DISPOSITION,
-    Detach: Event.SEND_DETACH,
+_SEND_EVENTS: dict[type[Frame], LinkEvent] = {
+    Flow: LinkEvent.SEND_FLOW,
+    Transfer: LinkEvent.SEND_TRANSFER,
+    Disposition: LinkEvent.SEND_DISPOSITION,
+    Detach: LinkEvent.SEND_DETACH,
 }
 
-_RECEIVE_EVENTS: dict[type[Frame], Event] = {
-    Transfer: Event.RECEIVE_TRANSFER,
-    Disposition: Event.RECEIVE_DISPOSITION,
+_RECEIVE_EVENTS: dict[type[Frame], LinkEvent] = {
+    Transfer: LinkEvent.RECEIVE_TRANSFER,
+    Disposition: LinkEvent.RECEIVE_DISPOSITION,
 }
 
 _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
@@ -120,7 +120,7 @@ class Link:
         """
         if isinstance(frame, Attach):
             refuses = frame.refuses and self.state is State.ATTACH_RECEIVED
-            event = Event.SEND_REFUSAL if refuses else Event.SEND_ATTACH
+            event = LinkEvent.SEND_REFUSAL if refuses else LinkEvent.SEND_ATTACH
         else:
             event = _SEND_EVENTS[type(frame)]
         after = TRANSITIONS[self.state].get(event)
@@ -138,14 +138,14 @@ class Link:
         endpoint = self._endpoint
         match frame:
             case Flow():
-                self._enter(Event.RECEIVE_FLOW, frame)
+                self._enter(LinkEvent.RECEIVE_FLOW, frame)
                 endpoint.on_flow(frame)
             case Attach():
                 refused = frame.refuses and self.state is not State.UNATTACHED
-                self._enter(Event.RECEIVE_REFUSAL if refused else Event.RECEIVE_ATTACH, frame)
+                self._enter(LinkEvent.RECEIVE_REFUSAL if refused else LinkEvent.RECEIVE_ATTACH, frame)
                 endpoint.on_attach(frame)
             case Detach():
-                self._enter(Event.RECEIVE_DETACH, frame)
+                self._enter(LinkEvent.RECEIVE_DETACH, frame)
                 endpoint.on_detach(frame)
             case _:
                 self._enter(_RECEIVE_EVENTS[type(frame)], frame)
@@ -160,7 +160,7 @@ class Link:
         """Let the endpoint do all that has become possible."""
         self._endpoint.work()
 
-    def _enter(self, event: Event, frame: Frame) -> None:
+    def _enter(self, event: LinkEvent, frame: Frame) -> None:
         after = TRANSITIONS[self.state].get(event)
         if after is None or _ONLY_FROM.get(type(frame)) is self.role:
             msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
@@ -181,7 +181,7 @@ class ReceivingLink(Link):
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer, as `Link` does."""
         if isinstance(frame, Transfer):
-            self._enter(Event.RECEIVE_TRANSFER, frame)
+            self._enter(LinkEvent.RECEIVE_TRANSFER, frame)
             self._receives.on_transfer(frame)
         else:
             super().receive(frame)
@@ -200,7 +200,7 @@ class SendingLink(Link):
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer, as `Link` does."""
         if isinstance(frame, Disposition):
-            self._enter(Event.RECEIVE_DISPOSITION, frame)
+            self._enter(LinkEvent.RECEIVE_DISPOSITION, frame)
             self._sends.on_disposition(frame)
         else:
             super().receive(frame)

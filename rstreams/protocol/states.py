@@ -31,7 +31,7 @@ class State(Enum):
     DETACHED = auto()
 
 
-class Event(Enum):
+class LinkEvent(Enum):
     """An event of a link: a performative sent or received, or the loss of its session or connection."""
 
     SEND_ATTACH = auto()
@@ -49,79 +49,79 @@ class Event(Enum):
     LOSE = auto()
 
 
-_Row = dict[Event, State]
+_Row = dict[LinkEvent, State]
 
 
-def _stay(state: State, *events: Event) -> _Row:
+def _stay(state: State, *events: LinkEvent) -> _Row:
     return dict.fromkeys(events, state)
 
 
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[State, Mapping[LinkEvent, State]]] = MappingProxyType(
     {
         State.UNATTACHED: {
-            Event.SEND_ATTACH: State.ATTACH_SENT,
-            Event.RECEIVE_ATTACH: State.ATTACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.SEND_ATTACH: State.ATTACH_SENT,
+            LinkEvent.RECEIVE_ATTACH: State.ATTACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACH_SENT: {
-            Event.RECEIVE_ATTACH: State.ATTACHED,
-            Event.RECEIVE_REFUSAL: State.REFUSED,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.RECEIVE_ATTACH: State.ATTACHED,
+            LinkEvent.RECEIVE_REFUSAL: State.REFUSED,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACH_RECEIVED: {
             # A receiver may send credit directly after its attach; the engine keeps it until our reply.
-            **_stay(State.ATTACH_RECEIVED, Event.RECEIVE_FLOW),
-            Event.SEND_ATTACH: State.ATTACHED,
-            Event.SEND_REFUSAL: State.REFUSING,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.ATTACH_RECEIVED, LinkEvent.RECEIVE_FLOW),
+            LinkEvent.SEND_ATTACH: State.ATTACHED,
+            LinkEvent.SEND_REFUSAL: State.REFUSING,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACHED: {
             **_stay(
                 State.ATTACHED,
-                Event.SEND_FLOW,
-                Event.SEND_TRANSFER,
-                Event.SEND_DISPOSITION,
-                Event.RECEIVE_FLOW,
-                Event.RECEIVE_TRANSFER,
-                Event.RECEIVE_DISPOSITION,
+                LinkEvent.SEND_FLOW,
+                LinkEvent.SEND_TRANSFER,
+                LinkEvent.SEND_DISPOSITION,
+                LinkEvent.RECEIVE_FLOW,
+                LinkEvent.RECEIVE_TRANSFER,
+                LinkEvent.RECEIVE_DISPOSITION,
             ),
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.REFUSED: {
-            **_stay(State.REFUSED, Event.RECEIVE_FLOW),
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.REFUSED, LinkEvent.RECEIVE_FLOW),
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.REFUSING: {
-            **_stay(State.REFUSING, Event.RECEIVE_FLOW, Event.RECEIVE_TRANSFER),
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.REFUSING, LinkEvent.RECEIVE_FLOW, LinkEvent.RECEIVE_TRANSFER),
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.DETACH_SENT: {
             **_stay(
                 State.DETACH_SENT,
-                Event.RECEIVE_ATTACH,
-                Event.RECEIVE_REFUSAL,
-                Event.RECEIVE_FLOW,
-                Event.RECEIVE_TRANSFER,
-                Event.RECEIVE_DISPOSITION,
+                LinkEvent.RECEIVE_ATTACH,
+                LinkEvent.RECEIVE_REFUSAL,
+                LinkEvent.RECEIVE_FLOW,
+                LinkEvent.RECEIVE_TRANSFER,
+                LinkEvent.RECEIVE_DISPOSITION,
             ),
-            Event.RECEIVE_DETACH: State.DETACHED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.RECEIVE_DETACH: State.DETACHED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.DETACH_RECEIVED: {
             # The end may wait: held items are settled before our own detach.
-            **_stay(State.DETACH_RECEIVED, Event.SEND_DISPOSITION),
-            Event.SEND_DETACH: State.DETACHED,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.DETACH_RECEIVED, LinkEvent.SEND_DISPOSITION),
+            LinkEvent.SEND_DETACH: State.DETACHED,
+            LinkEvent.LOSE: State.DETACHED,
         },
-        State.DETACHED: {Event.LOSE: State.DETACHED},
+        State.DETACHED: {LinkEvent.LOSE: State.DETACHED},
     }
 )

@@ -308,7 +308,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Subscribe each subscriber to a publisher that `make` returns for it.
 
         Args:
-            make: Called once a subscriber, when it subscribes.
+            make: Called once for each subscriber, when it subscribes.
 
         Demand, holds, errors: `rstreams.sources.defer`.
         """
@@ -327,7 +327,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Signal `error` at once.
 
         Args:
-            error: What each subscriber receives, one object for all. Give `defer(lambda: fail(make()))` for one each.
+            error: The error that each subscriber receives, one object for all. Use `defer(lambda: fail(make()))` to
+                make one for each.
 
         Demand, holds, errors: `rstreams.sources.fail`.
         """
@@ -354,11 +355,11 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def from_callable(function: Callable[[], Any]) -> Stream[Any]:
-        """Call `function` for each subscriber when it requests, emit what it returns, and complete.
+        """Call `function` for each subscriber when it requests, emit the result, and complete.
 
         Args:
-            function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited,
-                that is awaited in a task of its own.
+            function: Takes no arguments, and must not block. If it is async, or returns another awaitable, the
+                awaitable is awaited in a task of its own.
 
         Demand, holds, errors: `rstreams.sources.from_callable`.
         """
@@ -369,8 +370,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the result of `future` when there is one, and complete.
 
         Args:
-            future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for
-                all subscribers.
+            future: A `concurrent.futures.Future`, or another object with `result` and `add_done_callback`. All
+                subscribers share it.
 
         Demand, holds, errors: `rstreams.sources.from_future`.
         """
@@ -389,11 +390,11 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]:
-        """Emit what `step` makes of a state, one call an item, until it returns None.
+        """Emit items that `step` makes from a state, one in each call, until it returns None.
 
         Args:
-            initial: The state of each subscriber's first step. All subscribers start from this very object, so it
-                should be a value that `step` replaces and does not change.
+            initial: The state of each subscriber's first step. All subscribers start from this very object: `step`
+                should return a new state, and not change this one.
             step: Takes the state and returns the item and the next state, or None to complete; it must not block.
 
         Demand, holds, errors: `rstreams.sources.generate`.
@@ -425,7 +426,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `items`, then complete.
 
         Args:
-            items: What each subscriber receives, in this order.
+            items: The items that each subscriber receives, in this order.
 
         Demand, holds, errors: `rstreams.sources.of`.
         """
@@ -438,7 +439,7 @@ class Stream(NotIterable, Generic[T_co]):
         Args:
             start: The first number; if it is the only argument, the numbers run from 0 up to it.
             stop: The first number not emitted.
-            step: What is added each time; negative counts down.
+            step: The number that is added each time; a negative one counts down.
 
         Demand, holds, errors: `rstreams.sources.range`.
         """
@@ -449,7 +450,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit 0 after `delay_s` seconds, then complete.
 
         Args:
-            delay_s: The seconds before it, from the subscription on; 0 or more.
+            delay_s: The seconds before the item, from the subscription on; 0 or more.
 
         Demand, holds, errors: `rstreams.sources.timer`.
         """
@@ -465,10 +466,10 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def unfold(initial: Any, step: Any) -> Stream[Any]:
-        """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
+        """Emit items that `step`, which may be async, makes from a state, one in each call, until it returns None.
 
         Args:
-            initial: The state of each subscriber's first step; `step` should not change it, but return another.
+            initial: The state of each subscriber's first step; `step` should not change it, but return a new one.
             step: Takes the state and returns the item and the next state, or None to complete. A plain function must
                 not block; an async one is awaited, for instance the next page of an API.
 
@@ -484,9 +485,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         Args:
-            acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at
-                the end. A plain one must not block.
-            use: Makes the publisher, given what the context manager was entered as.
+            acquire: Returns a context manager, plain or async, which is entered for each subscription and left at its
+                end. A plain one must not block.
+            use: Makes the publisher from the value of the entered context manager.
 
         Demand, holds, errors: `rstreams.sources.using`.
         """

@@ -182,7 +182,7 @@ def test_what_counts_no_items_is_not_called_items() -> None:
         ),
         (
             lambda _: Stream.from_async_iterable(cast("Any", [5])),
-            r"from_async_iterable\(iterable\): iterable must be async iterable, not \[5\]; from_iterable is for",
+            r"from_async_iterable\(iterable\): iterable must be async iterable, not \[5\]; from_iterable takes",
         ),
     ],
     ids=["range start", "range stop", "range step", "fail", "from_iterable", "from_async_iterable"],
@@ -199,5 +199,5 @@ def test_a_function_that_makes_an_async_iterable_is_told_to_be_called() -> None:
     wrong: Any = numbers
     with pytest.raises(TypeError, match=r"must be async iterable, not <function .*>; call it"):
         Stream.from_async_iterable(wrong)
-    with pytest.raises(TypeError, match=r"must be iterable, not <async_generator .*>; from_async_iterable is for"):
+    with pytest.raises(TypeError, match=r"must be iterable, not <async_generator .*>; from_async_iterable takes"):
         Stream.from_iterable(numbers())
