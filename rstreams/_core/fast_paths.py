@@ -3,6 +3,7 @@
     handing over   a source over an iterator gives the iterator to its subscriber, which draws from it
     drawing        a subscription lets items be drawn many at a time, inside one call
     runs           a publisher hands many items to its subscriber in one call
+    held runs      it does that with a hold on each item, because the subscriber keeps them all
     later          a subscription says that its items never come inside `request`
 
 Two neighbours agree on a way once, when the subscription begins: one asks, the other answers. A neighbour that does not
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from rstreams._core.holds import HoldRun
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -80,6 +83,24 @@ class TakesRuns(Protocol):
 def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
     """Return the function of a subscriber that takes many items, or None if it takes them one by one."""
     return subscriber.on_run if isinstance(subscriber, TakesRuns) else None
+
+
+@runtime_checkable
+class TakesHeldRuns(Protocol):
+    """A subscriber that keeps many items in one call, and takes the holds on them."""
+
+    def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
+        """Take all items, which were requested, with their holds; other items may come by `on_next`.
+
+        Other subscribers may have the same list: it is not to be changed. The call raises nothing. It asks for no
+        further items, and cancels nothing, before it returns.
+        """
+        ...
+
+
+def held_runs_of(subscriber: object) -> Callable[[list[Any], HoldRun], None] | None:
+    """Return the function of a subscriber that keeps many items, or None if it takes them one by one."""
+    return subscriber.on_held_run if isinstance(subscriber, TakesHeldRuns) else None
 
 
 @runtime_checkable

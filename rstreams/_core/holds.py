@@ -12,8 +12,10 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from typing import Final, Protocol, overload, runtime_checkable
 
 
 @runtime_checkable
@@ -60,6 +62,30 @@ def is_gone(hold: Hold) -> bool:
     """Return whether the source has settled the item of a loose hold itself; the end of the hold then has no effect."""
     gone: bool = getattr(hold, "gone", False)
     return gone
+
+
+class HoldRun(Sequence[Hold]):
+    """The holds on items that came in one run, in the order of the items; see `fast_paths.TakesHeldRuns`.
+
+    A hold on one item is made when it is asked for, by an index or by iteration. A slice is a run again. Each item is
+    settled once: by its own hold, or by `done` of a run that has it.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def done(self) -> None:
+        """Say that all items have been processed."""
+
+    @overload
+    def __getitem__(self, at: int) -> Hold: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> HoldRun: ...
+
+    @abstractmethod
+    def __getitem__(self, at: int | slice) -> Hold | HoldRun:
+        """Return the hold on one item, or the run of some of them."""
 
 
 class SharedHold:
@@ -207,6 +233,35 @@ class _NoHold(SharedHold):
 
 NO_HOLD: Final[SharedHold] = _NoHold()
 """The hold of an item that needs no acknowledgement."""
+
+
+class NoHolds(HoldRun):
+    """A run of items that need no acknowledgement."""
+
+    __slots__ = ("_size",)
+
+    def __init__(self, size: int) -> None:
+        """Stand for `size` items."""
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, at: int) -> Hold: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> NoHolds: ...
+
+    def __getitem__(self, at: int | slice) -> Hold | NoHolds:
+        part = range(self._size)[at]
+        return NoHolds(len(part)) if isinstance(part, range) else NO_HOLD
+
+    def __iter__(self) -> Iterator[Hold]:
+        return repeat(NO_HOLD, self._size)
+
+    def done(self) -> None:
+        """Do nothing."""
 
 
 def share_hold(hold: Hold) -> SharedHold:

@@ -69,6 +69,18 @@ class Backlog:
                 found = entry
         return found
 
+    def count_alive(self, most: int, now: float) -> int:
+        """Return how many of the first `most` fresh messages come before one that is too old."""
+        entries = enumerate(islice(self.fresh, most))
+        too_old = (at for at, entry in entries if isinstance(entry, Lasting) and not entry.lives(now))
+        return next(too_old, most)
+
+    def take_fresh(self, count: int) -> list[bytes | Lasting]:
+        """Take out the first `count` fresh messages; none of them is too old."""
+        take = self.fresh.popleft
+        self.taken += count
+        return [take() for _ in range(count)]
+
     def after(self, position: int, most: int, now: float, delayed: Iterable[Stored]) -> list[tuple[int, bytes]]:
         """Return the first messages behind a position, each with its own position, for a browser.
 

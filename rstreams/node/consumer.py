@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, overload
 
 from rstreams._core.demand import demand_error
-from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.fast_paths import held_runs_of
+from rstreams._core.holds import NO_HOLD, HoldRun, SharedHold
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
-
-if TYPE_CHECKING:
-    from rstreams.node.stored_message import Stored
+from rstreams.node.stored_message import Lasting, Stored
 
 
 class HandsOut(Protocol):
@@ -25,6 +26,8 @@ class HandsOut(Protocol):
     def _cancel(self, consumer: Consumer) -> None: ...
 
     def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None: ...
+
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None: ...
 
 
 class HeldMessage(SharedHold):
@@ -46,6 +49,47 @@ class HeldMessage(SharedHold):
         self.consumer.queue._settle(self, self._error, released=self._released)  # noqa: SLF001 - a part of the queue
 
 
+class HeldRun(HoldRun):
+    """The messages that a consumer took in one call, which it holds; see `TakesHeldRuns`.
+
+    Args:
+        consumer: The consumer.
+        numbers: The sequence number of each message.
+        messages: The messages: bytes, or a `Lasting` if it can be too old.
+    """
+
+    __slots__ = ("_consumer", "_messages", "_numbers")
+
+    def __init__(self, consumer: Consumer, numbers: range, messages: Sequence[bytes | Lasting]) -> None:
+        self._consumer = consumer
+        self._numbers = numbers
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, at: int) -> Hold: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> HeldRun: ...
+
+    def __getitem__(self, at: int | slice) -> Hold | HeldRun:
+        if isinstance(at, slice):
+            return HeldRun(self._consumer, self._numbers[at], self._messages[at])
+        return self._hold(self._numbers[at], self._messages[at])
+
+    def __iter__(self) -> Iterator[Hold]:
+        return map(self._hold, self._numbers, self._messages)
+
+    def done(self) -> None:
+        """Accept all messages."""
+        self._consumer.queue._accept(self._consumer, self._messages)  # noqa: SLF001 - a part of the queue
+
+    def _hold(self, number: int, message: bytes | Lasting) -> Hold:
+        return HeldMessage(self._consumer, Stored(number, message) if isinstance(message, bytes) else message)
+
+
 class Consumer(Scannable):
     """One subscription of a queue.
 
@@ -54,15 +98,28 @@ class Consumer(Scannable):
         asked: Whether it has been asked to settle a message, and has settled none since.
         message: The message that is being handed over to it.
         held: The same message, if the consumer has taken a hold on it.
+        on_held_run: The subscriber's function that takes many messages; None if it takes them one by one.
     """
 
-    __slots__ = ("asked", "demand", "ended", "held", "message", "origin", "queue", "subscriber", "suspended")
+    __slots__ = (
+        "asked",
+        "demand",
+        "ended",
+        "held",
+        "message",
+        "on_held_run",
+        "origin",
+        "queue",
+        "subscriber",
+        "suspended",
+    )
 
     operator = "queue"
 
     def __init__(self, queue: HandsOut, subscriber: Subscriber[bytes], origin: str) -> None:
         self.queue = queue
         self.subscriber = subscriber
+        self.on_held_run = held_runs_of(subscriber)
         self.origin = origin
         self.demand = 0
         self.ended = False
@@ -105,3 +162,14 @@ class Consumer(Scannable):
                 return NO_HOLD
             self.held = HeldMessage(self, self.message)
         return self.held.hold()
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """A publisher whose `subscribe` calls a function."""
+
+    begin: Callable[[Subscriber[bytes]], None]
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Subscribe `subscriber`."""
+        self.begin(subscriber)

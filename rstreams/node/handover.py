@@ -26,11 +26,16 @@ def hand_over(
     try:
         subscriber.on_next(encoded)
     except Exception as error:
-        logger.exception("address %r: a subscriber raised in on_next; its subscription is ended", address)
-        drop()
-        try:
-            subscriber.on_error(error)
-        except Exception:
-            logger.exception("address %r: it also raised in on_error", address)
+        end_raised(subscriber, error, address, drop)
         return error
     return None
+
+
+def end_raised(subscriber: Subscriber[bytes], error: Exception, address: str, drop: Callable[[], None]) -> None:
+    """End the subscription of a subscriber that has raised `error`; to be called while that is being handled."""
+    logger.exception("address %r: a subscriber raised in on_next; its subscription is ended", address)
+    drop()
+    try:
+        subscriber.on_error(error)
+    except Exception:
+        logger.exception("address %r: it also raised in on_error", address)

@@ -23,6 +23,10 @@ class MessageDeadlines:
         """Return how many are remembered."""
         return len(self._heap)
 
+    def __bool__(self) -> bool:
+        """Return whether a message with a deadline has not left the queue."""
+        return self._left > 0
+
     @property
     def next(self) -> float:
         """The earliest deadline; infinity if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
@@ -143,12 +144,12 @@ class MulticastAddress(Address):
         producer.outstanding = 0
         self._grant()
 
-    def _receive(self, producer: Producer, encoded: bytes) -> None:
-        producer.outstanding -= 1
-        self._credit -= 1
+    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+        producer.outstanding -= len(run)
+        self._credit -= len(run)
         self._waiting += not producer.outstanding
-        self._enqueued += 1
-        self._arrived.append(encoded)
+        self._enqueued += len(run)
+        self._arrived += run
         self._pass_on()
         # An item changes nothing for producers that wait for a slow subscriber: it takes as much from the limit as from
         # the credit. It matters where the capacity is the limit, and that limit is topped up in batches.

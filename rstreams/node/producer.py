@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 from rstreams._core.sight import Scannable
@@ -23,7 +25,7 @@ class Receives(Protocol):
 
     def _join(self, producer: Producer) -> None: ...
 
-    def _receive(self, producer: Producer, encoded: bytes) -> None: ...
+    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None: ...
 
     def _leave(self, producer: Producer) -> None: ...
 
@@ -71,7 +73,16 @@ class Producer(Scannable):
             self._end()
             self._subscription.cancel()
             return
-        self._address._receive(self, item)  # noqa: SLF001
+        self._address._receive(self, (item,))  # noqa: SLF001
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Pass many messages to the address; see `TakesRuns`."""
+        run: list[bytes] = []
+        try:
+            run.extend(islice(items, self.outstanding))
+        finally:  # if the next one cannot be had, those before it are taken nevertheless
+            if run and not self.ended:
+                self._address._receive(self, run)  # noqa: SLF001
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
         """Leave the address."""

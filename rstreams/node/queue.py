@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams._core.demand import UNBOUNDED, add_demand
+from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name, require_capacity
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
-from rstreams.node.consumer import Consumer, HeldMessage
+from rstreams.node.consumer import Consumer, HeldMessage, HeldRun, Subscribing
 from rstreams.node.failure import TOLD, Failure
-from rstreams.node.handover import hand_over
+from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.lifetime import QueueClock, annotated, dead_letter
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.outlet import DeadLetterOutlet
@@ -27,6 +26,7 @@ from rstreams.node.seen_messages import DEFAULT_PRODUCERS, DropSeen, Seen
 from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Lasting, Stored
+from rstreams.node.takers import Takers
 from rstreams.protocol.delivery import FAILED, RELEASED, Outcome, outcome_of
 
 
@@ -106,8 +106,7 @@ class Queue(Address):
         self._fresh, self._returned = self._backlog.fresh, self._backlog.returned
         self._delayed = Delayed()
         self._browsers: dict[Browser, None] = {}
-        self._consumers: dict[Consumer, None] = {}
-        self._takers: deque[Consumer] = deque()  # with demand, not suspended; the next one in front
+        self._takers = Takers()
         self._dispatching = False
         self._enqueued = 0
         self._delivered = 0
@@ -138,7 +137,7 @@ class Queue(Address):
         """
         require_subscriber(subscriber)
         consumer = Consumer(self, subscriber, origin)
-        self._consumers[consumer] = None
+        self._takers.join(consumer)
         subscriber.on_subscribe(consumer)
 
     def browse(self, subscriber: Subscriber[bytes]) -> None:
@@ -157,12 +156,12 @@ class Queue(Address):
     def supply(self, link: LinkRequest) -> Supply:
         """Return copies for a link that asks for copies; otherwise messages, which the consumers share."""
         if link.attach.distribution == "copy":
-            return Supply(_Subscribing(self.browse), encoded=True)
+            return Supply(Subscribing(self.browse), encoded=True)
         return self.supply_consumer(link)
 
     def supply_consumer(self, link: LinkRequest) -> Supply:
         """Return messages, which the consumers share."""
-        consumers = _Subscribing(partial(self.subscribe, origin=link.origin))
+        consumers = Subscribing(partial(self.subscribe, origin=link.origin))
         return Supply(consumers, encoded=True, moves=True, shared=True, sees_through=True)
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
@@ -181,9 +180,6 @@ class Queue(Address):
     def statistics(self) -> QueueStatistics:
         """Return the queue's counters."""
         ready = self._backlog.ready
-        demand = 0
-        for consumer in self._consumers:
-            demand = add_demand(demand, consumer.demand)
         return QueueStatistics(
             capacity=self._room.capacity,
             enqueued=self._enqueued,
@@ -194,10 +190,10 @@ class Queue(Address):
             modified=self._modified,
             ready=ready,
             unsettled=self._room.stored - ready - self._delayed.count - self._leaving,
-            consumers=len(self._consumers),
+            consumers=len(self._takers.all),
             producers=self._room.producers,
             credit=self._room.outstanding,
-            demand=demand,
+            demand=self._takers.demand,
             duplicates=self.seen.duplicates,
             expired=self._expired,
             exhausted=self._exhausted,
@@ -252,13 +248,14 @@ class Queue(Address):
         if self._room.is_short:
             self._ask_for_room()
 
-    def _receive(self, producer: Producer, encoded: bytes) -> None:
-        self._room.store(producer)
-        self._enqueued += 1
-        if encoded[2:3] > b"s" or (deadline := self._clock.deadline(encoded)) == math.inf:  # 0x73: the properties
-            self._fresh.append(encoded)
-        else:
-            self._fresh.append(self._lasting_message(encoded, deadline))
+    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+        self._room.store(producer, len(run))
+        self._enqueued += len(run)
+        for encoded in run:
+            if encoded[2:3] > b"s" or (deadline := self._clock.deadline(encoded)) == math.inf:  # 0x73: the properties
+                self._fresh.append(encoded)
+            else:
+                self._fresh.append(self._lasting_message(encoded, deadline))
         self._dispatch()
         self._room.top_up(producer)
         if self._room.is_short:
@@ -270,24 +267,15 @@ class Queue(Address):
     # consumers call these
 
     def _request(self, consumer: Consumer, n: int) -> None:
-        if not consumer.demand and not consumer.suspended:
-            self._takers.append(consumer)
-        consumer.demand = add_demand(consumer.demand, n)
+        self._takers.request(consumer, n)
         self._dispatch()
 
     def _suspend(self, consumer: Consumer) -> None:
-        """Hand nothing to a consumer, even if it has demand, until `_resume`."""
-        if not consumer.suspended:
-            consumer.suspended = True
-            if consumer.demand:
-                self._takers.remove(consumer)
+        self._takers.suspend(consumer)
 
     def _resume(self, consumer: Consumer) -> None:
-        if consumer.suspended:
-            consumer.suspended = False
-            if consumer.demand:
-                self._takers.append(consumer)
-                self._dispatch()
+        if self._takers.resume(consumer):
+            self._dispatch()
 
     def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
         """Take the outcome of a message that a consumer held."""
@@ -309,12 +297,20 @@ class Queue(Address):
             self._bury(message, f"rejected: {outcome.condition}: {outcome.description}".removesuffix(": "))
         self._room.serve()
 
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
+        """Let go of messages that a consumer has held and accepted."""
+        consumer.asked = False
+        self._accepted += len(messages)
+        if self._deadlines:
+            for message in messages:
+                if isinstance(message, Lasting):
+                    self._deadlines.forget(message)
+        self._room.free(len(messages))
+        self._room.serve()
+
     def _cancel(self, consumer: Consumer) -> None:
         """Hand nothing more to a consumer; a message that it holds comes back when the hold ends."""
-        del self._consumers[consumer]
-        if consumer.demand and not consumer.suspended:
-            self._takers.remove(consumer)
-        consumer.demand = 0
+        self._takers.leave(consumer)
 
     # browsers call these
 
@@ -334,9 +330,12 @@ class Queue(Address):
         if self._dispatching:
             return
         self._dispatching = True
-        backlog, takers, passed = self._backlog, self._takers, 0
+        backlog, takers, passed = self._backlog, self._takers.waiting, 0
         try:
             while passed < len(takers) and (self._returned or self._fresh):
+                if not self._returned and not self._takers.single and self._hand_over_runs():
+                    passed = 0
+                    continue
                 consumer = takers.popleft()
                 message: Stored | None
                 if not self._returned and type(fresh := self._fresh[0]) is bytes:  # most are such
@@ -361,6 +360,24 @@ class Queue(Address):
         if self._room.is_short:
             self._ask_for_room()
 
+    def _hand_over_runs(self) -> bool:
+        """Hand fresh messages to consumers that take many at a time; return whether there were any."""
+        may_be_old = self._deadlines or self._backlog.gone
+        shares = self._takers.share_out(self._backlog, self._clock.now if may_be_old else None)
+        for consumer, encoded, held in shares:
+            self._hand_over_run(consumer, encoded, held)
+        return bool(shares)
+
+    def _hand_over_run(self, consumer: Consumer, encoded: list[Any], held: HeldRun) -> None:
+        self._delivered += len(held)
+        assert consumer.on_held_run is not None, "asked for before"
+        try:
+            consumer.on_held_run(encoded, held)
+        except Exception as error:
+            end_raised(consumer.subscriber, error, self.name, consumer.cancel)
+            for hold in held:
+                hold.fail(error)
+
     def _ask_for_room(self) -> None:
         """Tell the consumers with demand that they get no more before a message is settled.
 
@@ -369,7 +386,7 @@ class Queue(Address):
         """
         if self._returned or self._fresh:
             return
-        for consumer in self._takers:
+        for consumer in self._takers.waiting:
             if not consumer.asked:
                 consumer.asked = True
                 starve = getattr(consumer.subscriber, "starve", None)
@@ -480,13 +497,3 @@ class Queue(Address):
         self._dead_lettered += 1
         self._room.free(1)
         self._room.serve()
-
-
-@dataclass(frozen=True, slots=True)
-class _Subscribing:
-    """A publisher whose `subscribe` calls a function."""
-
-    begin: Callable[[Subscriber[bytes]], None]
-
-    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
-        self.begin(subscriber)

@@ -70,11 +70,11 @@ class Room:
         producer.outstanding = 0
         self.serve()
 
-    def store(self, producer: Producer) -> None:
-        """Turn one promise into a stored message."""
-        producer.outstanding -= 1
-        self.outstanding -= 1
-        self.stored += 1
+    def store(self, producer: Producer, messages: int) -> None:
+        """Turn promises into stored messages."""
+        producer.outstanding -= messages
+        self.outstanding -= messages
+        self.stored += messages
 
     def top_up(self, producer: Producer) -> None:
         """Grant `producer` more if it has used half of its limit; have it wait if nothing is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from rstreams._codec.forwarding import once_acquired
@@ -77,3 +77,15 @@ class Lasting(Stored):
 def is_gone(message: object) -> bool:
     """Return whether a message has left the queue; only one that can be too old is still found after that."""
     return isinstance(message, Lasting) and message.gone
+
+
+def as_handed_over(messages: Sequence[bytes | Lasting], numbers: range) -> list[bytes]:
+    """Return fresh messages as they are sent; those that can be too old have these numbers, and wait no more."""
+    encoded: list[bytes] = []
+    for number, message in zip(numbers, messages, strict=True):
+        if isinstance(message, Lasting):
+            message.sequence, message.ready = number, False
+            encoded.append(message.encoded)
+        else:
+            encoded.append(message)
+    return encoded

@@ -59,6 +59,7 @@ class IncomingItems(Generic[T]):
     __slots__ = (
         "_current",
         "_decode",
+        "_decode_one",
         "_decodes_body",
         "_forgets_link",
         "_gathering",
@@ -121,8 +122,7 @@ class IncomingItems(Generic[T]):
         self._life = life
         self._outcomes = outcomes
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
-        if ledger.bound is not None:
-            self._decode = self._decode_counted(self._decode)
+        self._decode_one = self._decode if ledger.bound is None else self._decode_counted(self._decode)
         self._decodes_body = decodes_body and self._decode is decode
         self._on_failure = on_failure
         self._give_up = give_up
@@ -135,8 +135,8 @@ class IncomingItems(Generic[T]):
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # the holds on the item in hand, if it is held
         self._gathering: GatheredItems | None = None  # the present gathering, or the last one
-        self._on_run = runs_of(subscriber) if ledger.bound is None else None
-        self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # the run that `_on_run` is taking
+        self._on_run = runs_of(subscriber)
+        self._run: tuple[Run, Iterator[Any]] | None = None  # the run that `_on_run` is taking
         self._run_from = 0  # the first item of the run that is not ended; only this one may be held
         self._skipped = 0  # items that could not be decoded, if the subscription goes on
 
@@ -199,7 +199,7 @@ class IncomingItems(Generic[T]):
                 self.forget_link()
 
     def _hand_over_each(self, run: Run) -> None:
-        decode, on_next, accept = self._decode, self._subscriber.on_next, self._outcomes.accepted.append
+        decode, on_next, accept = self._decode_one, self._subscriber.on_next, self._outcomes.accepted.append
         life = self._life
         handed = settled = 0
         try:
@@ -237,7 +237,7 @@ class IncomingItems(Generic[T]):
         assert self._on_run is not None, "asked for before"
         deliveries, size = run[0], len(run[1])
         waiting, items = self._decoded(run[1])
-        self._run, self._run_from = (deliveries, waiting), 0
+        self._run, self._run_from = (run, waiting), 0
         try:
             while self._life.phase is not _SILENT:
                 try:
@@ -251,6 +251,8 @@ class IncomingItems(Generic[T]):
                         raise
                     self._let_go_before(last)
                     self._run_from, self._current = last + 1, deliveries[last]
+                    if self._current is None and self._ledger.bound is not None:
+                        self._ledger.bound.let_go(len(run[1][last]))
                     if not isinstance(error, Exception):
                         self._settle_current(error)
                         self._on_raised(error)
@@ -315,7 +317,7 @@ class IncomingItems(Generic[T]):
     def _in_hand(self) -> Hashable:
         """Return the delivery of the item in `on_next`; None if there is no item, or it came settled."""
         if self._run is not None:
-            deliveries, waiting = self._run
+            (deliveries, _), waiting = self._run
             at = len(deliveries) - length_hint(waiting) - 1
             self._let_go_before(at)
             self._current = deliveries[at]
@@ -325,7 +327,7 @@ class IncomingItems(Generic[T]):
         """End the items of the run before `end`: all are accepted or gathered, except the first one if it is held."""
         if self._run is None or self._run_from >= end:
             return
-        deliveries, begin = self._run[0], self._run_from
+        (deliveries, payloads), begin = self._run[0], self._run_from
         self._run_from = end
         if self._shared is not None:
             self._current = deliveries[begin]
@@ -334,11 +336,17 @@ class IncomingItems(Generic[T]):
         accepted = deliveries[begin:end]
         gathering = self._gathering
         if deliveries[0] is None:
-            self._ledger.settle(len(accepted))
+            self._let_go_settled(payloads[begin:end])
         elif accepted and gathering is not None and gathering.whole_runs:
             gathering.put_run(self._outcomes.losses, accepted)
         elif accepted:
             self._outcomes.accepted_runs.append(accepted)
+
+    def _let_go_settled(self, payloads: Sequence[bytes]) -> None:
+        """Let go of items that came settled."""
+        self._ledger.settle(len(payloads))
+        if self._ledger.bound is not None:
+            self._ledger.bound.let_go(sum(map(len, payloads)))
 
     def _settle_current(self, error: BaseException | None) -> None:
         """End the item in hand, as processed or because of `error`; from now on it cannot be held."""

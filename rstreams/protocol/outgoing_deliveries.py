@@ -9,23 +9,25 @@ A lost link may be replaced, and unsettled items are then sent again. Their mess
 the hold of their pack if they are packed, else beside the hold. Messages sent in parts are not kept; they can be sent
 only once.
 
-Most deliveries without a hold are settled in the order in which they were sent. While all unsettled deliveries are of
-this kind, they are known by runs, and no work is done for a single one.
+Most deliveries are accepted in the order in which they were sent. Deliveries whose items came in a run, or that have no
+hold, are known by runs. They are then accepted in runs, and no work is done for a single one. If a delivery has another
+outcome, or is not accepted in the order, all deliveries that are known by runs are known by their tags from then on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams.abc import Hold
 from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.outgoing_body import OutgoingBody
+from rstreams.protocol.outgoing_holds import SentRuns, as_run
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packer import Packer, PackHold
 from rstreams.protocol.packing import MAX_PACK_BYTES, told_outcomes
@@ -43,7 +45,7 @@ class OutgoingDeliveries:
         refused: Items that the receiver has not accepted, or would not accept.
         late: Outcomes that came for items that were not waited for any more.
         resent: Items to send again after a loss.
-        unsettled: The hold of each delivery whose outcome has not come, unless these are known by runs.
+        unsettled: The hold of each delivery whose outcome has not come, unless it is known by its run.
         body: The body of the delivery that is being sent in parts.
         most_bytes: The largest message that the receiver takes; 0 for any size.
     """
@@ -112,9 +114,8 @@ class OutgoingDeliveries:
         self._send = send
         self._stop = stop
         self._wake = wake
-        # Unsettled deliveries, if none of them has a hold: tags, messages if they are kept, and their sizes.
-        self._runs: list[tuple[range, Sequence[bytes], list[int]]] = []
-        self._sizes: dict[Hashable, int] = {}  # the sizes of other unsettled deliveries
+        self._runs = SentRuns()  # all of these were sent after all of `unsettled`
+        self._sizes: dict[Hashable, int] = {}  # of each of `unsettled`
         self._kept: dict[Hashable, bytes] = {}  # unsettled messages that are not packs, to be sent again
         self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
         self._next_tag = 0
@@ -170,7 +171,9 @@ class OutgoingDeliveries:
         are_bodies = items.are_bodies
         payloads, holds = items.take(count)
         if packs:
-            payloads, holds = packer.pack(packs, holds, are_bodies=are_bodies)
+            each = holds[0] if len(holds) == 1 else list(chain.from_iterable(holds))
+            payloads, shared = packer.pack(packs, each, are_bodies=are_bodies)
+            holds = [shared]
         tags = range(self._next_tag, self._next_tag + len(payloads))
         self._next_tag += len(payloads)
         if self._settled:
@@ -180,12 +183,24 @@ class OutgoingDeliveries:
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
-    def _await(self, tags: range, payloads: list[bytes], holds: list[Hold], count: int) -> None:
+    def _await(self, tags: range, payloads: list[bytes], holds: list[list[Hold] | HoldRun], count: int) -> None:
         """Await the outcomes of deliveries with `count` items that are about to be sent."""
         sizes = list(map(len, payloads))
         self.bound.take(count, len(sizes), sum(sizes))
-        if not self.unsettled and holds.count(NO_HOLD) == len(holds):
-            self._runs.append((tags, payloads if self._resends else (), sizes))
+        kept = payloads if self._resends else ()
+        if len(holds) == 1:
+            self._await_run(tags, kept, sizes, holds[0])
+            return
+        begin = 0
+        for some in holds:
+            end = begin + len(some)
+            self._await_run(tags[begin:end], kept[begin:end], sizes[begin:end], some)
+            begin = end
+
+    def _await_run(self, tags: range, payloads: Sequence[bytes], sizes: list[int], holds: list[Hold] | HoldRun) -> None:
+        run = as_run(holds)
+        if run is not None:
+            self._runs.add((tags, payloads, sizes, run))
         else:
             self._know_each()
             self._keep(tags, payloads, holds, sizes)
@@ -200,9 +215,8 @@ class OutgoingDeliveries:
 
     def _know_each(self) -> None:
         """Know each unsettled delivery by its tag."""
-        for tags, payloads, sizes in self._runs:
-            self._keep(tags, payloads, repeat(NO_HOLD), sizes)
-        self._runs.clear()
+        for tags, payloads, sizes, holds in self._runs.take_all():
+            self._keep(tags, payloads, holds, sizes)
 
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
         """Begin the first held item, which is streamed."""
@@ -276,7 +290,7 @@ class OutgoingDeliveries:
         """End the holds of deliveries whose outcome has come."""
         tags = frame.deliveries
         if frame.outcome.kind == "accepted" and type(tags) is range:
-            tags = self._accept_first(tags)
+            tags = self._accept_first(tags, frame.outcome)
         if tags:
             self._know_each()
             self._settle_each(tags, frame.outcome)
@@ -306,20 +320,23 @@ class OutgoingDeliveries:
                 self.accepted += 1
                 hold.done()
 
-    def _accept_first(self, tags: range) -> range:
-        """Accept deliveries that are known by runs, from the first one on; return the remaining tags."""
+    def _accept_first(self, tags: range, accepted: Outcome) -> range:
+        """Accept deliveries that are known by runs, from the first one on, and those before; return remaining tags."""
         runs = self._runs
-        while tags and runs and runs[0][0][0] == tags[0]:
-            sent, payloads, sizes = runs[0]
-            count = min(len(sent), len(tags))
-            if count < len(sent):
-                runs[0] = sent[count:], payloads[count:], sizes[count:]
-                sizes = sizes[:count]
-            else:
-                del runs[0]
+        while tags and runs:
+            before = runs.first - tags[0]
+            if before < 0:
+                break
+            if before > 0:
+                self._settle_each(tags[:before], accepted)
+                tags = tags[before:]
+                continue
+            size, holds = runs.take(len(tags))
+            count = len(holds)
             self.accepted += count
-            self.bound.give(count, count, sum(sizes))
+            self.bound.give(count, count, size)
             tags = tags[count:]
+            holds.done()
         return tags
 
     def _accepted(self, holds: list[Hold | None]) -> None:
@@ -391,13 +408,13 @@ class OutgoingDeliveries:
         if self.body is not None:
             self.body.cancel()
             self.body = None
+        self._know_each()
         unsettled, self.unsettled = self.unsettled, {}
-        self._runs.clear()
         self._kept.clear()
         self._streamed.clear()
         self._sizes.clear()
         self.bound.clear()
-        return list(unsettled.values())
+        return [hold for hold in unsettled.values() if hold is not NO_HOLD]
 
 
 def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:

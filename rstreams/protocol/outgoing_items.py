@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._core.fast_paths import draws_of
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
@@ -28,6 +28,7 @@ from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
+from rstreams.protocol.outgoing_holds import WaitingHolds
 from rstreams.protocol.packing import MAX_PACK_BYTES
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class OutgoingItems(Scannable, Generic[T]):
     Attributes:
         payloads: The held items, encoded, in their order.
         are_bodies: Whether they are not encoded yet: each is the body of its message.
-        holds: The hold of each item.
+        holds: The hold of each item; items that came together have theirs in one run.
         doubtful: The number of them, the first ones, that were sent over a link that was lost.
         error: The error that the stream failed with.
         turn_over: Whether the publisher makes its items so slowly that other links should have their turn.
@@ -122,7 +123,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
-        self.holds: list[Hold] = []
+        self.holds = WaitingHolds()
         self.doubtful = 0
         self.error: BaseException | None = None
         self.turn_over = False
@@ -189,8 +190,26 @@ class OutgoingItems(Scannable, Generic[T]):
             hold.fail(error)
             self._fail(error)
             return
+        if self.are_bodies:
+            self._encode_held()
         self.payloads.append(payload)
         self.holds.append(hold)
+        self._note_items()
+
+    def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
+        """Encode items and keep them, as `on_next` does with one; see `TakesHeldRuns`."""
+        if self._life.phase is not _LIVE:
+            for hold in holds:
+                hold.release()
+            return
+        if self._settled:
+            self._keep(items, NoHolds(len(items)))
+            holds.done()
+        else:
+            self._keep(items, holds)
+        self._note_items()
+
+    def _note_items(self) -> None:
         if not self._attended and not self._woken:
             self._woken = True
             self._wake()
@@ -257,28 +276,42 @@ class OutgoingItems(Scannable, Generic[T]):
         return items
 
     def _gather(self, items: list[Any], requested: int) -> None:
-        """Encode drawn items, as `on_next` does with one item, and keep them; they have no holds."""
+        """Keep drawn items; they have no holds."""
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
             return  # closed by the publisher's own code, which has them back
-        largest = largest_body(items)
-        payloads: list[bytes] = []
-        if self._may_stay_bodies(largest):
-            self.are_bodies = True
-            payloads = items
-        else:
-            self._encode_held()
-            may_stream = largest < 0 and Message in set(map(type, items))
-            try:
-                payloads.extend(map(self._encode_any if may_stream else self._encode, items))
-            except Exception as error:  # the caller's own encoder may raise anything
-                self.unencodable = True
-                self._fail(error)
-                self.error = error  # it counts before a later signal of the publisher
-        self.payloads += payloads
-        self.holds += [NO_HOLD] * len(payloads)
-        if self._life.phase is _LIVE and len(items) < requested:
+        error = self._keep(items, NoHolds(len(items)))
+        if error is not None:
+            self.error = error  # it counts before a later signal of the publisher
+        elif self._life.phase is _LIVE and len(items) < requested:
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
+
+    def _keep(self, items: list[Any], holds: HoldRun) -> Exception | None:
+        """Encode items as `on_next` does with one, and keep them; if one cannot be encoded, return the error."""
+        largest = largest_body(items)
+        if self._may_stay_bodies(largest):
+            self.are_bodies = True
+            self.payloads += items
+            self.holds.put(holds)
+            return None
+        self._encode_held()
+        may_stream = largest < 0 and Message in set(map(type, items))
+        payloads: list[bytes] = []
+        try:
+            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
+        except Exception as error:  # the caller's own encoder may raise anything
+            count = len(payloads)
+            self.payloads += payloads
+            self.holds.put(holds[:count])
+            self.unencodable = True
+            holds[count].fail(error)
+            for hold in holds[count + 1 :]:
+                hold.release()
+            self._fail(error)
+            return error
+        self.payloads += payloads
+        self.holds.put(holds)
+        return None
 
     def _may_stay_bodies(self, largest: int) -> bool:
         """Tell whether items may be held unchanged, by the size of the largest; -1: not all of them are bytes."""
@@ -323,10 +356,13 @@ class OutgoingItems(Scannable, Generic[T]):
         is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
         return next((at for at, found in enumerate(is_head) if found), count)
 
-    def take(self, count: int) -> tuple[list[bytes], list[Hold]]:
+    def take(self, count: int) -> tuple[list[bytes], list[list[Hold] | HoldRun]]:
         """Take the first `count` held items, none of which is streamed, and their holds: they are sent."""
-        payloads, self.payloads = self.payloads[:count], self.payloads[count:]
-        holds, self.holds = self.holds[:count], self.holds[count:]
+        if count == len(self.payloads):
+            payloads, self.payloads = self.payloads, []
+        else:
+            payloads, self.payloads = self.payloads[:count], self.payloads[count:]
+        holds = self.holds.take(count)
         self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
         self.item_bytes = max(1, total_bytes(payloads) // count)
@@ -348,14 +384,14 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def take_first(self) -> tuple[int, Hold]:
         """Take the first held item, which is not sent; return the size of its message, in bytes, and its hold."""
-        payload, hold = self.payloads.pop(0), self.holds.pop(0)
+        payload, (hold,) = self.payloads.pop(0), *self.holds.take(1)
         self.doubtful = max(self.doubtful - 1, 0)
         self._ledger.send(1)
         return self._size(payload), hold
 
     def take_head(self) -> tuple[StreamedHead, Hold]:
         """Take the first held item, which is the head of a streamed one, and its hold."""
-        head, hold = self.payloads.pop(0), self.holds.pop(0)
+        head, (hold,) = self.payloads.pop(0), *self.holds.take(1)
         assert isinstance(head, StreamedHead)
         self._heads -= 1
         self._ledger.send(1)
@@ -365,7 +401,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """Hold items again that were sent on a lost link, before items that were never sent."""
         self._encode_held()  # the next link may not take packs
         self.payloads = payloads + self.payloads
-        self.holds = holds + self.holds
+        self.holds.put_first(holds)
         self.doubtful += len(holds)
         self._ledger.take_back(len(payloads))
 
@@ -384,8 +420,8 @@ class OutgoingItems(Scannable, Generic[T]):
     def take_holds(self) -> tuple[list[Hold], list[Hold]]:
         """Forget held items, and return the holds of doubtful items, and those of items that were never sent."""
         self.count_received()
-        doubtful, holds = self.holds[: self.doubtful], self.holds[self.doubtful :]
-        self.holds = []
+        holds = self.holds.take_all()
+        doubtful, holds = holds[: self.doubtful], holds[self.doubtful :]
         self.doubtful = 0
         self.payloads.clear()
         self._heads = 0

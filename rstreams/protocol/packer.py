@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams.abc import Hold
 from rstreams.message import encode_item
 from rstreams.protocol.packing import MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
@@ -25,11 +25,12 @@ class PackHold:
         self.items = items
 
     def done(self) -> None:
-        """Accept all items."""
-        if self.holds.count(NO_HOLD) == len(self.holds):
-            return
-        for hold in self.holds:
-            hold.done()
+        """All are accepted."""
+        if isinstance(self.holds, HoldRun):
+            self.holds.done()
+        elif self.holds.count(NO_HOLD) < len(self.holds):
+            for hold in self.holds:
+                hold.done()
 
     def fail(self, error: BaseException) -> None:
         """Fail all items."""

@@ -1,0 +1,265 @@
+"""Items that a publisher hands over in runs with their holds: it must show in nothing but speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
+from rstreams.abc import Hold, Subscription
+from rstreams.errors import DeliveryFailed
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
+from rstreams.protocol.frames import Disposition, Settlement, Transfer
+from rstreams.protocol.outgoing_holds import WaitingHolds
+from tests.protocol.played import LOST, REJECTED, PlayedSender
+
+
+class Told:
+    """A hold that tells how it ends."""
+
+    def __init__(self, item: Any, told: list[Any]) -> None:  # noqa: ANN401 - an item
+        self.item, self.told = item, told
+
+    def done(self) -> None:
+        self.told.append((self.item, "done"))
+
+    def fail(self, error: BaseException) -> None:
+        self.told.append((self.item, type(error).__name__))
+
+    def release(self) -> None:
+        self.told.append((self.item, "release"))
+
+
+class ToldRun(HoldRun):
+    """Holds on a run of items, which tell how they end; `runs` has those that end together."""
+
+    def __init__(self, items: list[Any], told: list[Any], runs: list[list[Any]]) -> None:
+        self.items, self.told, self.runs = items, told, runs
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, at: int | slice) -> Any:  # noqa: ANN401 - of either kind
+        if isinstance(at, slice):
+            return ToldRun(self.items[at], self.told, self.runs)
+        return Told(self.items[at], self.told)
+
+    def done(self) -> None:
+        self.runs.append(self.items)
+        self.told += [(item, "done") for item in self.items]
+
+
+class Runs:
+    """A publisher that hands over runs, when the test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.runs: list[list[Any]] = []
+        self.requested = 0
+        self.cancelled = False
+        self.subscriber: Any = None
+
+    def subscribe(self, subscriber: Any) -> None:  # noqa: ANN401 - it takes runs
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        self.requested += n
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def hold(self) -> Hold:
+        return Told(self.current, self.told)
+
+    def send(self, *items: Any) -> None:  # noqa: ANN401 - items
+        self.subscriber.on_held_run(list(items), ToldRun(list(items), self.told, self.runs))
+
+    def send_one(self, item: Any) -> None:  # noqa: ANN401 - an item
+        self.current = item
+        self.subscriber.on_next(item)
+
+
+def sending(credit: int = 20, **options: Any) -> tuple[Runs, PlayedSender]:  # noqa: ANN401 - of the sender
+    source = Runs()
+    assert isinstance(source, Subscription)
+    played = PlayedSender(publisher=source, publish=False, **options)
+    played.grant(credit)
+    assert source.requested == credit
+    return source, played
+
+
+def accept(played: PlayedSender, *tags: range) -> None:
+    played.driver.receive(*(Disposition(each, ACCEPTED) for each in tags))
+
+
+def test_a_run_is_sent_whole_and_accepted_in_one_call() -> None:
+    source, played = sending()
+    source.send(1, 2, 3)
+    assert played.driver.awake
+    played.driver.turn()
+    assert [len(frame.payloads) for frame in played.driver.sent if isinstance(frame, Transfer)] == [3]
+    assert played.end.unsettled == 3
+    accept(played, range(3))
+    assert source.runs == [[1, 2, 3]]
+    assert (played.end.unsettled, played.end.accepted) == (0, 3)
+
+
+def test_the_parts_of_a_run_are_accepted_as_they_come() -> None:
+    source, played = sending()
+    source.send(1, 2, 3, 4, 5)
+    source.send(6, 7)
+    played.driver.turn()
+    accept(played, range(1), range(1, 4), range(4, 6), range(6, 7))
+    assert source.runs == [[1], [2, 3, 4], [5], [6], [7]]
+    assert played.end.unsettled == 0
+
+
+def test_an_item_that_is_not_accepted_has_its_own_outcome() -> None:
+    source, played = sending()
+    source.send(1, 2, 3, 4)
+    source.send(5, 6)
+    played.driver.turn()
+    played.settle(RELEASED, 1)
+    played.settle(FAILED, 2)
+    accept(played, range(1))
+    accept(played, range(3, 6))
+    assert source.told == [(2, "release"), (3, "DeliveryFailed"), (1, "done"), (4, "done"), (5, "done"), (6, "done")]
+    assert played.end.unsettled == 0
+
+
+def test_behind_deliveries_that_are_known_one_by_one_runs_are_settled_as_runs() -> None:
+    source, played = sending()
+    source.send(1, 2, 3)
+    played.driver.turn()
+    played.settle(RELEASED, 1)  # 1 and 3 are known by themselves from now on
+    source.send(4, 5)
+    played.driver.turn()
+    accept(played, range(3, 4))
+    assert source.told == [(2, "release"), (4, "done")]
+    accept(played, range(1), range(2, 3), range(4, 5))
+    assert source.told[2:] == [(1, "done"), (3, "done"), (5, "done")]
+    source.send(6, 7)
+    played.driver.turn()
+    source.send_one(8)
+    played.driver.turn()
+    source.send(9, 10)
+    played.driver.turn()
+    accept(played, range(5, 10))
+    assert source.runs[-1] == [9, 10]
+    assert played.end.unsettled == 0
+
+
+def test_single_items_and_runs_keep_their_order() -> None:
+    source, played = sending()
+    source.send_one(1)
+    source.send(2, 3)
+    source.send_one(4)
+    played.driver.turn()
+    assert played.transferred == [1, 2, 3, 4]
+    accept(played, range(4))
+    assert source.told == [(1, "done"), (2, "done"), (3, "done"), (4, "done")]
+
+
+def test_what_is_sent_settled_is_done_at_once() -> None:
+    source, played = sending(settlement=Settlement.AT_MOST_ONCE)
+    source.send(1, 2)
+    assert source.runs == [[1, 2]]
+    played.driver.turn()
+    assert played.transferred == [1, 2]
+    assert played.end.accepted == 2
+
+
+def test_an_item_that_cannot_be_encoded_ends_the_stream_behind_those_before_it() -> None:
+    source, played = sending()
+    source.send(1, 2, "three", 4, 5)
+    assert source.told == [("three", "TypeError"), (4, "release"), (5, "release")]
+    played.driver.turn()
+    assert played.transferred == [1, 2]
+    assert source.cancelled
+    assert played.end.unencodable
+    assert played.detach is not None
+    assert played.finished == []
+
+
+def test_a_run_that_crosses_the_end_is_given_back() -> None:
+    source, played = sending()
+    played.end.abort()
+    source.send(1, 2)
+    assert source.told == [(1, "release"), (2, "release")]
+
+
+def test_the_loss_of_the_link_gives_back_what_was_not_settled() -> None:
+    source, played = sending()
+    source.send(1, 2, 3)
+    played.driver.turn()
+    accept(played, range(1))
+    played.driver.waiting = 1
+    source.send(4)
+    played.driver.lose(LOST)
+    assert source.told == [(1, "done"), (2, "ConnectionLost"), (3, "ConnectionLost"), (4, "release")]
+
+
+def test_the_bound_of_unsettled_items_sends_a_part_of_a_run() -> None:
+    source = Runs()
+    played = PlayedSender(publisher=source, publish=False, max_unsettled_bytes=4)
+    played.grant(20)
+    source.send(1)
+    played.driver.turn()
+    assert source.requested == 4
+    source.send(50, 51, 52)
+    played.driver.turn()
+    assert played.transferred == [1, 50]
+    accept(played, range(2))
+    assert played.transferred == [1, 50, 51, 52]
+    assert source.runs == [[1], [50]]
+    accept(played, range(2, 4))
+    assert source.runs == [[1], [50], [51, 52]]
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(1, 8), max_size=12))
+def test_waiting_holds_are_taken_in_their_order(puts: list[int], takes: list[int]) -> None:
+    waiting, expected, told = WaitingHolds(), list[int](), list[Any]()
+    for size in puts:
+        items = [len(expected) + at for at in range(size)]
+        if size == 1:
+            waiting.append(Told(items[0], told))
+        else:
+            waiting.put(ToldRun(items, told, []))
+        expected += items
+    taken: list[Any] = []
+    for count in takes:
+        count = min(count, len(expected) - len(taken))  # noqa: PLW2901
+        for run in waiting.take(count):
+            taken += [hold.item for hold in run if isinstance(hold, Told)]
+        assert len(waiting) == len(expected) - len(taken)
+    assert taken == expected[: len(taken)]
+    assert [hold.item for hold in waiting.take_all() if isinstance(hold, Told)] == expected[len(taken) :]
+
+
+def test_items_without_holds_are_a_run_of_nothing() -> None:
+    run = NoHolds(5)
+    assert list(run) == [NO_HOLD] * 5
+    assert (len(run[1:3]), len(run[2:]), len(run[7:])) == (2, 3, 0)
+    assert run[0] is NO_HOLD
+    run.done()
+    with pytest.raises(IndexError):
+        run[5]
+
+
+def test_a_rejected_item_of_a_run_ends_a_publication() -> None:
+    source = Runs()
+    played = PlayedSender(publisher=source)
+    played.grant(10)
+    source.send(1, 2, 3)
+    played.driver.turn()
+    played.settle(REJECTED, 1)
+    assert source.cancelled
+    accept(played, range(1), range(2, 3))
+    assert source.told == [(2, "DeliveryFailed"), (1, "done"), (3, "done")]
+    assert played.detach is not None
+    played.driver.receive(type(played.detach)())
+    assert isinstance(played.finished[0], DeliveryFailed)
