@@ -32,8 +32,9 @@ def hand_over(
 
 
 def end_raised(subscriber: Subscriber[bytes], error: Exception, address: str, drop: Callable[[], None]) -> None:
-    """End the subscription of a subscriber that has raised `error`; to be called while that is being handled."""
-    logger.exception("address %r: a subscriber raised in on_next; its subscription is ended", address)
+    """End the subscription of a subscriber that has raised `error`, as `hand_over` does."""
+    text = "address %r: a subscriber raised in on_next; its subscription is ended"
+    logger.error(text, address, exc_info=error)
     drop()
     try:
         subscriber.on_error(error)

@@ -324,9 +324,8 @@ class Queue(Address):
 
     def _dispatch(self) -> None:
         """Hand ready messages to the consumers with demand, in turns; a nested call leaves that to the outer one."""
-        if self._browsers:
-            for browser in list(self._browsers):
-                browser.show()
+        for browser in list(self._browsers) if self._browsers else ():
+            browser.show()
         if self._dispatching:
             return
         self._dispatching = True

@@ -106,7 +106,10 @@ class SentRuns:
         self._runs.append(run)
 
     def take(self, most: int) -> tuple[int, HoldRun]:
-        """Take out the first deliveries, up to `most` of the first run; return the bytes of their messages and holds."""
+        """Take out up to `most` deliveries of the first run.
+
+        Returns: How many bytes their messages have, and their holds.
+        """
         (_, _, sizes, holds), begin = self._runs[0], self._begin
         size = len(sizes)
         end = self._begin = min(begin + most, size)

@@ -13,7 +13,7 @@ from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
-from rstreams.node.lifetime import Clock
+from rstreams.node.lifetime import QueueClock
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -125,7 +125,7 @@ class World:
             redelivery=RedeliveryDelay(2.0),
             max_deliveries=3,
             dead_letters=self.dead if deaths else None,
-            clock=Clock(lambda: self.now),
+            clock=QueueClock(lambda: self.now),
         )
         self.runs = runs
         self.producers = [Link(self.queue) for _ in range(2)]

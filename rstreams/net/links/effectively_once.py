@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -181,13 +180,11 @@ def read_message_id(encoded: bytes) -> Hashable | None:
 def decode_unstamped(encoded: bytes) -> Message:
     """Return an encoded message as `decode_message` does, without its stamp."""
     message = decode_message(encoded)
-    return without_stamp(message) if PRODUCER in message.annotations else message
-
-
-def without_stamp(message: Message) -> Message:
-    """Return the same message without a stamp, to be sent on."""
-    kept = {key: value for key, value in message.annotations.items() if key not in (PRODUCER, SEQUENCE)}
-    return replace(message, annotations=kept)
+    annotations = message.annotations
+    if PRODUCER in annotations and isinstance(annotations, dict):  # made for this message alone
+        del annotations[PRODUCER]
+        annotations.pop(SEQUENCE, None)
+    return message
 
 
 _Key: TypeAlias = tuple[Hashable, ...]  # a stamp, or a message id alone
