@@ -87,13 +87,14 @@ def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
 
 @runtime_checkable
 class TakesHeldRuns(Protocol):
-    """A subscriber that keeps many items in one call, and takes the holds on them."""
+    """A subscriber that may keep many items in one call, and takes the holds on them."""
 
-    def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
-        """Take all items, which were requested, with their holds; other items may come by `on_next`.
+    @property
+    def on_held_run(self) -> Callable[[list[Any], HoldRun], None] | None:
+        """The function that takes items, which were requested, with their holds; other items may come by `on_next`.
 
-        Other subscribers may have the same list: it is not to be changed. The call raises nothing. It asks for no
-        further items, and cancels nothing, before it returns.
+        Other subscribers may get the same list: it is not to be changed. The call raises nothing. It asks for no
+        further items, and cancels nothing, before it returns. None: the subscriber takes items one by one.
         """
         ...
 
@@ -101,6 +102,32 @@ class TakesHeldRuns(Protocol):
 def held_runs_of(subscriber: object) -> Callable[[list[Any], HoldRun], None] | None:
     """Return the function of a subscriber that keeps many items, or None if it takes them one by one."""
     return subscriber.on_held_run if isinstance(subscriber, TakesHeldRuns) else None
+
+
+class SharedRun(list[Any]):
+    """A run that several subscribers get. If they all make the same of it, it is made once.
+
+    Attributes:
+        made: What has been made of the items; not to be changed.
+    """
+
+    __slots__ = ("_maker", "made")
+
+    def __init__(self, items: list[Any]) -> None:
+        """Have these items."""
+        super().__init__(items)
+        self._maker: Callable[[Any], Any] | None = None
+        self.made: list[Any] = []
+
+    def can_be_made_by(self, make: Callable[[Any], Any]) -> bool:
+        """Have in `made` what `make` makes of each item; return False if it raises for one of them."""
+        if self._maker is not make:
+            try:
+                self.made = list(map(make, self))
+            except Exception:  # the caller finds the item
+                return False
+            self._maker = make
+        return True
 
 
 @runtime_checkable

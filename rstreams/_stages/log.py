@@ -17,15 +17,18 @@ members nothing is asked, and items that were asked for before wait for the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import length_hint
 from typing import Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.fast_paths import SharedRun, held_runs_of
+from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds, SharedHold, share_hold
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
+from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams._stages.shared_run import Member, Sharing
-from rstreams.abc import Subscriber
+from rstreams.abc import Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -71,12 +74,14 @@ class Log(Sharing[T, Reader[T]]):
 
     __slots__ = (
         "_asked",
+        "_drawing",
         "_error_waits",
         "_first",
         "_head",
         "_history",
         "_receivers",
         "_refill",
+        "_run_receivers",
         "_stop",
         "_tail",
         "_together",
@@ -118,10 +123,56 @@ class Log(Sharing[T, Reader[T]]):
         self._asked = 0
         self._refill = UNBOUNDED  # the number up to which the source is not asked for more
         self._receivers: list[Callable[[T], object]] = []
+        self._run_receivers: list[Callable[[list[T], HoldRun], None]] = []  # of all members, or none
+        self._drawing: Drawing[T] | None = None  # if items are drawn for such members
         self._told: list[Reader[T]] = []  # the members whose `on_next` methods are in `_receivers`
         self._tail = _Kept[T]()
         self._first = self._tail  # where later subscribers start
         self._unsettled = self._tail  # items from here on may be held
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        if self._upstream is ENDED and not self._history and self.members:
+            takes_runs = all(held_runs_of(member.subscriber) for member in self.members)
+            self._drawing = drawing_from(subscription, self._take_run) if takes_runs else None
+        super().on_subscribe(subscription)
+
+    def on_complete(self) -> None:
+        if self._drawing is None:
+            super().on_complete()
+        else:
+            self._drawing.end(super().on_complete)
+
+    def on_error(self, error: BaseException) -> None:
+        if self._drawing is None:
+            super().on_error(error)
+        else:
+            self._drawing.end(partial(super().on_error, error))
+
+    def stop(self) -> None:
+        if self._drawing is not None:
+            self._drawing.stop()
+        super().stop()
+
+    def _take_run(self, items: list[T]) -> None:
+        """Pass on items that have been drawn: in runs while they can go straight to all, else one by one."""
+        at = 0
+        while at < len(items) and not self.stopped:
+            count = self._stop - self._head
+            if count <= 0 or self._busy or not self._run_receivers:
+                self.on_next(items[at])
+                at += 1
+                continue
+            run = SharedRun(items[at : at + count])
+            at += len(run)
+            self._head += len(run)
+            self._busy = True
+            try:
+                for receive in self._run_receivers:
+                    receive(run, NoHolds(len(run)))
+            finally:
+                self._busy = False
+            if self._due or self._head == self._stop:
+                self.update()
 
     def on_next(self, item: T) -> None:
         head = self._head
@@ -260,6 +311,10 @@ class Log(Sharing[T, Reader[T]]):
         if self._told != self.members:
             self._told = list(self.members)
             self._receivers = [member.subscriber.on_next for member in self._told]
+            takers = [held_runs_of(member.subscriber) for member in self._told]
+            self._run_receivers = [take for take in takers if take is not None]
+            if len(self._run_receivers) < len(takers):
+                self._run_receivers = []
 
     def _settle_passed(self) -> None:
         passed = min(map(self._position, self.members), default=0 if self._waits else self._head)
@@ -291,7 +346,9 @@ class Log(Sharing[T, Reader[T]]):
         n = self._lacking(least if self._together else max(limits))
         if all(member.at is None for member in self.members):
             self._stop = min(least, self._refill)
-        if n:
+        if n and self._drawing is not None:
+            self._drawing.request(n)
+        elif n:
             self._upstream.request(n)
 
     def _lacking(self, limit: int) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.fast_paths import held_runs_of
+from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, LinkRequest, Supply, require_address_name, require_capacity
-from rstreams.node.handover import hand_over
+from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import DropSeen, Seen
 from rstreams.node.state_lines import multicast_line
@@ -62,7 +63,7 @@ class MulticastAddress(Address):
         self.seen = Seen()
         self._subscribers: tuple[_Copies, ...] = ()
         self._producers: dict[Producer, None] = {}
-        self._arrived: deque[bytes] = deque()  # more than one only if a producer sends while an item is passed on
+        self._arrived: list[bytes] = []  # to be passed on
         self._passing = False
         self._granting = False
         self._grant_due = False
@@ -177,13 +178,13 @@ class MulticastAddress(Address):
         self._passing = True
         try:
             while self._arrived:
-                encoded = self._arrived.popleft()
+                run, self._arrived = self._arrived, []
                 if not self._subscribers:
-                    self._unrouted += 1
+                    self._unrouted += len(run)
                 for copies in self._subscribers:
                     if not copies.ended:
-                        self._copies += 1
-                        copies.offer(encoded)
+                        self._copies += len(run)
+                        copies.offer(run)
         finally:
             self._passing = False
         if self._grant_due:
@@ -249,6 +250,7 @@ class _Copies(Scannable):
     __slots__ = (
         "_address",
         "_emitting",
+        "_on_held_run",
         "arrived",
         "delivered",
         "demand",
@@ -264,6 +266,7 @@ class _Copies(Scannable):
         self._address = address
         self._emitting = False
         self.subscriber = subscriber
+        self._on_held_run = held_runs_of(subscriber)
         self.pending: deque[bytes] = deque()
         self.demand = 0
         self.arrived = 0
@@ -280,15 +283,18 @@ class _Copies(Scannable):
             demand=self.demand,
         )
 
-    def offer(self, encoded: bytes) -> None:
-        """Hand a copy over if there is demand, or keep it; without room the oldest one is dropped."""
+    def offer(self, run: list[bytes]) -> None:
+        """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
         address = self._address
-        self.arrived += 1
-        self.pending.append(encoded)
+        self.arrived += len(run)
+        if self._on_held_run is not None and not self.pending and self.demand >= len(run):
+            self._hand_over_run(self._on_held_run, run)
+            return
+        self.pending.extend(run)
         self._emit()
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
         # no item is lost: an item that came while another one was handed over is handed over next.
-        if not self.demand and len(self.pending) > address.capacity:
+        while not self.demand and len(self.pending) > address.capacity:
             self.pending.popleft()
             self.dropped += 1
             address._dropped += 1  # noqa: SLF001 - a part of the address
@@ -321,6 +327,10 @@ class _Copies(Scannable):
         self._emitting = True
         try:
             while self.pending and self.demand:  # a cancel empties `pending`
+                if self._on_held_run is not None:
+                    take = self.pending.popleft
+                    self._hand_over_run(self._on_held_run, [take() for _ in range(min(self.demand, len(self.pending)))])
+                    continue
                 encoded = self.pending.popleft()
                 self.demand = take_demand(self.demand, 1)
                 self.delivered += 1
@@ -328,3 +338,14 @@ class _Copies(Scannable):
                 hand_over(self.subscriber, encoded, address.name, self.cancel)
         finally:
             self._emitting = False
+
+    def _hand_over_run(self, on_held_run: Callable[[list[bytes], HoldRun], None], run: list[bytes]) -> None:
+        """Hand copies over to a subscriber that takes many at a time."""
+        count = len(run)
+        self.demand = take_demand(self.demand, count)
+        self.delivered += count
+        self._address._delivered += count  # noqa: SLF001
+        try:
+            on_held_run(run, NoHolds(count))
+        except Exception as error:
+            end_raised(self.subscriber, error, self._address.name, self.cancel)

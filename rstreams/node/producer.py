@@ -9,6 +9,7 @@ from typing import Protocol
 
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
+from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams.abc import Subscription
 
 logger = logging.getLogger("rstreams.node")
@@ -45,7 +46,7 @@ class Producer(Scannable):
         ended: Whether the link has ended.
     """
 
-    __slots__ = ("_address", "_subscription", "ended", "outstanding", "window")
+    __slots__ = ("_address", "_drawing", "_subscription", "ended", "outstanding", "window")
 
     def __init__(self, address: Receives, window: int) -> None:
         self._address = address
@@ -53,6 +54,7 @@ class Producer(Scannable):
         self.outstanding = 0
         self.window = window
         self.ended = False
+        self._drawing: Drawing[bytes] | None = None  # if the items can be drawn
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Join the address; a second subscription is cancelled."""
@@ -60,6 +62,7 @@ class Producer(Scannable):
             subscription.cancel()  # 2.5: at most one live subscription
             return
         self._subscription = subscription
+        self._drawing = drawing_from(subscription, self._take)
         self._address._join(self)  # noqa: SLF001 - the producer is a part of its address
 
     def on_next(self, item: bytes) -> None:
@@ -86,11 +89,14 @@ class Producer(Scannable):
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
         """Leave the address."""
-        self._end()
+        self.on_complete()
 
     def on_complete(self) -> None:
-        """Leave the address."""
-        self._end()
+        """Leave the address, when it has the items that are being drawn."""
+        if self._drawing is None:
+            self._end()
+        else:
+            self._drawing.end(self._end)
 
     @property
     def stores(self) -> bool:
@@ -104,7 +110,13 @@ class Producer(Scannable):
     def grant(self, n: int) -> None:
         """Request `n` more items from the producer; they count as outstanding before it can answer."""
         self.outstanding += n
-        self._subscription.request(n)
+        if self._drawing is None:
+            self._subscription.request(n)
+        else:
+            self._drawing.request(n)
+
+    def _take(self, run: list[bytes]) -> None:
+        self._address._receive(self, run)  # noqa: SLF001
 
     def _end(self) -> None:
         if not self.ended:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rstreams._checks.publishers import hint_for, require_subscriber
-from rstreams._core.fast_paths import draws_of
+from rstreams._core.fast_paths import draws_of, held_runs_of
+from rstreams._core.holds import HoldRun
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
@@ -89,6 +90,23 @@ class _Counted(Stage[T, T]):
         if not self._ended:
             self._served._delivered += 1  # noqa: SLF001 - the stage is a part of it
             self._downstream.on_next(item)
+
+    @property
+    def on_held_run(self) -> Callable[[list[T], HoldRun], None] | None:
+        """The function that takes many items and counts them; see `TakesHeldRuns`."""
+        take = held_runs_of(self._downstream)
+        if take is None:
+            return None
+
+        def take_counted(items: list[T], holds: HoldRun) -> None:
+            if self._ended:
+                for hold in holds:
+                    hold.release()
+            else:
+                self._served._delivered += len(items)  # noqa: SLF001
+                take(items, holds)
+
+        return take_counted
 
     def draws(self) -> Callable[[int], list[T]] | None:
         """Return a function that draws items and counts them; see `rstreams._core.fast_paths.draws_of`."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._core.fast_paths import draws_of
+from rstreams._core.fast_paths import SharedRun, draws_of
 from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
@@ -298,7 +298,10 @@ class OutgoingItems(Scannable, Generic[T]):
         may_stream = largest < 0 and Message in set(map(type, items))
         payloads: list[bytes] = []
         try:
-            payloads.extend(map(self._encode_any if may_stream else self._encode, items))
+            if isinstance(items, SharedRun) and not may_stream and items.can_be_made_by(self._encode):
+                payloads = items.made
+            else:
+                payloads.extend(map(self._encode_any if may_stream else self._encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
             self.payloads += payloads

@@ -25,7 +25,7 @@ class PackHold:
         self.items = items
 
     def done(self) -> None:
-        """All are accepted."""
+        """Accept all items."""
         if isinstance(self.holds, HoldRun):
             self.holds.done()
         elif self.holds.count(NO_HOLD) < len(self.holds):

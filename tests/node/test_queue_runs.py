@@ -90,7 +90,7 @@ class Taking(Single):
 class Link:
     """A link of a producer, which hands over its messages one by one or in runs."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Any) -> None:  # noqa: ANN401 - an address with producers
         self.outstanding = 0
         self.producer: Any = queue.producer()
         self.producer.on_subscribe(self)
