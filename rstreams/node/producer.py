@@ -116,7 +116,10 @@ class Producer(Scannable):
             self._drawing.request(n)
 
     def _take(self, run: list[bytes]) -> None:
-        self._address._receive(self, run)  # noqa: SLF001
+        """Pass drawn items to the address, in two parts: behind the first one it grants more, and drawing goes on."""
+        half = len(run) // 2
+        for part in (run[:half], run[half:]) if half else (run,):
+            self._address._receive(self, part)  # noqa: SLF001
 
     def _end(self) -> None:
         if not self.ended:
