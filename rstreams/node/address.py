@@ -30,6 +30,7 @@ from rstreams.errors import Condition, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.unsettled import ItemSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Supply:
         filters: The filters in force, by name; the node's attach tells them to the peer (AMQP 1.0 section 3.5.8).
         properties: Properties of the link in the node's attach.
         on_ended: Called once when the link has ended, with the error or None.
+        size: The expected size of the items, if the links of the address share what they know of it.
     """
 
     publisher: Publisher[Any]
@@ -81,6 +83,7 @@ class Supply:
     filters: Mapping[str, Any] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
     on_ended: Callable[[BaseException | None], None] | None = None
+    size: ItemSize | None = None
 
 
 class StartSoon(Protocol):

@@ -185,6 +185,7 @@ class NodeLinks:
             max_unsettled=self._unsettled.items,
             max_unsettled_bytes=self._unsettled.size,
             share=driver.share,
+            size=supply.size,
             finish_later=self.leftovers.add,
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
         )

@@ -15,6 +15,7 @@ from rstreams.net.links.encoding import encoded_for
 from rstreams.node.address import Address, LinkRequest, Supply, require_address_name
 from rstreams.node.state_lines import served_line
 from rstreams.node.statistics import ServedStatistics
+from rstreams.protocol.unsettled import ItemSize
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class Served(Address, Generic[T]):
             msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
             raise ConfigError(msg)
         self._publisher: Publisher[Any] = encoded_for(name, publisher, encode)
+        self._size = ItemSize()
         self._subscriptions = 0
         self._delivered = 0
         self._completed = 0
@@ -58,7 +60,7 @@ class Served(Address, Generic[T]):
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
         """Return the publisher; each link subscribes to it."""
-        return Supply(self)
+        return Supply(self, size=self._size)
 
     def explain(self) -> str:
         """Return how many subscribers there are, and how many items they got."""

@@ -30,6 +30,7 @@ from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.outgoing_holds import WaitingHolds
 from rstreams.protocol.packing import MAX_PACK_BYTES
+from rstreams.protocol.unsettled import ItemSize
 
 T = TypeVar("T")
 
@@ -39,9 +40,6 @@ _SHORT_SECTION_BYTES = 5
 
 _SECTION_BYTES = 8
 """The bytes before a longer body."""
-
-_FIRST_GUESS_BYTES = 16 * 1024
-"""The assumed size of an item before one has come; limits the first request in case items are huge."""
 
 _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
@@ -62,7 +60,7 @@ class OutgoingItems(Scannable, Generic[T]):
         doubtful: The number of them, the first ones, that were sent over a link that was lost.
         error: The error that the stream failed with.
         turn_over: Whether the publisher makes its items so slowly that other links should have their turn.
-        item_bytes: The mean size of the items sent last; an estimate before that.
+        size: The size that the next items are expected to have.
         unencodable: Whether the stream failed because an item could not be encoded.
     """
 
@@ -87,8 +85,8 @@ class OutgoingItems(Scannable, Generic[T]):
         "doubtful",
         "error",
         "holds",
-        "item_bytes",
         "payloads",
+        "size",
         "turn_over",
         "unencodable",
     )
@@ -105,6 +103,7 @@ class OutgoingItems(Scannable, Generic[T]):
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
         wake: Callable[[], None],
         says_stall: Callable[[], str],
+        size: ItemSize | None,
     ) -> None:
         """Start without items.
 
@@ -120,6 +119,7 @@ class OutgoingItems(Scannable, Generic[T]):
                 bodies.
             wake: Makes the link work soon.
             says_stall: Returns why the link asks for no more.
+            size: The expected size of items, which other links of the address share; None: none does.
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
@@ -144,7 +144,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self._suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # draws the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
-        self.item_bytes = _FIRST_GUESS_BYTES
+        self.size = size or ItemSize()
 
     def start(self) -> None:
         """Subscribe to the publisher, the first time that a link is attached."""
@@ -263,7 +263,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """Ask the publisher for items for `credit` deliveries and `room_bytes`, at most `most`; return how many."""
         if self.completed or self._subscription is ENDED:  # the subscription may come later than the credit
             return 0
-        items = self._ledger.request(credit, min(most, max(1, room_bytes // self.item_bytes)))
+        items = self._ledger.request(credit, min(most, max(1, room_bytes // self.size.mean)))
         if items:
             draw = self._draw
             try:
@@ -368,7 +368,7 @@ class OutgoingItems(Scannable, Generic[T]):
         holds = self.holds.take(count)
         self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
-        self.item_bytes = max(1, total_bytes(payloads) // count)
+        self.size.mean = max(1, total_bytes(payloads) // count)
         return payloads, holds
 
     def before_too_large(self, count: int, most_bytes: int) -> int:

@@ -39,6 +39,7 @@ from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
     DEFAULT_MAX_UNSETTLED_BYTES,
+    ItemSize,
     Share,
     UnsettledBound,
 )
@@ -88,6 +89,7 @@ class LinkSubscriber(End, Generic[T]):
         max_unsettled: int = DEFAULT_MAX_UNSETTLED,
         max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
         share: Share | None = None,
+        size: ItemSize | None = None,
         finish_later: Callable[[Iterator[None]], None] | None = None,
         refuse_too_large: Callable[[Hold, Outcome], bool] | None = None,
     ) -> None:
@@ -110,6 +112,7 @@ class LinkSubscriber(End, Generic[T]):
             max_unsettled: The most items sent and not settled.
             max_unsettled_bytes: The most bytes of their messages; a single message may have more.
             share: The part of the node's memory that the connection's links use; None: there is no such limit.
+            size: The expected size of items, which other links of the address share; None: none does.
             finish_later: Gives back the items that were unsettled when the link ended, one for each step of the
                 iterator, when there is time; None: all of them are given back at once.
             refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold
@@ -134,6 +137,7 @@ class LinkSubscriber(End, Generic[T]):
             open_body=open_body,
             wake=self._wake,
             says_stall=self.stall,
+            size=size,
         )
         self._deliveries = OutgoingDeliveries(
             settled=settled,
@@ -373,7 +377,7 @@ class LinkSubscriber(End, Generic[T]):
             return most
         ledger = self.ledger
         waiting = ledger.owed + ledger.held
-        allowed = self._bound.allows(waiting, self._items.item_bytes, ledger.pack)
+        allowed = self._bound.allows(waiting, self._items.size.mean, ledger.pack)
         if allowed > 0:
             return min(most, allowed)
         self._bound.hold_back()

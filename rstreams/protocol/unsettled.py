@@ -51,6 +51,9 @@ class UnsettledLimits(NamedTuple):
 OVERHEAD_BYTES: Final = 2048
 """The cost of an unsettled delivery besides its message, in bytes: the records of the engine and of this library."""
 
+FIRST_GUESS_BYTES: Final = 16 * 1024
+"""The assumed size of an item before one has come; limits the first request in case items are huge."""
+
 GUARANTEED_BYTES: Final = 128 * 1024
 """The bytes that the unsettled deliveries of a connection may always cost."""
 
@@ -154,6 +157,20 @@ class Share:
         self._budget.used -= self.used
         kept, self.kept, self.used = self.kept, 0, 0
         self._budget.give_back(kept)
+
+
+class ItemSize:
+    """The size that the next items of an address are expected to have; its links share it.
+
+    Attributes:
+        mean: The mean size of the items sent last, in bytes; an estimate before that.
+    """
+
+    __slots__ = ("mean",)
+
+    def __init__(self) -> None:
+        """Expect large items: this limits the first request."""
+        self.mean = FIRST_GUESS_BYTES
 
 
 class UnsettledBound:
