@@ -281,7 +281,10 @@ class LinkSubscriber(End, Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""
-        if self.state is not State.ATTACHED or not self._items.begin_turn():
+        if self.state is not State.ATTACHED:
+            self._bound.go_on()
+            return
+        if not self._items.begin_turn():
             return
         try:
             at_rest = self._send_transfers()

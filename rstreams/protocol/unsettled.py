@@ -27,6 +27,9 @@ used:
 A delivery that begins below this limit may exceed it. One connection alone gets half of the budget, a second one a
 quarter, and so on. A part is therefore always left, and no connection can take all of it. G is for connections that
 come when almost nothing is left.
+
+Links that find no room wait, and are woken in their order. As many are woken as find room if each sends about as much as
+others did. A link that has not been woken takes no room while others wait.
 """
 
 from __future__ import annotations
@@ -100,12 +103,14 @@ class Share:
         kept: The highest cost that these ever had; it counts against the budget.
     """
 
-    __slots__ = ("_budget", "_waiting", "kept", "used")
+    __slots__ = ("_budget", "_last_cost", "_served", "_waiting", "kept", "used")
 
     def __init__(self, budget: Budget) -> None:
         """Start without deliveries."""
         self._budget = budget
         self._waiting: dict[Callable[[], None], None] = {}
+        self._served: set[Callable[[], None]] = set()  # links that were woken and have not worked since
+        self._last_cost = 1  # of the deliveries that a link sent last
         self.used = 0
         self.kept = 0
 
@@ -114,6 +119,10 @@ class Share:
         free = self._budget.most - self._budget.taken - self.kept
         return max(GUARANTEED_BYTES, self.kept + max(0, free // 2)) - self.used
 
+    def is_open(self, wake: Callable[[], None]) -> bool:
+        """Return whether a link may take room: it was woken for this, or no other link waits."""
+        return not self._waiting or wake in self._served
+
     def fits(self, cost: int) -> int:
         """Return how many deliveries of this cost fit; at least one if there is any room."""
         room = self.room()
@@ -121,6 +130,7 @@ class Share:
 
     def take(self, cost: int) -> None:
         """Count deliveries that have been sent."""
+        self._last_cost = max(cost, self._last_cost - self._last_cost // 8)
         self.used += cost
         self._budget.used += cost
         if self.used > self.kept:
@@ -141,18 +151,29 @@ class Share:
     def leave(self, wake: Callable[[], None]) -> None:
         """Forget a link that waits: it has ended."""
         self._waiting.pop(wake, None)
+        self.go_on(wake)
+
+    def go_on(self, wake: Callable[[], None]) -> None:
+        """Note that a link has taken the room that it needs; the next ones that wait have their turn."""
+        self._served.discard(wake)
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Wake the first link that waits, if there is room; it calls this again when it has taken the room it needs."""
-        if self._waiting and self.room() > 0:
+        """Wake the first links that wait, if there is room for what they and those woken before may send."""
+        if not self._waiting:
+            return
+        room = self.room() - len(self._served) * self._last_cost
+        while room > 0 and self._waiting:
             first = next(iter(self._waiting))
             del self._waiting[first]
+            self._served.add(first)
             first()
+            room -= self._last_cost
 
     def end(self) -> None:
         """Give everything back: the connection has ended, and its memory in the engine is free."""
         self._waiting.clear()
+        self._served.clear()
         self._budget.forget(self)
         self._budget.used -= self.used
         kept, self.kept, self.used = self.kept, 0, 0
@@ -214,7 +235,8 @@ class UnsettledBound:
         if not self.items:
             most = max(most, 1)
         if self._share is not None:
-            most = min(most, self._share.fits(item_bytes + OVERHEAD_BYTES // pack))
+            is_open = self._share.is_open(self._wake)
+            most = min(most, self._share.fits(item_bytes + OVERHEAD_BYTES // pack) if is_open else 0)
         return most - held
 
     def fit(self, payloads: list[bytes], count: int, pack: int) -> int:
@@ -235,13 +257,14 @@ class UnsettledBound:
     def hold_back(self) -> None:
         """Note that the link waits for settlement: of its own deliveries, or of any on its connection."""
         self.held_back = True
-        if self._share is not None and self._share.room() <= 0:
-            self._share.wait(self._wake)
+        share = self._share
+        if share is not None and (share.room() <= 0 or not share.is_open(self._wake)):
+            share.wait(self._wake)
 
     def go_on(self) -> None:
         """Note that the link has sent as much as it may; the next link that waits gets its turn."""
         if self._share is not None:
-            self._share.pass_on()
+            self._share.go_on(self._wake)
 
     def take(self, items: int, deliveries: int, size: int) -> None:
         """Count items that have been sent."""

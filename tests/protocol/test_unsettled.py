@@ -159,14 +159,47 @@ def test_what_a_connection_has_used_it_may_use_again_and_gives_back_at_its_end()
 def test_of_the_links_that_wait_for_the_connections_share_each_has_its_turn() -> None:
     share = Share(Budget(10))
     woken: list[str] = []
+
+    def first() -> None:
+        woken.append("first")
+
     share.take(GUARANTEED_BYTES)
-    share.wait(lambda: woken.append("first"))
+    share.wait(first)
     share.wait(lambda: woken.append("second"))
     assert woken == []
     share.give(COST)
     assert woken == ["first"]
-    share.pass_on()  # the first one has taken what it needs
+    share.give(COST)
+    assert woken == ["first"]
+    share.go_on(first)  # it has taken the room that it needs
     assert woken == ["first", "second"]
+
+
+def test_as_many_links_are_woken_as_there_is_room_for() -> None:
+    share = Share(Budget(10))
+    woken: list[int] = []
+    cost = GUARANTEED_BYTES // 10
+    while share.room() > 0:
+        share.take(cost)
+    for number in range(300):
+        share.wait(lambda number=number: woken.append(number))  # type: ignore[misc]
+    share.give(3 * cost)
+    assert woken == [0, 1, 2]
+    share.give(cost)
+    assert woken == [0, 1, 2, 3]
+
+
+def test_a_link_takes_no_room_before_those_that_wait() -> None:
+    share = Share(Budget(10))
+    one, waiting = sending(share=share), sending(share=share)
+    assert waiting.end.unsettled == 0
+    accept(one, 0, 10)
+    sent = one.end.unsettled
+    accept(one, 10, 20)
+    assert waiting.driver.awake
+    assert one.end.unsettled == sent - 10
+    waiting.driver.turn()
+    assert waiting.end.unsettled > 0
 
 
 def test_links_of_one_connection_share_and_another_connection_does_not_notice() -> None:
@@ -180,7 +213,8 @@ def test_links_of_one_connection_share_and_another_connection_does_not_notice() 
     stranger = sending(share=other)
     assert stranger.end.unsettled == one.end.unsettled
     waiting.driver.awake = False
-    one.link.receive(Disposition(range(10), ACCEPTED))
+    one.driver.receive(Disposition(range(10), ACCEPTED))
+    one.link.receive(Disposition(range(10, 20), ACCEPTED))
     assert waiting.driver.awake, "before the link that has made room"
     waiting.driver.turn()
     assert waiting.end.unsettled > 0
