@@ -28,7 +28,7 @@ A delivery that begins below this limit may exceed it. One connection alone gets
 quarter, and so on. A part is therefore always left, and no connection can take all of it. G is for connections that
 come when almost nothing is left.
 
-Links that find no room wait, and are woken in their order. As many are woken as find room if each sends about as much as
+Links that find no room wait, and are woken in their order. As many are woken as find room if each sends as much as
 others did. A link that has not been woken takes no room while others wait.
 """
 
