@@ -298,10 +298,7 @@ class OutgoingItems(Scannable, Generic[T]):
         may_stream = largest < 0 and Message in set(map(type, items))
         payloads: list[bytes] = []
         try:
-            if isinstance(items, SharedRun) and not may_stream and items.can_be_made_by(self._encode):
-                payloads = items.made
-            else:
-                payloads.extend(map(self._encode_any if may_stream else self._encode, items))
+            payloads.extend(self._encoded(items) or map(self._encode_any if may_stream else self._encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
             self.payloads += payloads
@@ -315,6 +312,12 @@ class OutgoingItems(Scannable, Generic[T]):
         self.payloads += payloads
         self.holds.put(holds)
         return None
+
+    def _encoded(self, items: list[Any]) -> list[bytes]:
+        """Return the messages of a run that several links get, which the first of them has encoded; else none."""
+        if isinstance(items, SharedRun) and self._encode is encode_item and items.can_be_made_by(encode_item):
+            return items.made
+        return []
 
     def _may_stay_bodies(self, largest: int) -> bool:
         """Tell whether items may be held unchanged, by the size of the largest; -1: not all of them are bytes."""

@@ -196,6 +196,7 @@ class PlayedSender:
         publisher: Any = None,  # noqa: ANN401 - also what is no publisher
         attached: bool = True,
         resends: bool = False,
+        encode: Callable[[Any], bytes] = encode,
         **bounds: Any,  # noqa: ANN401 - those of `LinkSubscriber`
     ) -> None:
         self.finished: list[BaseException | None] = []

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rstreams._core.fast_paths import SharedRun
 from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
+from rstreams.message import decode_body, encode_item
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
 from rstreams.protocol.frames import Disposition, Settlement, Transfer
 from rstreams.protocol.outgoing_holds import WaitingHolds
@@ -263,3 +265,28 @@ def test_a_rejected_item_of_a_run_ends_a_publication() -> None:
     assert played.detach is not None
     played.driver.receive(type(played.detach)())
     assert isinstance(played.finished[0], DeliveryFailed)
+
+
+def test_a_run_that_several_links_get_is_encoded_once() -> None:
+    run = SharedRun([b"one", {"two": 2}, b"x" * 2000])
+    sources, frames = [Runs(), Runs()], list[Transfer]()
+    for source in sources:
+        played = PlayedSender(publisher=source, publish=False, encode=encode_item)
+        played.grant(20)
+        source.subscriber.on_held_run(run, NoHolds(3))
+        played.driver.turn()
+        frames += [frame for frame in played.driver.sent if isinstance(frame, Transfer)]
+    first, second = frames
+    assert [decode_body(payload) for payload in first.payloads] == [b"one", {"two": 2}, b"x" * 2000]
+    assert all(one is other for one, other in zip(first.payloads, second.payloads, strict=True))
+
+
+def test_what_comes_in_a_shared_run_before_an_item_that_cannot_be_encoded_is_sent() -> None:
+    source = Runs()
+    played = PlayedSender(publisher=source, publish=False, encode=encode_item)
+    played.grant(20)
+    source.subscriber.on_held_run(SharedRun([b"one", object(), b"three"]), NoHolds(3))
+    played.driver.turn()
+    (frame,) = (frame for frame in played.driver.sent if isinstance(frame, Transfer))
+    assert [decode_body(payload) for payload in frame.payloads] == [b"one"]
+    assert played.end.unencodable
