@@ -13,6 +13,7 @@ is ended with an error.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from weakref import WeakValueDictionary
 
 from rstreams._stages.stage import Stage
@@ -95,20 +96,28 @@ class DropSeen(Stage[bytes, bytes]):
 
     def on_next(self, item: bytes) -> None:
         """Pass a message on, or accept it without storing it again."""
-        if self._ended:
-            return
+        if not self._ended and self._is_new(item):
+            self._downstream.on_next(item)
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Pass many messages on, as `on_next` does with one; see `TakesRuns`."""
+        self._producer.on_run(filter(self._is_new, items))
+
+    def _is_new(self, item: bytes) -> bool:
+        """Return whether a message is new; for one that is not, another one is requested."""
         stamp = read_stamp(item)
-        if stamp is not None:
-            if stamp[0] != self._producer_id:
-                before, self._producer_id = self._producer_id, stamp[0]
-                self._seen.sends_as(stamp[0], self, before)
-            if self._seen.has(stamp):
-                self._seen.duplicates += 1
-                self._upstream.request(1)
-                return
-            if self._producer.stores:
-                self._seen.note(stamp)
-        self._downstream.on_next(item)
+        if stamp is None:
+            return True
+        if stamp[0] != self._producer_id:
+            before, self._producer_id = self._producer_id, stamp[0]
+            self._seen.sends_as(stamp[0], self, before)
+        if self._seen.has(stamp):
+            self._seen.duplicates += 1
+            self._upstream.request(1)
+            return False
+        if self._producer.stores:
+            self._seen.note(stamp)
+        return True
 
     def give_way(self, producer: str) -> None:
         """End the link: another one sends as the same producer now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -199,3 +199,30 @@ def test_a_link_that_sends_as_one_producer_after_another_is_remembered_as_the_la
     assert not source.cancelled
     other.next(Stamper("p99").stamp(b"\x00Su\xa0\x000"))
     assert source.cancelled
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_messages_that_come_again_in_a_run_are_dropped_and_asked_for_anew(*, runs: bool) -> None:
+    queue = Queue("q", 4000)
+    link, producer = ManualPublisher[bytes](), cast("Any", queue.producer(once=True))
+    link.subscribe(producer)
+
+    def send(*numbers: int) -> None:
+        messages = [Stamper("p", number).stamp(encode_item(number)) for number in numbers]
+        if runs:
+            producer.on_run(iter(messages))
+        else:
+            for message in messages:
+                producer.on_next(message)
+
+    send(0, 1, 2, 3)
+    send(2, 3, 4, 4, 5)
+    send()
+    probe = ProbeSubscriber[bytes](100)
+    queue.subscribe(probe)
+    assert [decode_message(item).body for item in probe.items] == [0, 1, 2, 3, 4, 5]
+    assert queue.statistics().duplicates == 3
+    assert queue.statistics().credit == sum(link.requests) - 9
+    producer.on_complete()
+    send(6)
+    assert queue.statistics().enqueued == 6
