@@ -183,7 +183,7 @@ class OutgoingDeliveries:
         self._send(Transfer(tags, payloads, self._settled))
         return count
 
-    def _await(self, tags: range, payloads: list[bytes], holds: list[list[Hold] | HoldRun], count: int) -> None:
+    def _await(self, tags: range, payloads: list[bytes], holds: Sequence[list[Hold] | HoldRun], count: int) -> None:
         """Await the outcomes of deliveries with `count` items that are about to be sent."""
         sizes = list(map(len, payloads))
         self.bound.take(count, len(sizes), sum(sizes))
