@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 
 from rstreams.net._proton import frame_walk_in_python
 
-_INTERFACE: Final = 1  # of the compiled module
+_INTERFACE: Final = 2  # of the compiled module
 
-Walk: TypeAlias = Callable[["bytes | bytearray | memoryview", int, int, int], tuple[int, int]]
+Walk: TypeAlias = Callable[["bytes | bytearray | memoryview", int, int, int, int], tuple[int, int]]
 """Walk over frames.
 
 Args:
@@ -25,6 +25,7 @@ Args:
     passing: The performatives that are passed over: bit n for the one of code 0x10 + n. A transfer with a
         message-format that is not 0 is not passed over.
     most: The largest frame there may be, in bytes.
+    large: The size from which on no transfer is passed over; 0: any is.
 
 Returns:
     The place where it stopped, and a number that says why:

@@ -41,8 +41,13 @@ class LargeMessages:
         """Whether further frames have to wait."""
         return bool(self._waiting)
 
-    def take(self, frame: Transfer | Flow) -> bool:
-        """Take a frame if it has a large message, or comes behind one; tell whether it did."""
+    def take(self, frame: Transfer | Flow, part_bytes: int = PART_BYTES) -> bool:
+        """Take a frame if it has a large message, or comes behind one; tell whether it did.
+
+        Args:
+            frame: A frame of the link.
+            part_bytes: The size of the parts.
+        """
         if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
             return False
         if self._waiting is None:
@@ -50,7 +55,7 @@ class LargeMessages:
         if isinstance(frame, Flow):
             self._waiting.append(iter([frame]))
         else:
-            self._waiting.append(_in_parts(frame))
+            self._waiting.append(_in_parts(frame, part_bytes))
             self.deliveries += 0 if frame.more else len(frame.deliveries)
         return True
 
@@ -86,7 +91,7 @@ def _is_large(payload: bytes) -> bool:
     return len(payload) > LARGE_BYTES
 
 
-def _in_parts(frame: Transfer) -> Iterator[Transfer]:
+def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
     """Return the parts of a frame: large messages in parts, the messages between them in runs."""
     if frame.more or frame.aborted or not _has_large(frame.payloads):
         yield frame
@@ -100,6 +105,7 @@ def _in_parts(frame: Transfer) -> Iterator[Transfer]:
             yield Transfer(deliveries, payloads, frame.settled)
             continue
         for delivery, payload in zip(deliveries, payloads, strict=True):
-            for begin in range(0, len(payload), PART_BYTES):
-                part, more = payload[begin : begin + PART_BYTES], begin + PART_BYTES < len(payload)
+            view = memoryview(payload)
+            for begin in range(0, len(payload), part_bytes):
+                part, more = view[begin : begin + part_bytes], begin + part_bytes < len(payload)
                 yield Transfer([delivery], [part], frame.settled, more)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cproton_ffi import lib
+from typing import Final
+
+from cproton_ffi import ffi, lib
 
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
@@ -12,6 +14,13 @@ from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
+
+
+_HEAD_BYTES: Final = 128
+"""More than the head of a transfer takes."""
+
+_MIN_FRAME_BYTES: Final = 4096
+"""A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
 
 class SendingDriver(LinkDriver):
@@ -41,7 +50,7 @@ class SendingDriver(LinkDriver):
         """Send one of our frames, by the engine's own calls."""
         if not isinstance(frame, Transfer | Flow):
             super().send(frame)
-        elif self._large.take(frame):
+        elif self._large.take(frame, self._part_bytes):
             self._large.go_on(self._send_next, self._has_room_for_part)
         else:
             self._send_next(frame)
@@ -67,11 +76,31 @@ class SendingDriver(LinkDriver):
             host.turns.wait(self)
         return room
 
+    @property
+    def _passes_engine(self) -> bool:
+        """Whether the parts of large messages go beside the engine: see `outgoing_parts`."""
+        frame_bytes = self._host.peer_frame_bytes
+        return frame_bytes == 0 or frame_bytes >= _MIN_FRAME_BYTES
+
+    @property
+    def _part_bytes(self) -> int:
+        """The size of the parts of large messages: beside the engine each part is one frame."""
+        if not self._passes_engine:
+            return PART_BYTES
+        return min(self._host.peer_frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
+
     def _has_room_for_part(self) -> bool:
         """Tell whether the engine takes more of a large message; if not, the link is woken when it does."""
-        host = self._host
-        waiting = int(lib.pn_session_outgoing_bytes(self._session))
-        room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
+        host, session = self._host, self._session
+        outgoing = host.outgoing
+        if self._passes_engine:
+            room = not host.output_waits and outgoing.takes_parts and outgoing.parts.size < host.session_bytes
+            if room and lib.pn_session_outgoing_bytes(session):
+                host.flush()  # a frame must have no other bytes than those of the part
+                room = not lib.pn_session_outgoing_bytes(session)
+        else:
+            waiting = int(lib.pn_session_outgoing_bytes(session))
+            room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
         if not room:
             host.turns.wait(self)
         return room
@@ -178,10 +207,15 @@ class SendingDriver(LinkDriver):
             self._sent.forget_last(frame.deliveries[0])
         elif is_current:
             (part,) = frame.payloads
-            lib.pn_link_send(pointer, part, len(part))
+            passes = type(part) is memoryview and self._passes_engine
+            if passes:
+                part = self._host.outgoing.parts.add(pointer, memoryview(part))
+            lib.pn_link_send(pointer, ffi.from_buffer(part), len(part))
             if not frame.more:
                 lib.pn_link_advance(pointer)
                 if frame.settled:
                     lib.pn_delivery_settle(self._partial)
+            if passes:
+                self._host.flush()
         if not frame.more:
             self._partial = None

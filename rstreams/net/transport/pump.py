@@ -41,7 +41,7 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, LinkEnd, Unfinished
+from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.run_share import share_of_run
@@ -273,20 +273,20 @@ class Pump:
         # To set the deadline costs. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
-        output = engine.output()
+        output = engine.output_pieces()
         if output:
             self._send_now(output)
         # The engine may notice only while it makes output that it has failed.
-        return more or engine.has_work() or bool(self._attaching) or len(output) == BUFFER_BYTES
+        return more or engine.has_work() or bool(self._attaching) or engine.output_is_full
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
             self.engine.links.attach(end, frame)
 
-    def _send_now(self, output: memoryview) -> None:
+    def _send_now(self, output: Sequence[memoryview]) -> None:
         try:
-            self._wire.send_now(output)
+            self._wire.send_now(*output)
         except trio.BrokenResourceError as error:
             self._break(error)
 
