@@ -32,9 +32,7 @@ _UINT_BYTES: Final = {0x40: 1, 0x43: 1, 0x52: 2, 0x70: 5}
 """The bytes of a uint, or of a null, with its constructor."""
 
 
-def walk(
-    data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0
-) -> tuple[int, int]:
+def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0) -> tuple[int, int]:
     """See `frame_walk.walk`."""
     size = len(data)
     transfers_pass = bool(passing >> (_TRANSFER - 0x10) & 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, cast
 
 from rstreams._codec.data_sections import total_bytes
 from rstreams.protocol.frames import Flow, Transfer
@@ -108,4 +108,4 @@ def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
             view = memoryview(payload)
             for begin in range(0, len(payload), part_bytes):
                 part, more = view[begin : begin + part_bytes], begin + part_bytes < len(payload)
-                yield Transfer([delivery], [part], frame.settled, more)
+                yield Transfer([delivery], [cast("bytes", part)], frame.settled, more)

@@ -93,6 +93,11 @@ class LinkTurns:
                 self._dirty[driver] = None
             self._waiting.clear()
 
+    def is_alone(self, driver: TakesTurns) -> bool:
+        """Tell whether no other end wants to work, now or when output has gone."""
+        others = len(self._dirty) + len(self._waiting)
+        return others == (driver in self._dirty) + (driver in self._waiting)
+
     def end(self, driver: TakesTurns) -> None:
         """Have the link freed when its last frame has gone and the peer's has come."""
         self._ended.append(driver)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rstreams.net._proton.loops import Loops
@@ -32,17 +31,13 @@ _HEADER: Final = b"AMQP"
 _FRAME_BYTES: Final = 128
 """More than a transfer of the engine takes that has a placeholder."""
 
-_PLACEHOLDER_BYTES: Final = 16
+PLACEHOLDER_BYTES: Final = 16
 _SECRET_BYTES: Final = 8
+
+_GONE: Final = (None, memoryview(b""))
 
 _put_size: Final = struct.Struct(">I").pack_into
 _pack_number: Final = struct.Struct(">Q").pack
-
-
-@dataclass(slots=True)
-class _Waiting:
-    link: Pointer
-    part: memoryview
 
 
 class OutgoingParts:
@@ -60,7 +55,7 @@ class OutgoingParts:
         self._loops = loops
         self._secret = os.urandom(_SECRET_BYTES)
         self._numbered = 0
-        self._waiting: dict[bytes, _Waiting] = {}
+        self._waiting: dict[bytes, tuple[Pointer, memoryview]] = {}
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in
 
     def __bool__(self) -> bool:
@@ -73,13 +68,13 @@ class OutgoingParts:
             self._skipped = 0
         self._numbered += 1
         placeholder = self._secret + _pack_number(self._numbered)
-        self._waiting[placeholder] = _Waiting(link, part)
+        self._waiting[placeholder] = link, part
         self.size += len(part)
         return placeholder
 
     def forget(self, link: Pointer) -> None:
         """Forget the parts of a link that is gone."""
-        for placeholder in [each for each, waiting in self._waiting.items() if waiting.link == link]:
+        for placeholder in [each for each, (owner, _) in self._waiting.items() if owner == link]:
             self._take(placeholder)
 
     def clear(self) -> None:
@@ -100,11 +95,11 @@ class OutgoingParts:
             if end > len(output):
                 pieces.append(output[begin:at])
                 return pieces, at
-            placeholder = bytes(output[end - _PLACEHOLDER_BYTES : end])
+            placeholder = bytes(output[end - PLACEHOLDER_BYTES : end])
             if placeholder[:_SECRET_BYTES] == self._secret:
                 part = self._take(placeholder)
-                _put_size(output, at, end - at - _PLACEHOLDER_BYTES + len(part))
-                pieces += output[begin : end - _PLACEHOLDER_BYTES], part
+                _put_size(output, at, end - at - PLACEHOLDER_BYTES + len(part))
+                pieces += output[begin : end - PLACEHOLDER_BYTES], part
                 begin = end
         if begin < len(output):
             pieces.append(output[begin:])
@@ -127,8 +122,6 @@ class OutgoingParts:
         self._skipped = max(0, at - size)
 
     def _take(self, placeholder: bytes) -> memoryview:
-        waiting = self._waiting.pop(placeholder, None)
-        if waiting is None:
-            return memoryview(b"")  # its link is gone
-        self.size -= len(waiting.part)
-        return waiting.part
+        _, part = self._waiting.pop(placeholder, _GONE)
+        self.size -= len(part)
+        return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from cproton_ffi import ffi, lib
@@ -11,10 +12,10 @@ from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.outgoing_parts import PLACEHOLDER_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
-
 
 _HEAD_BYTES: Final = 128
 """More than the head of a transfer takes."""
@@ -42,6 +43,8 @@ class SendingDriver(LinkDriver):
         self._sent = SentDeliveries(host.loops)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
+        self._beside: tuple[Transfer, memoryview] | None = None  # a part of it, and what is left of the part
+        self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
         self._tells_starved = False  # when all that was sent is on the wire
 
     # Driver
@@ -50,18 +53,18 @@ class SendingDriver(LinkDriver):
         """Send one of our frames, by the engine's own calls."""
         if not isinstance(frame, Transfer | Flow):
             super().send(frame)
-        elif self._large.take(frame, self._part_bytes):
+        elif self._large.take(frame, sys.maxsize if self._frame_bytes else PART_BYTES):
             self._large.go_on(self._send_next, self._has_room_for_part)
         else:
             self._send_next(frame)
 
     def credit(self) -> int:
         """See `LinkDriver`."""
-        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries
+        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries - self._unfinished
 
     def queued(self) -> int:
         """See `LinkDriver`."""
-        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries
+        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries + self._unfinished
         if queued:
             self._host.turns.wait(self)
         return queued
@@ -77,33 +80,66 @@ class SendingDriver(LinkDriver):
         return room
 
     @property
-    def _passes_engine(self) -> bool:
-        """Whether the parts of large messages go beside the engine: see `outgoing_parts`."""
-        frame_bytes = self._host.peer_frame_bytes
-        return frame_bytes == 0 or frame_bytes >= _MIN_FRAME_BYTES
+    def _unfinished(self) -> bool:
+        """Whether the last part of a delivery has not gone beside the engine yet."""
+        return self._beside is not None and not self._beside[0].more
 
     @property
-    def _part_bytes(self) -> int:
-        """The size of the parts of large messages: beside the engine each part is one frame."""
-        if not self._passes_engine:
-            return PART_BYTES
-        return min(self._host.peer_frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
+    def _frame_bytes(self) -> int:
+        """The most bytes of a large message in one frame beside the engine; 0: they go through the engine."""
+        frame_bytes = self._host.peer_frame_bytes
+        if 0 < frame_bytes < _MIN_FRAME_BYTES:
+            return 0
+        return min(frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
 
     def _has_room_for_part(self) -> bool:
-        """Tell whether the engine takes more of a large message; if not, the link is woken when it does."""
-        host, session = self._host, self._session
-        outgoing = host.outgoing
-        if self._passes_engine:
-            room = not host.output_waits and outgoing.takes_parts and outgoing.parts.size < host.session_bytes
-            if room and lib.pn_session_outgoing_bytes(session):
-                host.flush()  # a frame must have no other bytes than those of the part
-                room = not lib.pn_session_outgoing_bytes(session)
+        """Tell whether there is room for more of a large message; if not, the link is woken when there is."""
+        host = self._host
+        if self._beside is not None:
+            room = self._send_beside(*self._beside)
         else:
-            waiting = int(lib.pn_session_outgoing_bytes(session))
+            waiting = int(lib.pn_session_outgoing_bytes(self._session))
             room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
         if not room:
             host.turns.wait(self)
         return room
+
+    def _send_beside(self, frame: Transfer, part: memoryview) -> bool:
+        """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
+        host, session, pointer, size = self._host, self._session, self.pointer, self._frame_bytes
+        outgoing, most = host.outgoing, host.session_bytes
+        parts = outgoing.parts
+        at, end = 0, len(part)
+        if self._share_of != host.outputs:
+            self._share_of, self._share_taken = host.outputs, 0
+        host.flush()  # a frame must have no other bytes than those that it has room for
+        while at < end and lib.pn_link_current(pointer) == self._partial:
+            if (
+                host.output_waits
+                or (self._share_taken >= PART_BYTES and not host.turns.is_alone(self))
+                or parts.size >= most
+                or not outgoing.takes_parts
+                or lib.pn_session_outgoing_bytes(session)
+            ):
+                self._beside = frame, part[at:]
+                return False
+            piece = part[at : at + size]
+            at += len(piece)
+            self._share_taken += len(piece)
+            self.sent_at = host.outputs
+            lib.pn_link_send(pointer, parts.add(pointer, piece), PLACEHOLDER_BYTES)
+            if at == end and not frame.more:
+                self._end_part(frame)
+            outgoing.flush()
+        self._beside = None
+        if not frame.more:
+            self._partial = None
+        return True
+
+    def _end_part(self, frame: Transfer) -> None:
+        lib.pn_link_advance(self.pointer)
+        if frame.settled:
+            lib.pn_delivery_settle(self._partial)
 
     # its life
 
@@ -117,6 +153,7 @@ class SendingDriver(LinkDriver):
 
     def _forget(self) -> None:
         self._large.drop()
+        self._beside = None
 
     # turns
 
@@ -146,6 +183,7 @@ class SendingDriver(LinkDriver):
 
     def _send_detach(self, frame: Detach) -> None:
         self._large.drop()
+        self._beside = None
         super()._send_detach(frame)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
@@ -186,7 +224,7 @@ class SendingDriver(LinkDriver):
                 lib.pn_delivery_update(self._sent.last, lib.PN_RECEIVED)
 
     def _send_transfer(self, frame: Transfer) -> None:
-        if frame.more or self._partial is not None:
+        if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
             self._send_part(frame)
             return
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
@@ -207,15 +245,11 @@ class SendingDriver(LinkDriver):
             self._sent.forget_last(frame.deliveries[0])
         elif is_current:
             (part,) = frame.payloads
-            passes = type(part) is memoryview and self._passes_engine
-            if passes:
-                part = self._host.outgoing.parts.add(pointer, memoryview(part))
+            if isinstance(part, memoryview) and self._frame_bytes:
+                self._beside = frame, part
+                return  # goes on when there is room
             lib.pn_link_send(pointer, ffi.from_buffer(part), len(part))
             if not frame.more:
-                lib.pn_link_advance(pointer)
-                if frame.settled:
-                    lib.pn_delivery_settle(self._partial)
-            if passes:
-                self._host.flush()
+                self._end_part(frame)
         if not frame.more:
             self._partial = None
