@@ -226,7 +226,8 @@ class Engine:
         if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
         output = self._outgoing.take()
-        self.links.free_ended()
+        if self._turns.has_ended:
+            self.links.free_ended()
         if not self._outgoing.is_full:
             self._sessions.free_closed()
         if output:
@@ -291,7 +292,7 @@ class Engine:
         while True:
             for link, deliveries, flow in self._host.loops.note_events(collector):
                 driver = driver_at(link)
-                if driver is not None:
+                if driver is not None and (deliveries or driver.flow_is_news()):
                     turns.note(driver)
                     driver.deliveries_noted += deliveries
                     driver.flow_noted = driver.flow_noted or flow

@@ -45,6 +45,7 @@ class SendingDriver(LinkDriver):
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._beside: tuple[Transfer, memoryview] | None = None  # a part of it, and what is left of the part
         self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
+        self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._tells_starved = False  # when all that was sent is on the wire
 
     # Driver
@@ -138,6 +139,7 @@ class SendingDriver(LinkDriver):
 
     def _end_part(self, frame: Transfer) -> None:
         lib.pn_link_advance(self.pointer)
+        self._known_credit -= 1
         if frame.settled:
             lib.pn_delivery_settle(self._partial)
 
@@ -165,10 +167,16 @@ class SendingDriver(LinkDriver):
                 self._tell_starved()
             super().work()
 
+    def flow_is_news(self) -> bool:
+        """See `LinkDriver`: the engine also notes a flow when deliveries have gone out."""
+        pointer = self.pointer
+        return bool(lib.pn_link_credit(pointer) != self._known_credit or lib.pn_link_get_drain(pointer))
+
     def hand_over(self, most: int) -> bool:  # noqa: ARG002 - of a receiver's deliveries
         """See `LinkDriver`: flow and outcomes have news."""
         if self.flow_noted:  # first: a delivery that the peer gives back as it withdraws credit must not be sent again
             self.flow_noted = False
+            self._known_credit = int(lib.pn_link_credit(self.pointer))
             self.receive(Flow(self.credit(), self.drain_asked and bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
         for frame in self._sent.take_decided(noted, self._host.peer_frame_bytes):
@@ -201,6 +209,7 @@ class SendingDriver(LinkDriver):
         self.drain_asked = False
         if lib.pn_link_credit(self.pointer) > 0:
             lib.pn_link_drained(self.pointer)
+            self._known_credit = int(lib.pn_link_credit(self.pointer))
         elif lib.pn_link_get_drain(self.pointer):
             # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
             # receiver had not seen all that was on its way; then the engine would count back deliveries it has sent.
@@ -228,6 +237,7 @@ class SendingDriver(LinkDriver):
             self._send_part(frame)
             return
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
+        self._known_credit -= len(sent)
         if not frame.settled:
             self._sent.add(frame.deliveries, sent)
 
@@ -242,6 +252,7 @@ class SendingDriver(LinkDriver):
         is_current = lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
             lib.pn_delivery_abort(self._partial)
+            self._known_credit = int(lib.pn_link_credit(pointer))
             self._sent.forget_last(frame.deliveries[0])
         elif is_current:
             (part,) = frame.payloads
