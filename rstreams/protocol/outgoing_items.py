@@ -2,8 +2,9 @@
 
 Theory of operation. Items gather here while the publisher is asked, and leave as one run: `request` asks for as many as
 there are credit and room for, and what comes of it is encoded at once and held until the link takes it. The ledger is
-told of what has gathered once a run, and not once an item. Bytes that are drawn from the publisher and go out in packs
-are held as they are, and encoded as a pack is put together.
+told of what has gathered once a run, and not once an item. Bytes that are drawn from the publisher are held as they are
+in two cases: if they go out in packs, they are encoded as a pack is put together, and if one of them is large, by the
+driver.
 
 An end can come from either side; the table in `life` has both. When the publisher ends, by completion or an error, the
 items that it sent before go out first. When this side closes, the publisher is cancelled, and has back the items that
@@ -38,6 +39,12 @@ _SHORT_SECTION_BYTES = 5
 
 _SECTION_BYTES = 8
 """What stands before a longer one."""
+
+LARGE_BODY_BYTES: Final = 256 * 1024
+"""The size from which on it is worth not to copy a body."""
+
+_MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
+"""The largest body that can be encoded."""
 
 _FIRST_GUESS_BYTES = 16 * 1024
 """The size assumed of an item before one has been seen; guards the first request against huge items."""
@@ -280,9 +287,11 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def _may_stay_bodies(self, largest: int) -> bool:
         """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
-        if not self._encodes_body or self._ledger.pack == 1 or not 0 <= largest <= MAX_PACK_BYTES:
-            return False  # what is too large for a pack may be too large to be encoded at all
-        return self.are_bodies or not self.payloads
+        if not self._encodes_body or (self.payloads and not self.are_bodies):
+            return False
+        if self._ledger.pack == 1:
+            return LARGE_BODY_BYTES <= largest <= _MOST_BODY_BYTES
+        return 0 <= largest <= MAX_PACK_BYTES
 
     def _encode_held(self) -> None:
         """Encode what is held as it is."""

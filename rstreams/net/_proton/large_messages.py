@@ -7,6 +7,7 @@ than it can soon send. The link's next frames wait behind a large message.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -46,7 +47,7 @@ class LargeMessages:
 
         Args:
             frame: A frame of the link.
-            part_bytes: The size of the parts.
+            part_bytes: The size of the parts; `sys.maxsize`: one part for each message, of which a body is not encoded.
         """
         if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
             return False
@@ -101,11 +102,14 @@ def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
         payloads = list(run)
         deliveries = frame.deliveries[at : at + len(payloads)]
         at += len(payloads)
+        run_frame = Transfer(deliveries, payloads, frame.settled, are_bodies=frame.are_bodies)
         if not large:
-            yield Transfer(deliveries, payloads, frame.settled)
+            yield run_frame
             continue
+        are_bodies = frame.are_bodies and part_bytes == sys.maxsize
+        payloads = payloads if are_bodies else list(run_frame.encoded().payloads)
         for delivery, payload in zip(deliveries, payloads, strict=True):
             view = memoryview(payload)
             for begin in range(0, len(payload), part_bytes):
                 part, more = view[begin : begin + part_bytes], begin + part_bytes < len(payload)
-                yield Transfer([delivery], [cast("bytes", part)], frame.settled, more)
+                yield Transfer([delivery], [cast("bytes", part)], frame.settled, more, are_bodies=are_bodies)

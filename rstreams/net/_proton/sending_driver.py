@@ -7,6 +7,7 @@ from typing import Final
 
 from cproton_ffi import ffi, lib
 
+from rstreams._codec.encode import body_head
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.link_driver import LinkDriver
@@ -43,7 +44,7 @@ class SendingDriver(LinkDriver):
         self._sent = SentDeliveries(host.loops)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
-        self._beside: tuple[Transfer, memoryview] | None = None  # a part of it, and what is left of the part
+        self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
         self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._tells_starved = False  # when all that was sent is on the wire
@@ -105,7 +106,7 @@ class SendingDriver(LinkDriver):
             host.turns.wait(self)
         return room
 
-    def _send_beside(self, frame: Transfer, part: memoryview) -> bool:
+    def _send_beside(self, frame: Transfer, part: memoryview, head: bytes) -> bool:
         """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
         host, session, pointer, size = self._host, self._session, self.pointer, self._frame_bytes
         outgoing, most = host.outgoing, host.session_bytes
@@ -122,8 +123,11 @@ class SendingDriver(LinkDriver):
                 or not outgoing.takes_parts
                 or lib.pn_session_outgoing_bytes(session)
             ):
-                self._beside = frame, part[at:]
+                self._beside = frame, part[at:], head
                 return False
+            if head:
+                lib.pn_link_send(pointer, head, len(head))
+                head = b""
             piece = part[at : at + size]
             at += len(piece)
             self._share_taken += len(piece)
@@ -236,6 +240,7 @@ class SendingDriver(LinkDriver):
         if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
             self._send_part(frame)
             return
+        frame = frame.encoded()
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
         self._known_credit -= len(sent)
         if not frame.settled:
@@ -257,7 +262,7 @@ class SendingDriver(LinkDriver):
         elif is_current:
             (part,) = frame.payloads
             if isinstance(part, memoryview) and self._frame_bytes:
-                self._beside = frame, part
+                self._beside = frame, part, body_head(len(part)) if frame.are_bodies else b""
                 return  # goes on when there is room
             lib.pn_link_send(pointer, ffi.from_buffer(part), len(part))
             if not frame.more:

@@ -34,7 +34,11 @@ class Served:
     """Some links on which one engine sends to the other, over bytes that are cut anywhere."""
 
     def __init__(
-        self, *publishers: Publisher[bytes], frame: int = 65536, settlement: Settlement = Settlement.AT_LEAST_ONCE
+        self,
+        *publishers: Publisher[bytes],
+        frame: int = 65536,
+        settlement: Settlement = Settlement.AT_LEAST_ONCE,
+        encodes_body: bool = False,
     ) -> None:
         self.engines = Engines(max_frame_bytes=frame)
         self.probes: list[ProbeSubscriber[bytes]] = []
@@ -46,6 +50,7 @@ class Served:
             self.senders[name] = LinkSubscriber(
                 publisher,
                 encode=encode_item,
+                encodes_body=encodes_body,
                 settlement=settlement,
                 settle_before_detach=True,
                 fail_on_refusal=False,
@@ -86,16 +91,20 @@ class Served:
         return self.engines.other.engine._host.outgoing.parts.size
 
 
-@pytest.mark.parametrize("frame", [4096, 10_000, 65536, 300_000])
+@pytest.mark.parametrize("frame", [1024, 4096, 10_000, 65536, 300_000])
 @pytest.mark.parametrize("settlement", list(Settlement))
+@pytest.mark.parametrize("encodes_body", [False, True], ids=["encoded", "bodies"])
 def test_messages_of_all_sizes_come_as_they_were_sent(
-    monkeypatch: pytest.MonkeyPatch, frame: int, settlement: Settlement
+    monkeypatch: pytest.MonkeyPatch,
+    frame: int,
+    settlement: Settlement,
+    encodes_body: bool,  # noqa: FBT001 - pytest's
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
     rng = random.Random(frame)  # noqa: S311
     sizes = cycle([0, LARGE_BYTES, 30_000, 130_000, 65_000, 2 * LARGE_BYTES, 400, 700_000])
     runs = [[message(next(sizes), seed) for seed in range(7)] for _ in range(3)]
-    served = Served(*map(Stream.from_iterable, runs), frame=frame, settlement=settlement)
+    served = Served(*map(Stream.from_iterable, runs), frame=frame, settlement=settlement, encodes_body=encodes_body)
     for probe in served.probes:
         probe.request(100)
     while served.move(rng):
