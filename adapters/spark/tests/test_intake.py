@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake, decode
+from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, RowIntake, decode
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
@@ -38,9 +38,9 @@ class PlayedLink(ManualPublisher[Message | RemoteProtocolError]):
         return self.outcomes.count(None)
 
 
-def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, Intake]:
+def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, RowIntake]:
     link = PlayedLink()
-    intake = Intake(limit, lambda message: row_of(message, "a"), reject_unparsable=reject)
+    intake = RowIntake(limit, lambda message: row_of(message, "a"), reject_unparsable=reject)
     link.subscribe(intake)
     return link, intake
 
@@ -138,7 +138,7 @@ async def test_a_refused_link_says_why(autojump_clock: trio.testing.MockClock) -
 
 
 async def test_a_peer_that_never_answers_the_attach_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
-    intake = Intake(1, lambda message: row_of(message, "a"), reject_unparsable=False)
+    intake = RowIntake(1, lambda message: row_of(message, "a"), reject_unparsable=False)
     with pytest.raises(SourceFailed, match="the peer did not answer the attach within 30 s"):
         await intake.subscribed()
     assert trio.current_time() == pytest.approx(ANSWER_WAIT_S)

@@ -103,7 +103,7 @@ class Parts:
             lib.pn_delivery_settle(current)  # advances, too
 
     def take_in(self, *, whole: bool) -> None:
-        """Read what has come of the current delivery; unless `whole`, only if it is at least `READ_BYTES`."""
+        """Read the bytes of the current delivery that have come; unless `whole`, only `READ_BYTES` or more."""
         pending = int(lib.pn_delivery_pending(lib.pn_link_current(self._link)))
         self._largest = max(self._largest, pending)
         if pending and (whole or pending >= READ_BYTES):

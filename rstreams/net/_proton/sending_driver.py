@@ -47,7 +47,7 @@ class SendingDriver(LinkDriver):
         self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
         self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
-        self._tells_starved = False  # when all that was sent is on the wire
+        self._tells_starved = False  # when all sent deliveries are on the wire
 
     # Driver
 
@@ -199,7 +199,7 @@ class SendingDriver(LinkDriver):
         super()._send_detach(frame)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
-        """Send a frame that no large message is before."""
+        """Send a frame that does not wait behind a large message."""
         if isinstance(frame, Flow):
             self._send_flow(frame)
         else:
@@ -216,7 +216,7 @@ class SendingDriver(LinkDriver):
             self._known_credit = int(lib.pn_link_credit(self.pointer))
         elif lib.pn_link_get_drain(self.pointer):
             # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
-            # receiver had not seen all that was on its way; then the engine would count back deliveries it has sent.
+            # receiver had not seen all sent deliveries; then the engine would count back deliveries it has sent.
             self.tell_state()
 
     def tell_state(self) -> None:
@@ -247,7 +247,7 @@ class SendingDriver(LinkDriver):
             self._sent.add(frame.deliveries, sent)
 
     def _send_part(self, frame: Transfer) -> None:
-        """Send a part of a delivery; its last part ends it. A delivery that the peer has settled before is over."""
+        """Send a part of a delivery; the last part ends it. Nothing is sent if the peer has settled it before."""
         pointer = self.pointer
         if self._partial is None:
             begun = self._loops.begin(pointer, frame.deliveries[0])

@@ -1,7 +1,7 @@
-"""The sink's connections: one a peer and executor process, kept from task to task.
+"""The sink's connections: one for each peer in an executor process, kept from task to task.
 
-Spark makes writers anew for every batch but keeps its Python workers, so connections live in this module. A worker
-that has been idle for a minute is ended by Spark, and its connections with it.
+Spark makes new writers for every batch but keeps its Python workers. Therefore connections live in this module. Spark
+ends a worker that has been idle for a minute, and with it its connections.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _open: dict[str, tuple[blocking.BlockingConnection, ExitStack]] = {}
 
 
 def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
-    """Send rows within the credit the receiver gives, and wait until it has settled all.
+    """Send rows within the credit that the receiver gives, and wait until it has settled all.
 
-    Errors: What `Connection.publish` raises; `rows` then knows what is known of each row.
+    Errors: Those of `Connection.publish`; `rows` then has the outcome of each row, as far as it is known.
     Context: The task's main thread; blocks for credit and outcomes, without limit.
     """
     kept = peer.url in _open
@@ -32,7 +32,7 @@ def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
         _forget(peer)
         if not kept or rows.begun:
             raise
-        # The kept connection had died between two tasks, when no row was at stake.
+        # The kept connection had failed between two tasks; no row has been sent.
         _connection(peer).publish(address, rows)
 
 

@@ -2,17 +2,17 @@
 
 Theory of operation. Every message that was requested and is not yet settled is in one of three places:
 
-    demand      requested, not yet here: what the sender may still send
+    demand      requested, not yet here: the sender may still send it
     waiting     here as a row, in no batch yet
-    assigned    in a batch Spark has not been seen to commit
+    assigned    in a batch that Spark has not committed, as far as is known
 
     demand + waiting + assigned <= limit, always
 
-A message is settled when the batch it is in has been committed, and only then is as much requested anew. So with a
-limit of N the sender sees N messages unsettled at most, and what Spark has not worked off stays at the sender.
+A message is settled when its batch has been committed, and only then a new one is requested in its place. Therefore,
+with a limit of N, the sender sees at most N messages unsettled, and the other messages stay at the sender.
 
-A message that cannot be made a row ends the stream (`onUnparsable=fail`): rows before it go out first, the message
-stays unsettled, and so does all that comes after it. With `reject` it is rejected and another takes its place.
+A message that cannot be made a row ends the stream (`onUnparsable=fail`): the rows before it go out first, and the
+message and all later ones stay unsettled. With `reject` it is rejected and another takes its place.
 
 All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
 """
@@ -32,32 +32,32 @@ from rstreams_spark._schema import Row
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 IDLE_WAIT_S: Final = 0.1
-"""How long to wait for a first message before Spark is told that there is nothing new."""
+"""How long to wait for a first message before Spark is told that there is none."""
 
 ANSWER_WAIT_S: Final = 30.0
 """How long the peer may take to answer an attach or a drain."""
 
 
 class Drains(Protocol):
-    """What a link's subscription can do beyond `Subscription`."""
+    """The methods of a link's subscription beyond `Subscription`."""
 
     def drain(self, on_drained: Callable[[], None]) -> None:
-        """Have the peer send what it has now, then take back the rest of the credit and call `on_drained`."""
+        """Have the peer send the messages it has now; then take back the rest of the credit and call `on_drained`."""
         ...
 
 
 def decode(encoded: bytes) -> Message | RemoteProtocolError:
-    """Return the message, or what is wrong with its encoding: one bad message is no reason to end the link."""
+    """Return the message, or the error of its encoding: one bad message must not end the link."""
     try:
         return decode_message(encoded)
     except RemoteProtocolError as error:
         return error
 
 
-class Intake:
+class RowIntake:
     """The subscriber of the source's link; see the module's text.
 
-    Context: The trio thread of the connection, every method.
+    Context: The trio thread of the connection, for every method.
     """
 
     def __init__(self, limit: int, parse: Callable[[Message], Row], *, reject_unparsable: bool) -> None:
@@ -66,7 +66,7 @@ class Intake:
         Args:
             limit: The most messages granted, waiting and assigned together.
             parse: Makes the row of a message, or raises `UnparsableMessage`.
-            reject_unparsable: Reject what `parse` refuses, instead of ending the stream.
+            reject_unparsable: Whether to reject a message that `parse` refuses, instead of ending the stream.
         """
         self._limit = limit
         self._parse = parse
@@ -74,8 +74,8 @@ class Intake:
         self._subscription: Subscription | None = None
         self._demand = 0
         self._waiting: list[Row] = []
-        self._holds: deque[Hold] = deque()  # of the assigned, then of the waiting
-        self._set_aside: list[Hold] = []  # of what ended the stream, and of all behind it
+        self._holds: deque[Hold] = deque()  # of the assigned messages, then of the waiting ones
+        self._set_aside: list[Hold] = []  # of the message that ended the stream, and of all behind it
         self._assigned = 0
         self._first_came_at = 0.0
         self._received = 0
@@ -95,7 +95,7 @@ class Intake:
         self._news.set()
 
     def on_next(self, item: Message | RemoteProtocolError) -> None:
-        """Make a row of a message, or take what is wrong with its encoding; it stays unsettled."""
+        """Make a row of a message, or take the error of its encoding; the message stays unsettled."""
         assert self._subscription is not None
         self._received += 1
         self._demand -= 1
@@ -107,7 +107,7 @@ class Intake:
             if isinstance(item, RemoteProtocolError):
                 raise item  # noqa: TRY301 - one of the ways in which a message cannot be made a row
             row = self._parse(item)
-        except Exception as error:  # whatever is wrong with a message, it must not vanish
+        except Exception as error:  # a message must never vanish, also after an error of the parser
             self._on_unparsable(item, hold, error)
             return
         if not self._waiting:
@@ -126,7 +126,7 @@ class Intake:
         self._news.set()
 
     def on_complete(self) -> None:
-        """Note that no message will come any more."""
+        """Note that no further message will come."""
         self._completed = True
         self._news.set()
 
@@ -161,10 +161,10 @@ class Intake:
             raise SourceFailed(msg)
 
     async def collect(self, committed: int, most: int, delay_s: float) -> list[Row]:
-        """Return the rows of the next batch, as they come.
+        """Return the rows of the next batch.
 
         Args:
-            committed: How many assigned messages Spark has committed since: they are settled, and replaced.
+            committed: How many assigned messages Spark has committed since; they are settled and replaced.
             most: The most rows to return.
             delay_s: Seconds to wait for more after the first message has come.
 
@@ -181,7 +181,7 @@ class Intake:
         return self._take(most)
 
     async def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch of what is queued now; none once a drain has found the queue empty.
+        """Return the rows of the next batch from the messages queued now; none once a drain has found the queue empty.
 
         Args:
             committed: As for `collect`.
@@ -205,10 +205,11 @@ class Intake:
             self._subscription.cancel()
 
     async def _drain(self) -> None:
-        """Receive what is queued, up to the demand; note it when the queue was found empty.
+        """Receive the queued messages, up to the demand; note it when the queue was found empty.
 
-        Fewer messages than asked for say so, if all demand was credit when the drain began. That is not certain the
-        first time, because a link may wait with granting; it is the second, because a drain leaves no credit.
+        The queue is empty if a drain brings fewer messages than requested, and all demand was credit when the drain
+        began. That is not certain the first time, because a link may grant credit late. It is certain the second time,
+        because a drain leaves no credit.
         """
         for _ in range(2):
             asked, before = self._demand, self._received
@@ -231,7 +232,7 @@ class Intake:
         try:
             subscription.drain(on_drained)
         except ConfigError as error:
-            msg = f"trigger availableNow reads what is queued by a drain; use another trigger here: {error}"
+            msg = f"trigger availableNow reads queued messages by a drain; use another trigger here: {error}"
             raise SourceFailed(msg) from None
         while not (self._drained or self._over):
             before = self._received

@@ -16,7 +16,7 @@ from rstreams.errors import ConfigError
 V = TypeVar("V")
 
 MAX_CREDIT: Final = 2**31 - 1
-"""The most a link may be granted, and so the largest batch."""
+"""The most a link may be granted, and therefore the largest batch."""
 
 _URL: Final = "amqp://[user:password@]host[:port]"
 _MAX_DELAY_S: Final = 3600.0
@@ -29,12 +29,12 @@ OnUnparsable = Literal["fail", "reject"]
 
 @dataclass(frozen=True)
 class Peer:
-    """The AMQP peer: where it is, and who we are to it."""
+    """The AMQP peer: its address, and this side's credentials."""
 
     host: str
     port: int
     url: str = field(repr=False)
-    """With the credentials in it, so never shown."""
+    """It has the credentials, therefore it is never shown."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -101,7 +101,7 @@ _SOURCE_NAMES: Final = (
 
 
 class _Given:
-    """The options as Spark gave them, and the ways to read one."""
+    """The options that Spark gave, and the ways to read one."""
 
     def __init__(self, options: Mapping[str, str], what: str, known: Iterable[str]) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
@@ -180,7 +180,7 @@ class _Given:
 
 
 def _wrong_url(url: str) -> ConfigError:
-    """Show what was given, without what stands, or may be meant to stand, before the host."""
+    """Show the given url, without the part before the host, which may have credentials."""
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
     shown = scheme + mark + rest.rpartition("@")[2]
     return ConfigError(f"option url={shown!r}: must be {_URL}")

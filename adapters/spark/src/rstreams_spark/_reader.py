@@ -1,19 +1,19 @@
-"""The source as Spark drives it: offsets, batches, commits.
+"""The source for Spark's calls: offsets, batches, commits.
 
 Theory of operation. An offset is the number of messages that batches have taken since the query first started:
-`{"messages": 1200}`. It names no message; which ones a batch has, only its spool file says.
+`{"messages": 1200}`. It does not name messages: only the spool file of a batch has them.
 
     latestOffset(start)    Spark has committed everything up to start: settle it, collect, spool, answer start + rows
     partitions(start, end) the spool file of that batch, in parts
     read(part)             in an executor: the file's record batches
 
-`commit(end)` comes too late to settle by, and for the last batch never; `latestOffset(start)` comes after every batch.
+`commit(end)` comes too late for settling, and never for the last batch; `latestOffset(start)` comes after each batch.
 
-Spark makes a reader in three places: in the runner, one process a query, which makes all calls but `read`; in the
-planner, which pickles it; and so in every task. Hence the reader itself is only its options; the runner connects.
+Spark makes a reader in three places: in the runner, one process for each query, which makes all calls but `read`; in
+the planner, which pickles it; and therefore in every task. The reader itself has only its options; the runner connects.
 
-A runner that starts from a checkpoint may be asked for a batch planned by the runner before it, which it does not have.
-That batch stays empty: its messages were never settled, so they come again in a later one.
+A runner that starts from a checkpoint may be asked for a batch that an earlier runner planned, and that it does not
+have. That batch stays empty: its messages were never settled, and come again in a later batch.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_messages_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on read only what is queued, and end when a drain has found the queue empty."""
+        """From now on read only queued messages, and end when a drain has found the queue empty."""
         self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Settle what is committed, and return the offset of the next batch; `start` if there is nothing new.
+        """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
 
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
             once, which would never settle its batch: Spark does not tell a source that it was committed.
         """
         if isinstance(limit, ReadAllAvailable):
             msg = (
-                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, so every "
-                "run would get the same messages. Use trigger(availableNow=True)"
+                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
+                "every run would get the same messages. Use trigger(availableNow=True)"
             )
             raise ConfigError(msg)
         most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
@@ -91,7 +91,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(partition)
 
     def stop(self) -> None:
-        """Give back what is not settled, close the connection, delete the spool: within a second."""
+        """Give back messages that are not settled, close the connection, delete the spool: within a second."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()
@@ -105,7 +105,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Runner:
-    """What a reader has only in the runner: the connection, the spool, and which batch is where."""
+    """The part of a reader that only the runner has: the connection, the spool, and the places of the batches."""
 
     def __init__(self, options: SourceOptions) -> None:
         from rstreams_spark._spool import Spool
@@ -120,7 +120,7 @@ class _Runner:
         self._begun = True
         committed = self._spool.drop(start)
         if self._spool.end is not None:
-            return self._spool.end  # asked again about the batch that is out
+            return self._spool.end  # asked again about a batch that was handed out
         if self._receiver is None:
             from rstreams_spark._receiver import Receiver
 
@@ -150,7 +150,7 @@ class _Runner:
         self._spool.close()
 
     def _die(self) -> None:
-        """The driver's JVM is dead, and the link closed: nobody is left to work for."""
+        """End the process: the driver's JVM is dead, and the link is closed."""
         self._spool.close()
         os._exit(1)
 
@@ -160,19 +160,19 @@ def _position(offset: dict[str, Any]) -> int:
     if isinstance(messages, int) and messages >= 0 and len(offset) == 1:
         return messages
     msg = (
-        f"the checkpoint has the offset {offset!r}, which is none of the rstreams source ({{{_MESSAGES!r}: n}}): it "
+        f"the checkpoint has the offset {offset!r}, which is not one of the rstreams source ({{{_MESSAGES!r}: n}}): it "
         "belongs to a query with another source"
     )
     raise ConfigError(msg)
 
 
 def _end_process(_signal: int, _frame: object) -> None:
-    """End the runner the way Spark's own code ends: its `finally` calls `QueueReader.stop`."""
+    """End the runner in the way of Spark's own code: its `finally` calls `QueueReader.stop`."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it more than once
     sys.exit(0)
 
 
 def _say(text: str) -> None:
-    """Tell whoever reads the driver's log."""
+    """Write a line to the driver's log."""
     sys.stderr.write(f"rstreams source: {text}\n")
     sys.stderr.flush()

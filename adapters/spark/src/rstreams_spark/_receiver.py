@@ -1,8 +1,8 @@
-"""The source's connection: a trio thread of the runner, so that heartbeats go on whatever Spark does meanwhile.
+"""The source's connection: a trio thread of the runner. Heartbeats go on there while Spark's code runs.
 
-The runner is a child of the driver's JVM. When the JVM dies, so must the connection: only then does the peer give
-what was not settled to somebody else. A runner that waits for the JVM's next call sees its socket close; one that
-works here might not, so the thread looks who its parent is.
+The runner is a child of the driver's JVM. When the JVM dies, the connection must end: only then the peer gives
+unsettled messages to another consumer. A runner that waits for the JVM's next call sees its socket close. A runner that
+works here might not see that; therefore the thread checks its parent process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import trio
 
 import rstreams
-from rstreams_spark._intake import Intake, decode
+from rstreams_spark._intake import RowIntake, decode
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -34,14 +34,14 @@ _LOOK_EVERY_S: Final = 0.25
 class Receiver:
     """A link to one address, from its own thread: rows come out, commits go in.
 
-    Context: One thread that is not the connection's, every method; they block.
+    Context: One thread that is not the connection's, for every method; they block.
     """
 
     def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None]) -> None:
         """Start the thread and connect.
 
         Args:
-            options: Where to receive what, and how much.
+            options: The options of the source.
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
         Errors: `SourceFailed` if there is no connection, or no link to the address.
@@ -56,15 +56,15 @@ class Receiver:
         self._call(self._intake.subscribed)
 
     def collect(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch; see `Intake.collect`."""
+        """Return the rows of the next batch; see `RowIntake.collect`."""
         return self._call(lambda: self._intake.collect(committed, most, self._options.max_trigger_delay_s))
 
     def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the next rows of what is queued now; see `Intake.collect_queued`."""
+        """Return the next rows of the messages queued now; see `RowIntake.collect_queued`."""
         return self._call(lambda: self._intake.collect_queued(committed, most))
 
     def close(self) -> None:
-        """Give back what is not settled and close the connection; wait for it no longer than `CLOSE_WAIT_S`."""
+        """Give back unsettled messages and close the connection; wait at most `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
@@ -95,7 +95,7 @@ class Receiver:
     async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         options = self._options
         self._stop = trio.Event()
-        self._intake = Intake(
+        self._intake = RowIntake(
             options.max_messages_per_trigger,
             lambda message: row_of(message, options.address),
             reject_unparsable=options.on_unparsable == "reject",
@@ -114,11 +114,11 @@ class Receiver:
                 connection.stream(options.address, window=window, decode=decode).subscribe(intake)
                 await self._stop.wait()
                 intake.give_back()
-        except Exception as error:  # whatever it is, the query is told
+        except Exception as error:  # the query is told of every error
             intake.on_error(error)
         await self._stop.wait()
 
     async def _watch_parent(self) -> None:
-        while os.getppid() == self._parent:  # noqa: ASYNC110 - nobody tells a process that its parent died
+        while os.getppid() == self._parent:  # noqa: ASYNC110 - a process is not told that its parent died
             await trio.sleep(_LOOK_EVERY_S)
         self._stop.set()

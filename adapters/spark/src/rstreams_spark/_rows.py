@@ -1,4 +1,4 @@
-"""Rows on their way out: a publisher of some rows' messages that knows afterwards which one was not accepted."""
+"""Rows on their way out: a publisher of the messages of rows, which notes the first one that was not accepted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ class RowPublisher:
     """Publishes messages once, in order, and notes the first that the receiver did not accept.
 
     Demand: Answered from the sequence at once, without recursion.
-    Context: The trio thread of the connection that publishes it; the attributes are for afterwards.
+    Context: The trio thread of the connection that publishes it; the attributes are valid afterwards.
 
     Attributes:
         refused: The index of the first message that was failed or given back, or None. If `publish` raises
-            `DeliveryFailed` this is the one it is about; what is given back after it was not tried, or is unknown.
+            `DeliveryFailed` it is the message of that error; messages given back after it were not tried, or are
+            unknown.
         accepted: How many were accepted.
     """
 
@@ -47,12 +48,12 @@ class RowPublisher:
         self._ended = True
 
     def hold(self) -> Hold:
-        """Watch how the message being sent ends."""
+        """Return a hold that notes the outcome of the message being sent."""
         return _RowHold(self, self._next - 1)
 
     @property
     def begun(self) -> bool:
-        """Tell whether a link has subscribed, so that rows may have been sent."""
+        """Tell whether a link has subscribed, that is, whether rows may have been sent."""
         return self._subscriber is not None
 
     def _emit(self) -> None:

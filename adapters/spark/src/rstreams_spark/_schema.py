@@ -1,4 +1,4 @@
-"""The columns: those the source has, how a message becomes a row of them, and those the sink takes."""
+"""The columns of the source and the sink, and the conversion of messages and rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Row: TypeAlias = tuple[
     list[tuple[str, str | None]],
     int,
 ]
-"""One row of `SOURCE_SCHEMA`; a map is a list of pairs, as Arrow wants it."""
+"""One row of `SOURCE_SCHEMA`; a map is a list of pairs, as in Arrow."""
 
 _MAX_INT: Final = 2**31 - 1
 
@@ -62,7 +62,7 @@ def check_source_schema(schema: StructType) -> None:
 def row_of(message: Message, address: str) -> Row:
     """Return the row of a message received from `address`.
 
-    Errors: `UnparsableMessage` if its body has no form as bytes: anything but Data, or an AmqpValue section with a
+    Errors: `UnparsableMessage` if its body has no form as bytes: it is neither Data nor an AmqpValue section with a
         string, binary or null.
     """
     body = message.body
@@ -111,8 +111,8 @@ _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
 def check_sink_schema(schema: StructType, *, address_given: bool) -> None:
     """Check the columns of a DataFrame that is to be sent.
 
-    Errors: `ConfigError` naming the column, its type and what is allowed: `body` must be there, and `address` too
-        unless the option gives it.
+    Errors: `ConfigError` naming the column, its type and what is allowed. `body` must be there; `address` must also be
+        there, unless the option gives it.
     """
     for column in schema:
         allowed = _SINK_TYPES.get(column.name)
@@ -134,14 +134,14 @@ def check_sink_schema(schema: StructType, *, address_given: bool) -> None:
 
 def _same_type(actual: DataType, allowed: DataType) -> bool:
     if isinstance(actual, MapType) and isinstance(allowed, MapType):
-        return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # nulls or not
+        return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # with or without nulls
     return actual == allowed
 
 
 def message_of(row: Mapping[str, Any], message_id: str | None) -> Message:
     """Return the message for a row of the sink's columns; `message_id` is its id if the row has none.
 
-    A binary body travels as Data, a string as an AmqpValue, and null as an AmqpValue null.
+    A binary body is sent as Data, a string as an AmqpValue, and null as an AmqpValue null.
     """
     properties = row.get("properties") or ()
     return Message(

@@ -1,7 +1,8 @@
-"""The spool: each batch as one Arrow IPC file, so that executors can read it, in parts and as often as they need.
+"""The spool: each batch as one Arrow IPC file, which executors read in parts and as often as they need.
 
-A runner has a folder of its own inside `spoolDir`, locked while it lives. It deletes a batch when Spark has committed
-it, the folder when it ends, and what runners left behind that were killed when it starts.
+A runner has a folder of its own inside `spoolDir`, which is locked while the runner lives. The runner deletes a batch
+when Spark has committed it, and the folder when it ends. At its start it deletes the folders of runners that were
+killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rstreams_spark._schema import SOURCE_SCHEMA, Row
 from rstreams_spark.errors import SourceFailed
 
 ARROW_SCHEMA: Final = to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
-"""What Spark expects of a record batch, to the last flag."""
+"""The schema of a record batch exactly as Spark expects it, with all flags."""
 
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -41,7 +42,7 @@ class SpooledRange(InputPartition):
     first: int
     last: int
     host: str
-    """Where it was written."""
+    """The machine on which it was written."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class SpooledBatch:
 
 
 class Spool:
-    """The batches handed to Spark that it has not been seen to commit, as files.
+    """The batches that were handed to Spark and are not known to be committed, as files.
 
     Context: The runner's main thread; blocks for the disk.
     """
@@ -64,8 +65,8 @@ class Spool:
         """Prepare a spool; its folder is made with the first batch.
 
         Args:
-            folder: Where the runner's own folder is made; None: the system's folder for temporary files.
-            num_partitions: Into how many parts a batch is split.
+            folder: The folder in which the runner's own folder is made; None: the system's folder for temporary files.
+            num_partitions: The number of parts of a batch.
         """
         self._parent = folder
         self._num_partitions = num_partitions
@@ -75,11 +76,11 @@ class Spool:
 
     @property
     def end(self) -> int | None:
-        """Where the last spooled batch ends; None if none is kept."""
+        """The end of the last spooled batch; None if none is kept."""
         return self._batches[-1].end if self._batches else None
 
     def write(self, start: int, rows: Sequence[Row]) -> int:
-        """Write the batch that begins at `start`, and return where it ends.
+        """Write the batch that begins at `start`, and return its end.
 
         Errors: `SourceFailed` naming the folder if it cannot be written to.
         """
@@ -121,7 +122,7 @@ class Spool:
         return messages
 
     def close(self) -> None:
-        """Delete all."""
+        """Delete all files."""
         self._batches.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -134,9 +135,9 @@ class Spool:
             parent = Path(self._parent or tempfile.gettempdir())
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(parent)
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # for nobody else
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # for this user only
             if self._parent is not None:
-                folder.chmod(parent.stat().st_mode & 0o777)  # for whom the user allows
+                folder.chmod(parent.stat().st_mode & 0o777)  # with the rights of its parent
             self._folder, self._lock = folder, _locked(folder)
         return self._folder
 
@@ -183,12 +184,12 @@ def _locked(folder: Path) -> IO[bytes]:
     unlocked = folder / "unlocked"
     lock = unlocked.open("wb")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    unlocked.rename(folder / _LOCK)  # never seen by `_sweep` without its lock
+    unlocked.rename(folder / _LOCK)  # `_sweep` never finds it without its lock
     return lock
 
 
 def _sweep(parent: Path) -> None:
-    """Delete the folders of our own user's runners that no longer live: nobody holds their lock."""
+    """Delete the folders of this user's runners that have ended: their locks are free."""
     for folder in parent.glob(_PREFIX + "*"):
         with suppress(OSError):
             if folder.stat().st_uid != os.getuid():
