@@ -39,7 +39,7 @@ _SHORT_SECTION_BYTES = 5
 _SECTION_BYTES = 8
 """The bytes before a longer body."""
 
-LARGE_BODY_BYTES: Final = 256 * 1024
+_LARGE_BODY_BYTES: Final = 512 * 1024
 """The size from which on it is worth not to copy a body."""
 
 _MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
@@ -291,7 +291,7 @@ class OutgoingItems(Scannable, Generic[T]):
         if not self._encodes_body or (self.payloads and not self.are_bodies):
             return False
         if self._ledger.pack == 1:
-            return LARGE_BODY_BYTES <= largest <= _MOST_BODY_BYTES
+            return _LARGE_BODY_BYTES <= largest <= _MOST_BODY_BYTES
         return 0 <= largest <= MAX_PACK_BYTES
 
     def _encode_held(self) -> None:
