@@ -130,6 +130,11 @@ def _pack_long(form: struct.Struct, what: str, code: int, size: int, *count: int
         raise ConfigError(msg) from None
 
 
+def body_head(size: int) -> bytes:
+    """Return what stands before a body of `size` bytes, more than 255, in its message."""
+    return b"\x00\x53\x75" + _pack_long(_U32, "bytes", 0xB0, size)
+
+
 def _encode_null(_value: None, _depth: int) -> bytes:
     return NULL
 

@@ -8,11 +8,12 @@ one frame for each.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
 from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
+from rstreams.message import encode_item
 from rstreams.protocol.delivery import Outcome
 
 COORDINATOR: Final = "$coordinator"
@@ -117,6 +118,7 @@ class Transfer:
         settled: Whether they are sent settled; no disposition comes for them.
         more: Whether the payload is only a part of one delivery, which the next transfer of the link continues.
         aborted: Whether the one delivery is given up: no more of it comes, and its parts must be dropped.
+        are_bodies: Whether the payloads are not encoded yet: each is the body of its message.
     """
 
     deliveries: Sequence[Hashable]
@@ -124,6 +126,13 @@ class Transfer:
     settled: bool = False
     more: bool = False
     aborted: bool = False
+    are_bodies: bool = False
+
+    def encoded(self) -> Transfer:
+        """Return the frame with encoded payloads."""
+        if not self.are_bodies:
+            return self
+        return replace(self, payloads=list(map(encode_item, self.payloads)), are_bodies=False)
 
 
 @dataclass(frozen=True, slots=True)

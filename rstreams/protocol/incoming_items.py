@@ -31,6 +31,7 @@ from rstreams.protocol.frames import Transfer
 from rstreams.protocol.gathered_items import GatheredItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, Run
+from rstreams.protocol.joined_message import JoinedMessage
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
 from rstreams.protocol.packing import PackedMessages, unpack
 
@@ -268,7 +269,7 @@ class IncomingItems(Generic[T]):
 
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
         """Return an iterator that knows how many items are left, and the items, which advance it."""
-        if self._decodes_body and isinstance(payloads, PackedMessages):
+        if self._decodes_body and (type(payloads) is PackedMessages or type(payloads) is JoinedMessage):
             bodies = payloads.bodies()
             if bodies is not None:
                 items: Iterator[Any] = iter(bodies)

@@ -180,7 +180,7 @@ class OutgoingDeliveries:
             self.accepted += count
         else:
             self._await(tags, payloads, holds, count)
-        self._send(Transfer(tags, payloads, self._settled))
+        self._send(Transfer(tags, payloads, self._settled, are_bodies=are_bodies and not packs))
         return count
 
     def _await(self, tags: range, payloads: list[bytes], holds: Sequence[list[Hold] | HoldRun], count: int) -> None:

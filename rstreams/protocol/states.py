@@ -18,6 +18,8 @@ from typing import Final
 class State(Enum):
     """The state of a link, seen from this side."""
 
+    __hash__ = object.__hash__  # members are compared by identity; that of Enum is a function in Python
+
     UNATTACHED = auto()
     ATTACH_SENT = auto()
     ATTACH_RECEIVED = auto()
@@ -33,6 +35,8 @@ class State(Enum):
 
 class LinkEvent(Enum):
     """An event of a link: a performative sent or received, or the loss of its session or connection."""
+
+    __hash__ = object.__hash__
 
     SEND_ATTACH = auto()
     SEND_REFUSAL = auto()

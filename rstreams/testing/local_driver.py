@@ -122,7 +122,7 @@ class LocalDriver:
             return
         if isinstance(frame, Transfer) and not frame.more:
             self._credit -= len(frame.deliveries)
-        arrived = self._whole(frame) if isinstance(frame, Transfer) else frame
+        arrived = self._whole(frame.encoded()) if isinstance(frame, Transfer) else frame
         if arrived is not None:
             self._link.receive(arrived)
         self.wake()

@@ -174,9 +174,9 @@ async def test_over_the_bound_of_the_node_the_connection_with_the_most_loses_a_l
         async with small.stream, large.stream:
             await small.sends_to("work")
             await large.sends_to("work", "work")
-            await large.begins(0, 350_000, 0)
-            await large.begins(1, 350_000, 1)
-            await until(lambda: node.statistics().unfinished_bytes > 700_000)
+            await large.begins(0, 550_000, 0)
+            await large.begins(1, 550_000, 1)
+            await until(lambda: node.statistics().unfinished_bytes > 1_000_000)
             await small.begins(0, 500_000, 0)
             await large.hears(LIMIT)
             assert b"total_unfinished_bytes=1500000" in large.heard

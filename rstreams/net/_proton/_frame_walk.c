@@ -111,14 +111,14 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     return is_transfer ? look_at_format(at + 2 * width, count, end, came < end ? came : end) : PASSES;
 }
 
-PyDoc_STRVAR(walk_doc, "walk(data, at, passing, most): see frame_walk.py.");
+PyDoc_STRVAR(walk_doc, "walk(data, at, passing, most, large=0): see frame_walk.py.");
 
 static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer data;
     Py_ssize_t at;
-    unsigned int passing, most;
-    if (!PyArg_ParseTuple(args, "y*nII:walk", &data, &at, &passing, &most))
+    unsigned int passing, most, large = 0;
+    if (!PyArg_ParseTuple(args, "y*nII|I:walk", &data, &at, &passing, &most, &large))
         return NULL;
     const unsigned char *start = data.buf;
     long long size = 0;
@@ -128,7 +128,8 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
             size = -1;
             break;
         }
-        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passing);
+        uint32_t passes = large != 0 && told >= large ? passing & ~(1u << (TRANSFER - 0x10)) : passing;
+        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passes);
         if (kind != PASSES) {
             size = kind == LOOK ? told : 0;
             break;
@@ -147,7 +148,7 @@ static PyMethodDef methods[] = {
 };
 
 /* frame_walk.py compares this number; it changes with the arguments or the result of the function. */
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 
 static int add_constants(PyObject *module)
 {

@@ -28,6 +28,8 @@ class DelayedCalls:
     def make_due(self, now_s: float) -> float:
         """Make the calls that are due; return when the next one is."""
         calls = self._calls
+        if not calls and not self._new:
+            return math.inf
         self._count_from(now_s)
         while calls and calls[0][0] <= now_s:
             _, _, function = heapq.heappop(calls)

@@ -217,17 +217,28 @@ class Engine:
         return 0
 
     def output(self) -> memoryview:
-        """Return the bytes for the peer, at most `BUFFER_BYTES`; they are valid until the next call."""
+        """Return the bytes for the peer in one piece; they are valid until the next call."""
+        pieces = self.output_pieces()
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+
+    def output_pieces(self) -> Sequence[memoryview]:
+        """Return the bytes for the peer; the pieces that are not read-only are valid until the next call."""
         if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
             self._trace()
         output = self._outgoing.take()
-        self.links.free_ended()
-        if len(output) < BUFFER_BYTES:
+        if self._turns.has_ended:
+            self.links.free_ended()
+        if not self._outgoing.is_full:
             self._sessions.free_closed()
         if output:
             self._host.outputs += 1
             self._turns.wake_waiting()
         return output
+
+    @property
+    def output_is_full(self) -> bool:
+        """Whether there may be more output at once."""
+        return self._outgoing.is_full
 
     @property
     def output_waits(self) -> bool:
@@ -281,7 +292,7 @@ class Engine:
         while True:
             for link, deliveries, flow in self._host.loops.note_events(collector):
                 driver = driver_at(link)
-                if driver is not None:
+                if driver is not None and (deliveries or driver.flow_is_news()):
                     turns.note(driver)
                     driver.deliveries_noted += deliveries
                     driver.flow_noted = driver.flow_noted or flow

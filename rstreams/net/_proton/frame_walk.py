@@ -8,31 +8,38 @@ Spec: AMQP 1.0 section 2.3 (framing) and 2.7.5 (transfer).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 from rstreams.net._proton import frame_walk_in_python
 
-_INTERFACE: Final = 1  # of the compiled module
+_INTERFACE: Final = 2  # of the compiled module
 
-Walk: TypeAlias = Callable[["bytes | bytearray | memoryview", int, int, int], tuple[int, int]]
-"""Walk over frames.
 
-Args:
-    data: Bytes of one direction of a connection.
-    at: The place in them where a frame begins.
-    passing: The performatives that are passed over: bit n for the one of code 0x10 + n. A transfer with a
-        message-format that is not 0 is not passed over.
-    most: The largest frame that is allowed, in bytes.
+class Walk(Protocol):
+    """Walks over frames."""
 
-Returns:
-    The place where it stopped, and a number that says why:
+    def __call__(
+        self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0, /
+    ) -> tuple[int, int]:
+        """Walk over frames.
 
-    - above 0: a frame of so many bytes begins there and must be read; it may end behind the data
-    - 0: there are too few bytes to tell, or none; a place behind the data is the end of the frame that the data end in
-    - -1: no frame can begin there
-"""
+        Args:
+            data: Bytes of one direction of a connection.
+            at: The place in them where a frame begins.
+            passing: The performatives that are passed over: bit n for the one of code 0x10 + n. A transfer with a
+                message-format that is not 0 is not passed over.
+            most: The largest frame that is allowed, in bytes.
+            large: The size from which on no transfer is passed over; 0: any is.
+
+        Returns:
+            The place where it stopped, and a number that says why:
+
+            - above 0: a frame of so many bytes begins there and must be read; it may end behind the data
+            - 0: there are too few bytes to tell, or none; a place behind the data is the end of the last frame
+            - -1: no frame can begin there
+        """
+        ...
 
 
 def _load() -> Any:  # noqa: ANN401 - a module without types

@@ -32,7 +32,7 @@ _UINT_BYTES: Final = {0x40: 1, 0x43: 1, 0x52: 2, 0x70: 5}
 """The bytes of a uint, or of a null, with its constructor."""
 
 
-def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0) -> tuple[int, int]:
     """See `frame_walk.walk`."""
     size = len(data)
     transfers_pass = bool(passing >> (_TRANSFER - 0x10) & 1)
@@ -42,7 +42,11 @@ def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int)
         if told > most or not 8 <= head <= told:
             return at, -1
         plain = _match_plain_transfer(data, at, at + told) if transfers_pass else None
-        if plain is None or not plain.end() <= at + _LIST_AT + data[at + _SIZE_AT] <= at + told:
+        if large and told >= large:
+            kind = _look_at_frame(data, at, told, passing & ~(1 << (_TRANSFER - 0x10)))
+            if kind != _PASSES:
+                return at, told if kind == _LOOK else 0
+        elif plain is None or not plain.end() <= at + _LIST_AT + data[at + _SIZE_AT] <= at + told:
             kind = _look_at_frame(data, at, told, passing)
             if kind != _PASSES:
                 return at, told if kind == _LOOK else 0

@@ -69,7 +69,7 @@ class HostConnection:
 
     def flush(self) -> None:
         """Have the engine write its frames now: in one turn it would write flow before dispositions."""
-        lib.pn_transport_pending(self._transport)
+        self.outgoing.flush()
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in a turn of the connection after `delay_s` seconds, unless the connection has ended."""

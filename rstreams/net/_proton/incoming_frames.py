@@ -4,6 +4,7 @@ Theory of operation. The engine ignores frames that it does not know, and some t
 flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked over on their way to the engine.
 
     transfers, dispositions    nearly all frames; they are passed over and not copied (`frame_walk`)
+    large transfers            go to the engine without their payload (`incoming_parts`)
     any other frame            is read; then it goes on as it is, or it goes on and a corrected one follows, or it ends
                                the connection
 
@@ -28,10 +29,28 @@ from typing import Final, Protocol
 
 from cproton_ffi import lib
 
-from rstreams._codec.decode import Malformed, read_items, read_value
-from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import Condition
+from rstreams.net._proton.frame_fields import (
+    ATTACH,
+    BEGIN,
+    CLOSE,
+    DETACH,
+    DISPOSITION,
+    END,
+    FLOW,
+    NAMES,
+    OPEN,
+    TRANSFER,
+    Malformed,
+    fields_of,
+    number_of,
+    of_session,
+    performative_of,
+    with_count,
+    with_credit,
+)
 from rstreams.net._proton.host_connection import HostConnection
+from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
@@ -40,7 +59,6 @@ from rstreams.net._proton.sending_driver import SendingDriver
 
 Bytes = bytes | bytearray | memoryview
 
-OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
 SLOW_FRAMES: Final = 16
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
@@ -51,14 +69,9 @@ MAX_CREDIT: Final = 2**31 - 1
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
 _SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
-_NAMES: Final = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"]
-_CODES: Final = {f"amqp:{name}:list": OPEN + at for at, name in enumerate(_NAMES)}
-_DESCRIPTORS: Final = frozenset((0x44, 0x53, 0x80, 0xA3, 0xB3))  # constructors: ulongs and symbols
-_UINT: Final = 0x70  # the constructor of one in four bytes
 
 _read_u16: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">H").unpack_from
 _read_u32: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">I").unpack_from
-_pack_u32: Final = struct.Struct(">I").pack
 
 
 @dataclass(slots=True)
@@ -69,12 +82,14 @@ class _Channel:
         session: The session in the engine.
         ours: This side's channel, as the peer said it, if this side began the session; else None.
         handles: The handles of the peer's links; for each, whether the peer sends.
+        senders: The links that the peer sends on, by their handles.
         unused: The first of the handles that the peer has never given a link.
     """
 
     session: Pointer
     ours: object
     handles: dict[int, bool] = field(default_factory=dict)
+    senders: dict[int, Pointer] = field(default_factory=dict)
     unused: int = 0
 
 
@@ -123,6 +138,9 @@ class IncomingFrames:
         self._refused = False
         self._opened = False
         self._channels: dict[int, _Channel] = {}
+        self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
+        self._large = LargeHeads()
+        self._heads: list[bytes] = []  # of large transfers, for the engine
         # By channel and handle, the links whose state was asked for, of those that send.
         self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
@@ -149,6 +167,8 @@ class IncomingFrames:
 
     def end(self) -> None:
         """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
+        if self._part is not None:
+            self._held = self._part.unfinished
         if self._held and not self._refused:
             self._push(memoryview(self._held))
             self._held = b""
@@ -177,11 +197,19 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(self, view: memoryview) -> int:
+    def _feed_frames(self, view: memoryview) -> int:  # noqa: C901 - one kind of frame after the other
         """Give the engine frames; return how many bytes are left for the next time."""
-        fed, at, size, slow = 0, self._skipped, len(view), 0
+        size, slow = len(view), 0
+        fed = 0 if self._part is None else self._take_part(self._part, view)
+        at = fed + self._skipped
         while at < size and not self._passes_all:
-            at, told = self._loops.walk(view, at, _PASSING, self._most)
+            at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
+            if told >= LARGE_FRAME_BYTES:
+                taken = self._take_large(view[at : at + told], view[fed:at])
+                if taken:
+                    fed = at = at + taken
+                    continue
+                at, told = self._loops.walk(view, at, _PASSING, self._most)
             if told < 0:
                 self._passes_all = True
             end = at + told
@@ -204,7 +232,42 @@ class IncomingFrames:
         self._held = bytes(view[at:])
         return 0
 
+    def _take_large(self, frame: memoryview, before: memoryview) -> int:
+        """Take what has come of a large transfer if its payload goes beside the engine; return how many bytes."""
+        head = self._large.head_of(frame, self._driver_of)
+        if head is None:
+            return 0
+        if len(before):
+            self._push(before)
+        self._part = IncomingPart(head, _read_u32(frame, 0)[0] - head.size)
+        return head.size + self._take_part(self._part, frame[head.size :])
+
+    def _driver_of(self, channel: int, handle: int) -> ReceivingDriver | None:
+        known = self._channels.get(channel)
+        link = None if known is None else known.senders.get(handle)
+        driver = None if link is None else self._listener.driver_at(link)
+        return driver if isinstance(driver, ReceivingDriver) else None
+
+    def _take_part(self, part: IncomingPart, data: memoryview) -> int:
+        """Take what has come of a payload; when it is whole, give the engine its transfer. Return how many bytes."""
+        taken = part.take(data)
+        if part.left:
+            return taken
+        self._part, head = None, part.head
+        if head.is_known:
+            self._heads.append(head.frame)
+        else:
+            event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
+            head.delivery = lib.pn_event_delivery(event) if event else None
+        if head.delivery is not None:
+            head.driver.put_pieces(head.delivery, part.pieces)
+        self._large.last = head
+        return taken
+
     def _push(self, data: Bytes) -> None:
+        if self._heads:
+            heads, self._heads = self._heads, []
+            self._loops.feed(self._transport, b"".join(heads))
         if len(data):
             self._loops.feed(self._transport, data)
 
@@ -231,7 +294,7 @@ class IncomingFrames:
             text = f"it sent a frame of type {frame[5]}; an AMQP frame has type 0"
             return self._refuse(before, Condition.CONNECTION_FRAMING_ERROR, text)
         try:
-            code, plain = _performative(frame)
+            code, plain = performative_of(frame)
         except Malformed:
             text = "it sent a frame whose performative cannot be decoded"
             return self._refuse(before, Condition.DECODE_ERROR, text)
@@ -239,7 +302,7 @@ class IncomingFrames:
             text = f"it sent a frame whose performative is 0x{code:x}; AMQP 1.0 has 0x10 to 0x18"
             return self._refuse(before, Condition.NOT_IMPLEMENTED, text)
         if code != OPEN and not self._opened:
-            text = f"it sent {_NAMES[code - OPEN]} before open"
+            text = f"it sent {NAMES[code - OPEN]} before open"
             return self._refuse(before, Condition.ILLEGAL_STATE, text)
         try:
             taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0], before)
@@ -258,7 +321,7 @@ class IncomingFrames:
         return False
 
     def _take_begin(self, frame: bytes, channel: int, before: Bytes) -> bool:
-        (ours,) = _fields(frame, 1)
+        (ours,) = fields_of(frame, 1)
         if channel in self._channels:
             text = f"it sent begin on channel {channel}, where it has a session already"
             return self._refuse(before, Condition.ILLEGAL_STATE, text)
@@ -270,27 +333,32 @@ class IncomingFrames:
         return True
 
     def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:
-        _, handle, receives = _fields(frame, 3)
-        known, handle = self._channels.get(channel), _number(handle)
+        _, handle, receives = fields_of(frame, 3)
+        known, handle = self._channels.get(channel), number_of(handle)
         if known is not None:
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
                 return self._refuse(before, Condition.SESSION_HANDLE_IN_USE, text)
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
+            if receives is not True:
+                event = self._push_alone(before, frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
+                if event:
+                    known.senders[handle] = lib.pn_event_link(event)
+                return True
         return False
 
     def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
-        _, _, _, _, handle, count, credit, _, drain, echo = _fields(frame, 10)
+        _, _, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
         known = self._channels.get(channel)
         if handle is None:
             if echo is True and known is not None:
                 self._outgoing.ask_session(known.session)
             return False
-        handle = _number(handle)
+        handle = number_of(handle)
         if known is not None and handle < known.unused and handle not in known.handles:
             return self._take_late_flow(frame, before)
-        key, credit = (channel, handle), _number(credit)
+        key, credit = (channel, handle), number_of(credit)
         asks = echo is True or drain is True
         alone = asks or credit > MAX_CREDIT or self._peer_sends(channel, handle)
         if alone:
@@ -304,13 +372,13 @@ class IncomingFrames:
                 if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
                     driver.tell_state()
         if key in self._asking:
-            self._asking[key].allowed_until = (_number(count) + credit) & 0xFFFFFFFF
+            self._asking[key].allowed_until = (number_of(count) + credit) & 0xFFFFFFFF
         return alone
 
     def _take_late_flow(self, frame: bytes, before: Bytes) -> bool:
         """Read a flow of a link that the peer has detached as a flow of the session: go-amqp sometimes sends one."""
         self._push(before)
-        self._push(_of_session(frame))
+        self._push(of_session(frame))
         return True
 
     def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
@@ -326,7 +394,7 @@ class IncomingFrames:
         counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
         if counted < 0:
             credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
-            self._push(_with_credit(frame, credit))
+            self._push(with_credit(frame, credit))
         return credit
 
     def _peer_sends(self, channel: int, handle: int) -> bool:
@@ -337,10 +405,10 @@ class IncomingFrames:
         """Correct a sender's delivery-count that went back: the engine would read it as new credit."""
         forth = int(lib.pn_link_drained(link))  # how far it went forward since the last call, for a receiver
         if forth < 0:
-            self._push(_with_count(frame, -forth))
+            self._push(with_count(frame, -forth))
 
     def _take_transfer(self, frame: bytes, _channel: int, before: Bytes) -> bool:
-        message_format = _number(_fields(frame, 4)[3])
+        message_format = number_of(fields_of(frame, 4)[3])
         if not message_format:
             return False
         event = self._push_alone(before, frame, lib.PN_DELIVERY)
@@ -350,9 +418,10 @@ class IncomingFrames:
         return True
 
     def _take_detach(self, frame: bytes, channel: int, _before: Bytes) -> bool:
-        handle = _number(_fields(frame, 1)[0])
+        handle = number_of(fields_of(frame, 1)[0])
         if channel in self._channels:
             self._channels[channel].handles.pop(handle, None)
+            self._channels[channel].senders.pop(handle, None)
         self._asking.pop((channel, handle), None)
         return False
 
@@ -387,81 +456,3 @@ def _is_slow(frame: memoryview) -> bool:
     """Tell whether a frame begins or ends a link or a session, if its performative is written in the shortest way."""
     at = 4 * frame[4]
     return frame[at + 1] == 0x53 and frame[at + 2] in _SLOW if at + 2 < len(frame) else False
-
-
-def _performative(frame: bytes) -> tuple[int, bytes]:
-    """Return the code of a frame's performative, and the frame with that code as the engine knows it, in one byte."""
-    start = 4 * frame[4]
-    if frame[start] or frame[start + 1] not in _DESCRIPTORS:
-        msg = "no performative"
-        raise ValueError(msg)
-    descriptor, at = read_value(frame, start + 1)
-    _check_list(frame, at)
-    code = descriptor if isinstance(descriptor, int) else _CODES.get(descriptor, 0)
-    if frame[start + 1] in (0x53, 0x80) or not code:
-        return code, frame
-    body = frame[4:start] + bytes((0, 0x53, code)) + frame[at:]
-    return code, _pack_u32(4 + len(body)) + body
-
-
-def _check_list(frame: bytes, at: int) -> None:
-    """Check that a list begins there and ends inside the frame; at anything else the engine stops without an error."""
-    kind = frame[at]
-    if kind == 0xC0:
-        end = at + 2 + frame[at + 1]
-    elif kind == 0xD0:
-        end = at + 5 + _read_u32(frame, at + 1)[0]
-    elif kind == 0x45:
-        end = at
-    else:
-        raise IndexError
-    if end > len(frame):
-        raise IndexError
-
-
-def _fields_at(frame: bytes) -> tuple[int, int]:
-    """Return where the fields of a frame's performative begin, and how many there are."""
-    start = 4 * frame[4]
-    at = start + (10 if frame[start + 1] == 0x80 else 3)
-    kind = frame[at]
-    if kind == 0xC0:
-        return at + 3, frame[at + 2]
-    if kind == 0xD0:
-        return at + 9, _read_u32(frame, at + 5)[0]
-    return at, 0
-
-
-def _fields(frame: bytes, most: int) -> list[object]:
-    """Return the first fields of a frame's performative; None for those that are not there."""
-    at, count = _fields_at(frame)
-    fields, _ = read_items(frame, at, min(count, most), 0)
-    return fields + [None] * (most - len(fields))
-
-
-def _number(value: object) -> int:
-    """Return a uint; 0 for any other value, as the engine does."""
-    return value if type(value) is int and 0 <= value < 2**32 else 0
-
-
-def _of_session(flow: bytes) -> bytes:
-    """Return a flow without its fields of a link."""
-    fields = [NULL if each is None else encode_uint(_number(each)) for each in _fields(flow, 4)]
-    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
-    return _pack_u32(4 + len(body)) + body
-
-
-def _with_count(flow: bytes, more: int) -> bytes:
-    """Return a flow with a delivery-count that is higher by `more`, without echo and drain."""
-    *windows, handle, count = map(_number, _fields(flow, 6))
-    fields = [*map(encode_uint, windows), encode_uint(handle), encode_uint((count + more) & 0xFFFFFFFF)]
-    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
-    return _pack_u32(4 + len(body)) + body
-
-
-def _with_credit(frame: bytes, credit: int) -> bytes:
-    """Return a flow with another link-credit, which stands in four bytes."""
-    at, _ = _fields_at(frame)
-    _, at = read_items(frame, at, 6, 0)
-    if frame[at] != _UINT:
-        return frame  # not a uint: the engine ignores it
-    return frame[: at + 1] + _pack_u32(credit) + frame[at + 5 :]

@@ -7,10 +7,11 @@ than it can soon send. The link's next frames wait behind a large message.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, cast
 
 from rstreams._codec.data_sections import total_bytes
 from rstreams.protocol.frames import Flow, Transfer
@@ -41,8 +42,13 @@ class LargeMessages:
         """Whether further frames have to wait."""
         return bool(self._waiting)
 
-    def take(self, frame: Transfer | Flow) -> bool:
-        """Take a frame if it has a large message, or comes behind one; tell whether it did."""
+    def take(self, frame: Transfer | Flow, part_bytes: int = PART_BYTES) -> bool:
+        """Take a frame if it has a large message, or comes behind one; tell whether it did.
+
+        Args:
+            frame: A frame of the link.
+            part_bytes: The size of the parts; `sys.maxsize`: one part for each message, of which a body is not encoded.
+        """
         if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
             return False
         if self._waiting is None:
@@ -50,7 +56,7 @@ class LargeMessages:
         if isinstance(frame, Flow):
             self._waiting.append(iter([frame]))
         else:
-            self._waiting.append(_in_parts(frame))
+            self._waiting.append(_in_parts(frame, part_bytes))
             self.deliveries += 0 if frame.more else len(frame.deliveries)
         return True
 
@@ -86,7 +92,7 @@ def _is_large(payload: bytes) -> bool:
     return len(payload) > LARGE_BYTES
 
 
-def _in_parts(frame: Transfer) -> Iterator[Transfer]:
+def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
     """Return the parts of a frame: large messages in parts, the messages between them in runs."""
     if frame.more or frame.aborted or not _has_large(frame.payloads):
         yield frame
@@ -96,10 +102,14 @@ def _in_parts(frame: Transfer) -> Iterator[Transfer]:
         payloads = list(run)
         deliveries = frame.deliveries[at : at + len(payloads)]
         at += len(payloads)
+        run_frame = Transfer(deliveries, payloads, frame.settled, are_bodies=frame.are_bodies)
         if not large:
-            yield Transfer(deliveries, payloads, frame.settled)
+            yield run_frame
             continue
+        are_bodies = frame.are_bodies and part_bytes == sys.maxsize
+        payloads = payloads if are_bodies else list(run_frame.encoded().payloads)
         for delivery, payload in zip(deliveries, payloads, strict=True):
-            for begin in range(0, len(payload), PART_BYTES):
-                part, more = payload[begin : begin + PART_BYTES], begin + PART_BYTES < len(payload)
-                yield Transfer([delivery], [part], frame.settled, more)
+            view = memoryview(payload)
+            for begin in range(0, len(payload), part_bytes):
+                part, more = view[begin : begin + part_bytes], begin + part_bytes < len(payload)
+                yield Transfer([delivery], [cast("bytes", part)], frame.settled, more, are_bodies=are_bodies)

@@ -163,6 +163,10 @@ class LinkDriver(ABC):
 
     # turns
 
+    def flow_is_news(self) -> bool:
+        """Tell whether the end of the link must hear of the flow that the engine has noted."""
+        return True
+
     def work(self) -> None:
         """Let the link's end work; it wakes itself if there is more."""
         link = self.link

@@ -93,6 +93,11 @@ class LinkTurns:
                 self._dirty[driver] = None
             self._waiting.clear()
 
+    def is_alone(self, driver: TakesTurns) -> bool:
+        """Tell whether no other end wants to work, now or when output has gone."""
+        others = len(self._dirty) + len(self._waiting)
+        return others == (driver in self._dirty) + (driver in self._waiting)
+
     def end(self, driver: TakesTurns) -> None:
         """Have the link freed when its last frame has gone and the peer's has come."""
         self._ended.append(driver)
@@ -101,6 +106,11 @@ class LinkTurns:
         """Have the link looked at once more, because it cannot be freed yet."""
         self._ended.append(driver)
         self._dirty[driver] = None  # so that there is another turn
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether links have ended on this side since the last `take_ended`."""
+        return bool(self._ended)
 
     def take_ended(self) -> Sequence[TakesTurns]:
         """Return the links that have ended on this side since the last call."""
@@ -133,37 +143,30 @@ class LinkTurns:
         Returns:
             Whether there is more to do at once.
         """
-        self._go_through(
-            self._noted, sorted(self._noted, key=_receives), lambda driver: driver.hand_over(most), slice_s
-        )
-        self._go_through(self._dirty, list(self._dirty), _work, slice_s)
-        return bool(self)
-
-    def _go_through(
-        self,
-        queue: dict[TakesTurns, None],
-        drivers: Sequence[TakesTurns],
-        do: Callable[[TakesTurns], bool],
-        slice_s: float,
-    ) -> None:
-        turn = self._turn.begin(seconds=slice_s)
-        for driver in drivers:
-            if driver not in queue:
-                continue  # its link has ended since
-            del queue[driver]
-            if do(driver):
-                queue[driver] = None  # behind the others
-            if turn.is_over():
-                return
+        noted, dirty = self._noted, self._dirty
+        if noted:
+            self._turn.begin(seconds=slice_s)
+            for driver in list(noted) if len(noted) == 1 else sorted(noted, key=_receives):
+                if driver not in noted:
+                    continue  # its link has ended since
+                del noted[driver]
+                if driver.hand_over(most):
+                    noted[driver] = None  # behind the others
+                if self._turn.is_over():
+                    break
+        if dirty:
+            self._turn.begin(seconds=slice_s)
+            for driver in list(dirty):
+                if driver in dirty:
+                    del dirty[driver]
+                    driver.work()  # its end wakes itself if there is more
+                    if self._turn.is_over():
+                        break
+        return bool(noted or dirty)
 
     def slice_is_over(self) -> bool:
         """Tell whether links have read, or ends have worked, for as long as they may."""
         return self._turn.is_over()
-
-
-def _work(driver: TakesTurns) -> bool:
-    driver.work()
-    return False  # its end wakes itself if there is more
 
 
 def _receives(driver: TakesTurns) -> bool:

@@ -102,7 +102,9 @@ class Loops(Protocol):
         """Take the engine's bytes for the peer, as far as there is room; return how many."""
         ...
 
-    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+    def walk(
+        self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0
+    ) -> tuple[int, int]:
         """Walk over frames: see `frame_walk`."""
         ...
 
@@ -245,9 +247,11 @@ class PythonLoops:
             total += size
         return total
 
-    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+    def walk(
+        self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0
+    ) -> tuple[int, int]:
         """See `Loops`."""
-        return walk_in_python(data, at, passing, most)
+        return walk_in_python(data, at, passing, most, large)
 
 
 _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
@@ -301,9 +305,11 @@ class CompiledLoops:
         """See `Loops`."""
         return int(_compiled.output(_address(transport), buffer))
 
-    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+    def walk(
+        self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0
+    ) -> tuple[int, int]:
         """See `Loops`."""
-        return walk(data, at, passing, most)
+        return walk(data, at, passing, most, large)
 
 
 @lru_cache(maxsize=1024)  # the same few again and again

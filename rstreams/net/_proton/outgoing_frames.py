@@ -19,6 +19,7 @@ Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,7 @@ from cproton_ffi import ffi, lib
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.outgoing_parts import OutgoingParts
 from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
@@ -66,11 +68,17 @@ class SenderNumbers:
 class OutgoingFrames:
     """The output of one connection.
 
+    Attributes:
+        parts: The parts of large messages that go into the output.
+        is_full: Whether the last output filled the room, and the engine may have more.
+
     Context: Only the task that owns the connection.
     """
 
     def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
+        self.parts = OutgoingParts(loops)
+        self.is_full = False
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
@@ -81,8 +89,11 @@ class OutgoingFrames:
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in
         self._held = b""  # the beginning of a frame, too short to be known
 
-    def take(self) -> memoryview:
-        """Return the output, at most `BUFFER_BYTES`; the bytes are valid until the next call."""
+    def take(self) -> Sequence[memoryview]:
+        """Return the output in pieces, at most `BUFFER_BYTES` and the parts of large messages.
+
+        The pieces that are not read-only are valid until the next call.
+        """
         size = min(len(self._kept), BUFFER_BYTES)
         if size:
             self._buffer[:size] = self._kept[:size]
@@ -90,7 +101,22 @@ class OutgoingFrames:
         size += self._pull(self._buffer[size:])
         if (self._asked or self._sessions_asked) and size < BUFFER_BYTES:
             size = self._answer(size)
-        return self._buffer[:size]
+        self.is_full = size == BUFFER_BYTES
+        output = self._buffer[:size]
+        if not self.parts:
+            return (output,) if size else ()
+        pieces, used = self.parts.put_into(output)
+        self._kept[:0] = output[used:]
+        return pieces
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether a part of a large message may be added: not in the middle of a frame."""
+        return bool(self.parts) or not (self.is_full or self._kept)
+
+    def flush(self) -> None:
+        """Have the engine write its frames now."""
+        lib.pn_transport_pending(self._transport)
 
     def keep(self) -> int:
         """Take all output of the engine, to send it later; return how many bytes wait now."""
@@ -124,6 +150,7 @@ class OutgoingFrames:
         """Forget a link that has ended."""
         self._asked.pop(link, None)
         self._attaching.pop(link, None)
+        self.parts.forget(link)
 
     def forget_session(self, session: Pointer) -> None:
         """Forget a session that has ended."""
@@ -134,6 +161,7 @@ class OutgoingFrames:
         self._asked.clear()
         self._sessions_asked.clear()
         self._attaching.clear()
+        self.parts.clear()
 
     # the engine's output
 

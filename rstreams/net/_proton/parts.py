@@ -1,39 +1,106 @@
-"""The parts of a delivery that has not come whole, read out of the engine; this opens the session's window again."""
+"""The parts of a delivery that has not come whole.
+
+There are two kinds:
+
+- The engine's part is read out of the engine. This opens the session's window again.
+- A piece of a large frame never goes into the engine, which would copy it three times. The engine gets the transfer
+  without it (`incoming_parts`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from cproton_ffi import ffi, lib
 
+from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.pointers import Pointer
+from rstreams.protocol.frames import Transfer
+from rstreams.protocol.joined_message import JoinedMessage
 
 READ_BYTES: Final = 64 * 1024
 """The fewest bytes of an unfinished delivery that are read, unless a window is to open again."""
 
+_uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
 
-class Parts:
-    """The parts that were read of a receiving link's current delivery.
+
+@dataclass(slots=True)
+class _Beside:
+    """The pieces of one delivery that came beside the engine.
 
     Attributes:
-        size: The bytes read of it; 0 if all of it is in the engine, or if there is no delivery.
+        pieces: Each with the number of the delivery's bytes that the engine got before it.
+        size: Their bytes.
+    """
+
+    pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    size: int = 0
+
+
+class Parts:
+    """The parts of a receiving link's deliveries: of the current one those that were read, and of each the pieces.
 
     Context: Only the task that owns the connection.
     """
 
     def __init__(self, link: Pointer) -> None:
-        """Have no parts of the deliveries of `link` yet."""
-        self.size = 0
+        """Have nothing of the deliveries of `link` yet."""
         self._link = link
+        self._read: list[bytes] = []
+        self._read_size = 0
         self._largest = 0  # of the parts that the engine had at a time
-        self._parts: list[bytes] = []
+        self._beside: dict[Pointer, _Beside] = {}
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether a delivery has pieces; then deliveries are read one by one."""
+        return bool(self._beside)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the current delivery that are not in the engine."""
+        return self._read_size + self._pieces_size if self._beside else self._read_size
+
+    @property
+    def _pieces_size(self) -> int:
+        beside = self._beside.get(lib.pn_link_current(self._link))
+        return beside.size if beside is not None else 0
+
+    @property
+    def cost(self) -> int:
+        """The memory of the current delivery: its bytes, and the engine's buffer, whose size is a power of two."""
+        return self.size + (1 << (self._largest - 1).bit_length() if self._largest else 0)
+
+    def has(self, delivery: Pointer) -> bool:
+        """Tell whether a delivery has pieces."""
+        return delivery in self._beside
+
+    def put(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
+        """Keep pieces of a delivery; they come behind all that the engine has got of it so far."""
+        before = int(lib.pn_delivery_pending(delivery))
+        if self._read_size and delivery == lib.pn_link_current(self._link):
+            before += self._read_size
+        beside = self._beside.setdefault(delivery, _Beside())
+        for piece in pieces:
+            beside.pieces.append((before, piece))
+            beside.size += len(piece)
 
     def check(self) -> None:
         """Drop the parts of a delivery that its sender has aborted, or that is gone."""
-        if self.cost:
+        if self._read_size or self._largest or self._beside:
             current = lib.pn_link_current(self._link)
-            if not current or lib.pn_delivery_aborted(current):
+            if not current:
                 self.drop()
+            elif lib.pn_delivery_aborted(current):
+                self.drop_current()
+
+    def skip_aborted(self) -> None:
+        """Let the engine forget aborted deliveries up to one that is not: it may use their places for others."""
+        while (current := lib.pn_link_current(self._link)) and lib.pn_delivery_aborted(current):
+            self.drop_current()
+            lib.pn_delivery_settle(current)  # advances, too
 
     def take_in(self, *, whole: bool) -> None:
         """Read the bytes of the current delivery that have come; unless `whole`, only `READ_BYTES` or more."""
@@ -41,30 +108,55 @@ class Parts:
         self._largest = max(self._largest, pending)
         if pending and (whole or pending >= READ_BYTES):
             part = take_part(self._link)
-            self._parts.append(part)
-            self.size += len(part)
+            self._read.append(part)
+            self._read_size += len(part)
 
-    @property
-    def cost(self) -> int:
-        """The memory that it takes: the bytes read, and the engine's buffer, whose size is a power of two."""
-        return self.size + (1 << (self._largest - 1).bit_length() if self._largest else 0)
+    def complete(self, frame: Transfer) -> Transfer:
+        """Return a frame of deliveries that were read, of which the first has these parts."""
+        read, last = self._read, frame.payloads[0]
+        beside = self._beside.pop(as_delivery(frame.deliveries[0]), None) if self._beside else None
+        self._forget_read()
+        if beside is not None:
+            message = JoinedMessage(_woven([*read, last], beside.pieces))
+            return Transfer(frame.deliveries, message, frame.settled)
+        if read:
+            return Transfer(frame.deliveries, [b"".join((*read, last)), *frame.payloads[1:]], frame.settled)
+        return frame
 
-    def join(self, last: bytes) -> bytes:
-        """Return the whole message, whose last bytes these are."""
-        message = b"".join((*self._parts, last))
-        self.drop()
-        return message
+    def drop_current(self) -> None:
+        """Forget the parts of the current delivery."""
+        self._beside.pop(lib.pn_link_current(self._link), None)
+        self._forget_read()
 
     def drop(self) -> None:
-        """Forget the parts."""
-        self._parts = []
-        self.size = 0
+        """Forget all parts."""
+        self._beside.clear()
+        self._forget_read()
+
+    def _forget_read(self) -> None:
+        if self._read:
+            self._read = []
+        self._read_size = 0
         self._largest = 0
+
+
+def _woven(parts: Sequence[bytes], pieces: Sequence[tuple[int, bytes]]) -> list[bytes]:
+    """Return the parts that the engine had with the pieces between them, each at its place."""
+    result: list[bytes] = []
+    engine, at = b"".join(parts), 0
+    for before, piece in pieces:
+        if before > at:
+            result.append(engine[at:before])
+            at = before
+        result.append(piece)
+    if at < len(engine):
+        result.append(engine[at:])
+    return result
 
 
 def take_part(link: Pointer) -> bytes:
     """Return the bytes of the current delivery that have come since the last call; none if it was aborted."""
     size = int(lib.pn_delivery_pending(lib.pn_link_current(link)))
-    room = ffi.new("char[]", size)
+    room = _uncleared("char[]", size)
     taken = int(lib.pn_link_recv(link, room, size)) if size else 0
     return bytes(ffi.buffer(room, taken)) if taken > 0 else b""

@@ -7,6 +7,7 @@ the delivery's pointer.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -209,8 +210,8 @@ class ReceivingDriver(LinkDriver):
 
     def _hand_over_deliveries(self, most: int) -> None:
         noted, self.deliveries_noted = self.deliveries_noted, 0
+        self._parts.check()  # the engine may use the same place for the next delivery
         if not lib.pn_link_current(self.pointer):
-            self._parts.check()  # the engine may use the same place for the next delivery
             starved, frame = noted > 0, None  # a delivery that was read has news: see `Flow`
         else:
             frame = self._read_joined(most)
@@ -224,8 +225,9 @@ class ReceivingDriver(LinkDriver):
 
     def _read(self, most: int) -> Transfer | None:
         """Read up to `most` whole deliveries from the engine, all settled or all not, and none that is too large."""
-        if self._formats:
-            most = 1  # this one is of a known format, the next one perhaps not
+        if self._formats or self._parts.has_pieces:
+            most = 1  # the next one may be of an unknown format, or have pieces of its own
+            self._parts.skip_aborted()
         deliveries, payloads, settled = self._loops.read(self.pointer, most, self._max_message_bytes)
         return Transfer(deliveries, payloads, settled) if payloads else None
 
@@ -236,16 +238,12 @@ class ReceivingDriver(LinkDriver):
         engine's buffer doubles as it grows.
         """
         parts = self._parts
-        parts.check()
-        if parts.size and self._is_too_large(parts.size + lib.pn_delivery_pending(lib.pn_link_current(self.pointer))):
+        size = parts.size
+        if size and self._is_too_large(size + lib.pn_delivery_pending(lib.pn_link_current(self.pointer))):
             return None  # refused by the caller
         frame = self._read(most)
-        if frame is not None and parts.size:
-            payloads = list(frame.payloads)
-            payloads[0] = parts.join(payloads[0])
-            frame = replace(frame, payloads=payloads)
-        elif frame is not None:
-            parts.drop()
+        if frame is not None:
+            frame = parts.complete(frame)
         current = lib.pn_link_current(self.pointer)
         if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
             parts.take_in(whole=self.is_windowed)
@@ -271,6 +269,20 @@ class ReceivingDriver(LinkDriver):
         elif not more:
             lib.pn_link_advance(pointer)
         return Transfer([delivery], [part], settled, more)
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether pieces of large frames may come beside the engine: where no window counts their bytes."""
+        return not (self.is_windowed or self._streams or self._let_go)
+
+    def has_pieces(self, delivery: Pointer) -> bool:
+        """Tell whether a delivery has pieces already, and goes on."""
+        return self._parts.has(delivery)
+
+    def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
+        """Take pieces of a delivery, of which the engine has got the transfer without its payload."""
+        if self.lives and not self._refused:
+            self._parts.put(delivery, pieces)
 
     # deliveries that are refused
 
@@ -309,7 +321,7 @@ class ReceivingDriver(LinkDriver):
         if self._too_much:
             why, self._too_much = self._too_much, ""
             self._parts.take_in(whole=True)  # this opens the session's window again
-            self._parts.drop()
+            self._parts.drop_current()
             if self.lives and not self._refused:
                 self._end_link(Condition.RESOURCE_LIMIT_EXCEEDED, why)
         return False
@@ -321,7 +333,7 @@ class ReceivingDriver(LinkDriver):
         """End the link because of a message that is too large; the engine keeps no part of the message (2.7.3)."""
         text = f"the peer sent a message of more than max_message_bytes={self._max_message_bytes}"
         condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED
-        self._parts.drop()
+        self._parts.drop_current()
         self._count_unfinished(0)
         if self.lives:  # rejected, because a released message would come again
             outcome = Outcome("rejected", condition.value, text)

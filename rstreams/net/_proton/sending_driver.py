@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from cproton_ffi import lib
+import sys
+from typing import Final
 
+from cproton_ffi import ffi, lib
+
+from rstreams._codec.encode import body_head
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.outgoing_frames import SenderNumbers
+from rstreams.net._proton.outgoing_parts import PLACEHOLDER_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
+
+_HEAD_BYTES: Final = 128
+"""More than the head of a transfer takes."""
+
+_MIN_FRAME_BYTES: Final = 4096
+"""A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
 
 class SendingDriver(LinkDriver):
@@ -33,6 +44,9 @@ class SendingDriver(LinkDriver):
         self._sent = SentDeliveries(host.loops)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
+        self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
+        self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
+        self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._tells_starved = False  # when all sent deliveries are on the wire
 
     # Driver
@@ -41,18 +55,18 @@ class SendingDriver(LinkDriver):
         """Send one of our frames, by the engine's own calls."""
         if not isinstance(frame, Transfer | Flow):
             super().send(frame)
-        elif self._large.take(frame):
+        elif self._large.take(frame, sys.maxsize if self._frame_bytes else PART_BYTES):
             self._large.go_on(self._send_next, self._has_room_for_part)
         else:
             self._send_next(frame)
 
     def credit(self) -> int:
         """See `LinkDriver`."""
-        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries
+        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries - self._unfinished
 
     def queued(self) -> int:
         """See `LinkDriver`."""
-        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries
+        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries + self._unfinished
         if queued:
             self._host.turns.wait(self)
         return queued
@@ -67,14 +81,71 @@ class SendingDriver(LinkDriver):
             host.turns.wait(self)
         return room
 
+    @property
+    def _unfinished(self) -> bool:
+        """Whether the last part of a delivery has not gone beside the engine yet."""
+        return self._beside is not None and not self._beside[0].more
+
+    @property
+    def _frame_bytes(self) -> int:
+        """The most bytes of a large message in one frame beside the engine; 0: they go through the engine."""
+        frame_bytes = self._host.peer_frame_bytes
+        if 0 < frame_bytes < _MIN_FRAME_BYTES:
+            return 0
+        return min(frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
+
     def _has_room_for_part(self) -> bool:
-        """Tell whether the engine takes more of a large message; if not, the link is woken when it can."""
+        """Tell whether there is room for more of a large message; if not, the link is woken when there is."""
         host = self._host
-        waiting = int(lib.pn_session_outgoing_bytes(self._session))
-        room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
+        if self._beside is not None:
+            room = self._send_beside(*self._beside)
+        else:
+            waiting = int(lib.pn_session_outgoing_bytes(self._session))
+            room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
         if not room:
             host.turns.wait(self)
         return room
+
+    def _send_beside(self, frame: Transfer, part: memoryview, head: bytes) -> bool:
+        """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
+        host, session, pointer, size = self._host, self._session, self.pointer, self._frame_bytes
+        outgoing, most = host.outgoing, host.session_bytes
+        parts = outgoing.parts
+        at, end = 0, len(part)
+        if self._share_of != host.outputs:
+            self._share_of, self._share_taken = host.outputs, 0
+        host.flush()  # a frame must have no other bytes than those that it has room for
+        while at < end and lib.pn_link_current(pointer) == self._partial:
+            if (
+                host.output_waits
+                or (self._share_taken >= PART_BYTES and not host.turns.is_alone(self))
+                or parts.size >= most
+                or not outgoing.takes_parts
+                or lib.pn_session_outgoing_bytes(session)
+            ):
+                self._beside = frame, part[at:], head
+                return False
+            if head:
+                lib.pn_link_send(pointer, head, len(head))
+                head = b""
+            piece = part[at : at + size]
+            at += len(piece)
+            self._share_taken += len(piece)
+            self.sent_at = host.outputs
+            lib.pn_link_send(pointer, parts.add(pointer, piece), PLACEHOLDER_BYTES)
+            if at == end and not frame.more:
+                self._end_part(frame)
+            outgoing.flush()
+        self._beside = None
+        if not frame.more:
+            self._partial = None
+        return True
+
+    def _end_part(self, frame: Transfer) -> None:
+        lib.pn_link_advance(self.pointer)
+        self._known_credit -= 1
+        if frame.settled:
+            lib.pn_delivery_settle(self._partial)
 
     # its life
 
@@ -88,6 +159,7 @@ class SendingDriver(LinkDriver):
 
     def _forget(self) -> None:
         self._large.drop()
+        self._beside = None
 
     # turns
 
@@ -99,10 +171,16 @@ class SendingDriver(LinkDriver):
                 self._tell_starved()
             super().work()
 
+    def flow_is_news(self) -> bool:
+        """See `LinkDriver`: the engine also notes a flow when deliveries have gone out."""
+        pointer = self.pointer
+        return bool(lib.pn_link_credit(pointer) != self._known_credit or lib.pn_link_get_drain(pointer))
+
     def hand_over(self, most: int) -> bool:  # noqa: ARG002 - of a receiver's deliveries
         """See `LinkDriver`: flow and outcomes have news."""
         if self.flow_noted:  # first: a delivery that the peer gives back as it withdraws credit must not be sent again
             self.flow_noted = False
+            self._known_credit = int(lib.pn_link_credit(self.pointer))
             self.receive(Flow(self.credit(), self.drain_asked and bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
         for frame in self._sent.take_decided(noted, self._host.peer_frame_bytes):
@@ -117,6 +195,7 @@ class SendingDriver(LinkDriver):
 
     def _send_detach(self, frame: Detach) -> None:
         self._large.drop()
+        self._beside = None
         super()._send_detach(frame)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
@@ -134,6 +213,7 @@ class SendingDriver(LinkDriver):
         self.drain_asked = False
         if lib.pn_link_credit(self.pointer) > 0:
             lib.pn_link_drained(self.pointer)
+            self._known_credit = int(lib.pn_link_credit(self.pointer))
         elif lib.pn_link_get_drain(self.pointer):
             # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
             # receiver had not seen all sent deliveries; then the engine would count back deliveries it has sent.
@@ -157,10 +237,12 @@ class SendingDriver(LinkDriver):
                 lib.pn_delivery_update(self._sent.last, lib.PN_RECEIVED)
 
     def _send_transfer(self, frame: Transfer) -> None:
-        if frame.more or self._partial is not None:
+        if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
             self._send_part(frame)
             return
+        frame = frame.encoded()
         sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
+        self._known_credit -= len(sent)
         if not frame.settled:
             self._sent.add(frame.deliveries, sent)
 
@@ -175,13 +257,15 @@ class SendingDriver(LinkDriver):
         is_current = lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
             lib.pn_delivery_abort(self._partial)
+            self._known_credit = int(lib.pn_link_credit(pointer))
             self._sent.forget_last(frame.deliveries[0])
         elif is_current:
             (part,) = frame.payloads
-            lib.pn_link_send(pointer, part, len(part))
+            if isinstance(part, memoryview) and self._frame_bytes:
+                self._beside = frame, part, body_head(len(part)) if frame.are_bodies else b""
+                return  # goes on when there is room
+            lib.pn_link_send(pointer, ffi.from_buffer(part), len(part))
             if not frame.more:
-                lib.pn_link_advance(pointer)
-                if frame.settled:
-                    lib.pn_delivery_settle(self._partial)
+                self._end_part(frame)
         if not frame.more:
             self._partial = None

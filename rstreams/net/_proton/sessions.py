@@ -179,6 +179,7 @@ class Sessions:
 
     def free_closed(self) -> None:
         """Free the sessions whose `end` has been written."""
-        closed, self._closed = self._closed, []
-        for session in closed:
-            lib.pn_session_free(session)
+        if self._closed:
+            closed, self._closed = self._closed, []
+            for session in closed:
+                lib.pn_session_free(session)

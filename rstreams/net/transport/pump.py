@@ -41,7 +41,7 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import BUFFER_BYTES, Engine, LinkDriver, LinkEnd, Unfinished
+from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.run_share import share_of_run
@@ -64,6 +64,12 @@ FEED_BYTES: Final = 64 * 1024
 
 MAX_FEED_BYTES: Final = 1024 * 1024
 """The most such bytes; an engine that is quick gets more at once, because that costs it less."""
+
+_SILENCE: Final = 1.9
+"""The shortest silence of the network that ends the connection, as a multiple of the idle time-out."""
+
+_SILENCE_STEP: Final = 0.1
+"""The deadline is set for so much more at once, because to set it costs."""
 
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
@@ -137,6 +143,7 @@ class Pump:
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
+        self._turn_time = Turn(system_clock)
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
@@ -169,7 +176,7 @@ class Pump:
             end = self._end
             self._over = True  # before links hear of it, because a link attached now comes too late
             self._fail(end)
-            self._share_of_run.busy.discard(self)
+            self._share_of_run.note(self, busy=False)
             with trio.CancelScope(shield=True):
                 await self._free()
             if self._share is not None:
@@ -249,22 +256,23 @@ class Pump:
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
         slice_s = self._share_of_run.slice_s
-        turn = Turn(system_clock).begin(seconds=slice_s)
+        turn = self._turn_time.begin(seconds=slice_s)
         self._turning = True
         try:
             while self._turn(slice_s):
                 if self._wire.unsent or turn.is_over():
-                    self._share_of_run.busy.add(self)
+                    self._share_of_run.note(self, busy=True)
                     return True
         finally:
             self._turning = False
-        self._share_of_run.busy.discard(self)
+        self._share_of_run.note(self, busy=False)
         return self._wire.unsent
 
     def _turn(self, slice_s: float) -> bool:
         """Take one turn; tell whether there is something to do for another one."""
         engine = self.engine
-        self._attach_new()
+        if self._attaching:
+            self._attach_new()
         more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
         if self._goodbye is not None:  # every link has had its turn
             engine.close(*self._goodbye)
@@ -273,20 +281,20 @@ class Pump:
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
-        output = engine.output()
+        output = engine.output_pieces()
         if output:
             self._send_now(output)
         # The engine may notice only while it makes output that it has failed.
-        return more or engine.has_work() or bool(self._attaching) or len(output) == BUFFER_BYTES
+        return more or engine.has_work() or bool(self._attaching) or engine.output_is_full
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
             self.engine.links.attach(end, frame)
 
-    def _send_now(self, output: memoryview) -> None:
+    def _send_now(self, output: Sequence[memoryview]) -> None:
         try:
-            self._wire.send_now(output)
+            self._wire.send_now(*output)
         except trio.BrokenResourceError as error:
             self._break(error)
 
@@ -308,7 +316,9 @@ class Pump:
         # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
             while data:
-                silence.deadline = trio.current_time() + 2 * self._idle_timeout_s
+                ends = trio.current_time() + _SILENCE * self._idle_timeout_s
+                if silence.deadline < ends or silence.deadline == math.inf:
+                    silence.deadline = ends + _SILENCE_STEP * self._idle_timeout_s
                 try:
                     data = await self._wire.receive()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -327,7 +337,20 @@ class Pump:
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
-        view, at, slice_s = memoryview(data), 0, self._share_of_run.slice_s
+        if len(data) <= FEED_BYTES:
+            at = self.engine.feed_some(data)
+        else:
+            at = self._feed_much(memoryview(data), self._share_of_run.slice_s)
+        self._over = self._over or not data
+        if self.engine.output_waits and data:
+            self._take_in()
+        elif not self._sleeps or self._take_turns() or self._over:
+            self._ring()
+        return at
+
+    def _feed_much(self, view: memoryview, slice_s: float) -> int:
+        """Give the engine bytes that came, for a slice; return how many it took."""
+        at = 0
         turn = Turn(system_clock).begin(seconds=slice_s)
         while True:
             began, size = system_clock.now(), self._feed_bytes
@@ -336,14 +359,8 @@ class Pump:
             at += fed
             quick = system_clock.now() - began < slice_s / 2
             self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
-            if at >= len(data) or fed < len(part) or turn.is_over():
-                break
-        self._over = self._over or not data
-        if self.engine.output_waits and data:
-            self._take_in()
-        elif not self._sleeps or self._take_turns() or self._over:
-            self._ring()
-        return at
+            if at >= len(view) or fed < len(part) or turn.is_over():
+                return at
 
     def _take_in(self) -> None:
         """Hand over received items while the network takes nothing: credit must also bound a peer that does not read.

@@ -20,18 +20,24 @@ class RunShare:
 
     Attributes:
         output: The room for output. Its content is sent at once, or copied elsewhere.
-        busy: The connections that had more to do when their last slice was over.
+        slice_s: How long a connection takes turns before other tasks run: the busy ones share a slice.
     """
 
     def __init__(self) -> None:
         """Have no busy connection."""
         self.output = bytearray(BUFFER_BYTES)
-        self.busy: set[object] = set()
+        self.slice_s = SLICE_S
+        self._busy: set[object] = set()
 
-    @property
-    def slice_s(self) -> float:
-        """How long a connection takes turns before other tasks run: the busy ones share a slice."""
-        return max(SLICE_S / max(1, len(self.busy)), MIN_SLICE_S)
+    def note(self, connection: object, *, busy: bool) -> None:
+        """Note whether a connection had more to do when its last slice was over."""
+        if busy is (connection in self._busy):
+            return
+        if busy:
+            self._busy.add(connection)
+        else:
+            self._busy.remove(connection)
+        self.slice_s = max(SLICE_S / max(1, len(self._busy)), MIN_SLICE_S)
 
 
 _share: Final[trio.lowlevel.RunVar[RunShare]] = trio.lowlevel.RunVar("rstreams.net.share")

@@ -1,0 +1,155 @@
+"""The payloads of large transfers, which go to their link beside the engine.
+
+The engine copies each byte of a message three times. Therefore it gets a large transfer without its payload. The
+payload is copied once, out of the room for input. The engine makes an event of the transfer, which names the delivery.
+
+This is worth it only for messages of several frames. The first transfer of a message goes this way only if its payload
+says at its beginning that there is a large body. A further transfer always does.
+
+Links whose bytes the engine counts against a session's window are left alone: their transfers go through the engine.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from rstreams.net._proton.frame_fields import Malformed, fields_of, number_of, performative_of
+from rstreams.net._proton.pointers import Pointer
+from rstreams.net._proton.receiving_driver import ReceivingDriver
+
+LARGE_FRAME_BYTES: Final = 32 * 1024
+"""The size from which on a transfer's payload goes beside the engine."""
+
+LARGE_BODY_BYTES: Final = 128 * 1024
+"""The size from which on a body is worth it."""
+
+_HEAD_BYTES: Final = 512
+"""More than the head of a transfer takes whose list has a size of one byte."""
+
+_DATA: Final = b"\x00\x53\x75\xb0"  # a Data section whose length has four bytes
+_LIST_AT: Final = 11
+_LIST: Final = b"\x00\x53\x14\xc0"  # a transfer, as a list whose size has one byte
+_NO_EXTENDED_HEADER: Final = 2
+
+_read_length: Final = struct.Struct(">I").unpack_from
+_read_channel: Final = struct.Struct(">H").unpack_from
+_pack_size: Final = struct.Struct(">I").pack
+
+
+def _head_bytes(frame: memoryview) -> int:
+    """Return how many bytes of a large transfer are before its payload; 0 where that is not easily told."""
+    if (
+        len(frame) < _HEAD_BYTES
+        or frame[4] != _NO_EXTENDED_HEADER
+        or bytes(frame[_LIST_AT - 3 : _LIST_AT + 1]) != _LIST
+    ):
+        return 0
+    return _LIST_AT + 2 + frame[_LIST_AT + 1]
+
+
+def _begins_large(frame: memoryview, head: int) -> bool:
+    """Tell whether the payload of a transfer, behind `head` bytes, begins with a large body."""
+    return bytes(frame[head : head + 4]) == _DATA and _read_length(frame, head + 4)[0] >= LARGE_BODY_BYTES
+
+
+class Head:
+    """The head of a transfer: all of its frame but the payload.
+
+    Attributes:
+        size: The bytes of it.
+        fields: These bytes, behind the size of the frame.
+        frame: The transfer without a payload.
+        driver: Of its link.
+        delivery: The delivery, once the engine has named it.
+    """
+
+    __slots__ = ("_goes_on", "delivery", "driver", "fields", "frame", "size")
+
+    def __init__(self, fields: bytes, driver: ReceivingDriver, *, goes_on: bool) -> None:
+        """Be the head with these bytes; `goes_on` tells whether the delivery has further transfers."""
+        self.size = 4 + len(fields)
+        self.fields = fields
+        self.frame = _pack_size(self.size) + fields
+        self.driver = driver
+        self.delivery: Pointer | None = None
+        self._goes_on = goes_on
+
+    @property
+    def is_known(self) -> bool:
+        """Whether another transfer with this head is of the same delivery, which is still wanted."""
+        return self._goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
+
+
+class LargeHeads:
+    """Knows of which large transfers the payload goes beside the engine.
+
+    Attributes:
+        last: The head of the last one.
+    """
+
+    def __init__(self) -> None:
+        """Have seen none."""
+        self.last: Head | None = None
+        self._begun = b""  # the head of the last large transfer that went through the engine
+
+    def head_of(self, frame: memoryview, driver_of: Callable[[int, int], ReceivingDriver | None]) -> Head | None:
+        """Return the head of a large transfer whose payload goes beside the engine; None for any other frame.
+
+        Args:
+            frame: The frame, or as much of it as has come.
+            driver_of: Returns the driver of the link on which the peer sends, by its channel and handle.
+        """
+        last, size = self.last, _head_bytes(frame)
+        if last is not None and last.is_known and bytes(frame[4 : last.size]) == last.fields:
+            return last
+        if not size:
+            return None
+        begun, self._begun = self._begun, bytes(frame[4:size])
+        if begun != self._begun and not _begins_large(frame, size):
+            return None
+        return _read_head(bytes(frame[:size]), driver_of)
+
+
+def _read_head(head: bytes, driver_of: Callable[[int, int], ReceivingDriver | None]) -> Head | None:
+    try:
+        performative_of(head)
+        handle, _, _, message_format, _, more, _, _, _, aborted = fields_of(head, 10)
+    except Malformed:
+        return None  # the engine says what is wrong with it
+    driver = driver_of(_read_channel(head, 6)[0], number_of(handle))
+    if number_of(message_format) or aborted is True or driver is None or not driver.takes_pieces:
+        return None
+    return Head(head[4:], driver, goes_on=more is True)
+
+
+class IncomingPart:
+    """The payload of a large transfer, while it comes.
+
+    Attributes:
+        head: The head of the transfer.
+        left: The bytes that are still to come.
+        pieces: Those that have come.
+    """
+
+    __slots__ = ("_size", "head", "left", "pieces")
+
+    def __init__(self, head: Head, size: int) -> None:
+        """Expect `size` bytes."""
+        self.head = head
+        self.left = self._size = size
+        self.pieces: list[bytes] = []
+
+    @property
+    def unfinished(self) -> bytes:
+        """The beginning of the frame, for the engine to report."""
+        return _pack_size(self.head.size + self._size) + self.head.fields
+
+    def take(self, data: memoryview) -> int:
+        """Take what there is of the payload at the beginning of `data`; return how many bytes that was."""
+        piece = bytes(data[: self.left])
+        self.left -= len(piece)
+        if piece:
+            self.pieces.append(piece)
+        return len(piece)

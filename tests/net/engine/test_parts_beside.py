@@ -1,0 +1,168 @@
+"""Large messages pass beside the engine on both sides, and come as they were sent."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import count, cycle
+
+import pytest
+from cproton_ffi import lib
+
+from rstreams import Stream
+from rstreams.abc import Publisher
+from rstreams.errors import RemoteProtocolError
+from rstreams.message import decode_body, encode_item
+from rstreams.net._proton import LinkDriver, sessions
+from rstreams.net._proton.large_messages import LARGE_BYTES
+from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.net.engines import Engines
+from tests.protocol.played import never
+
+PATTERN = bytes(range(256))
+
+
+def message(size: int, seed: int) -> bytes:
+    """Return a message in which each byte is at a place of its own."""
+    return random.Random(seed).randbytes(1024) + PATTERN * (size // 256)  # noqa: S311
+
+
+class Served:
+    """Some links on which one engine sends to the other, over bytes that are cut anywhere."""
+
+    def __init__(
+        self,
+        *publishers: Publisher[bytes],
+        frame: int = 65536,
+        settlement: Settlement = Settlement.AT_LEAST_ONCE,
+        encodes_body: bool = False,
+    ) -> None:
+        self.engines = Engines(max_frame_bytes=frame)
+        self.probes: list[ProbeSubscriber[bytes]] = []
+        self.senders: dict[str, LinkSubscriber[bytes]] = {}
+        self.settlement = settlement
+        self.lost: list[BaseException | None] = []
+        self.engines.other.answer = self._answer
+        for name, publisher in zip(map(str, count()), publishers, strict=False):
+            self.senders[name] = LinkSubscriber(
+                publisher,
+                encode=encode_item,
+                encodes_body=encodes_body,
+                settlement=settlement,
+                settle_before_detach=True,
+                fail_on_refusal=False,
+                expose_errors=True,
+                on_finished=self.lost.append,
+            )
+            probe = ProbeSubscriber[bytes]()
+            self.probes.append(probe)
+            receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=never)
+            self.receiving = self.engines.one.attach(receiver, Attach(name, Role.RECEIVER, "a", "", settlement))
+        self.engines.run()
+
+    def _answer(self, driver: LinkDriver, frame: Attach) -> None:
+        sender = self.senders[frame.name]
+        link = sender.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(Attach(frame.name, Role.SENDER, "a", "", self.settlement))
+        sender.start()
+
+    def move(self, rng: random.Random, largest: int = 100_000) -> bool:
+        """Move one output each way, in random slices; tell whether there was any."""
+        moved = False
+        for side, peer in ((self.engines.one, self.engines.other), (self.engines.other, self.engines.one)):
+            side.engine.dispatch(64, math.inf)
+            data = bytes(side.engine.output())
+            moved = moved or bool(data) or side.engine.has_work()
+            while data:
+                size = rng.randint(1, largest)
+                peer.engine.feed(data[:size])
+                data = data[size:]
+                if rng.random() < 0.5:
+                    peer.engine.dispatch(64, math.inf)
+        return moved
+
+    @property
+    def parts_left(self) -> int:
+        return self.engines.other.engine._host.outgoing.parts.size
+
+
+@pytest.mark.parametrize("frame", [1024, 4096, 10_000, 65536, 300_000])
+@pytest.mark.parametrize("settlement", list(Settlement))
+@pytest.mark.parametrize("encodes_body", [False, True], ids=["encoded", "bodies"])
+def test_messages_of_all_sizes_come_as_they_were_sent(
+    monkeypatch: pytest.MonkeyPatch,
+    frame: int,
+    settlement: Settlement,
+    encodes_body: bool,  # noqa: FBT001 - pytest's
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
+    rng = random.Random(frame)  # noqa: S311
+    sizes = cycle([0, LARGE_BYTES, 30_000, 130_000, 65_000, 2 * LARGE_BYTES, 400, 700_000])
+    runs = [[message(next(sizes), seed) for seed in range(7)] for _ in range(3)]
+    served = Served(*map(Stream.from_iterable, runs), frame=frame, settlement=settlement, encodes_body=encodes_body)
+    for probe in served.probes:
+        probe.request(100)
+    while served.move(rng):
+        pass
+    for probe, items in zip(served.probes, runs, strict=True):
+        assert [len(item) for item in probe.items] == [len(item) for item in items]
+        assert probe.items == items
+        assert probe.completed
+    assert served.parts_left == 0
+    assert not served.engines.other.engine._host.outgoing.parts
+    assert served.engines.one.failures == served.engines.other.failures == []
+
+
+def test_neither_engine_has_the_bytes() -> None:
+    source = ManualPublisher[bytes]()
+    served = Served(source)
+    served.probes[0].request(1)
+    served.engines.run()
+    source.next(message(4 * LARGE_BYTES, 1))
+    pending = 0
+    (receiving,) = served.engines.one.engine.links.drivers
+    while not served.probes[0].items:
+        served.move(random.Random(1))  # noqa: S311
+        assert lib.pn_session_outgoing_bytes(served.engines.other.engine.links.drivers[0]._session) <= 16
+        current = lib.pn_link_current(receiving.pointer)
+        pending = max(pending, lib.pn_delivery_pending(current) if current else 0)
+    assert pending <= 65536, "a frame whose head is cut, and the short one at the end, go through the engine"
+
+
+def test_a_cancel_in_the_middle_leaves_nothing() -> None:
+    source = ManualPublisher[bytes]()
+    served = Served(source)
+    served.probes[0].request(3)
+    served.engines.run()
+    source.next(message(6 * LARGE_BYTES, 1), message(6 * LARGE_BYTES, 2))
+    rng = random.Random(2)  # noqa: S311
+    for _ in range(3):
+        served.move(rng)
+    served.probes[0].cancel()
+    while served.move(rng):
+        pass
+    assert served.probes[0].items == []
+    assert served.engines.one.engine.links.alive == served.engines.other.engine.links.alive == []
+    assert not served.engines.other.engine._host.outgoing.parts
+    assert served.engines.one.failures == served.engines.other.failures == []
+
+
+def test_a_message_that_is_too_large_is_refused_while_it_comes() -> None:
+    source = ManualPublisher[bytes]()
+    served = Served(source)
+    served.receiving._max_message_bytes = LARGE_BYTES  # type: ignore[attr-defined]
+    served.probes[0].request(1)
+    served.engines.run()
+    source.next(message(8 * LARGE_BYTES, 1))
+    rng = random.Random(3)  # noqa: S311
+    most = 0
+    while served.move(rng):
+        most = max(most, served.receiving._parts.size)  # type: ignore[attr-defined]
+    assert isinstance(served.probes[0].error, RemoteProtocolError)
+    assert most <= LARGE_BYTES + 600_000, "what one output has more"
+    assert served.receiving._parts.size == 0  # type: ignore[attr-defined]
