@@ -64,7 +64,7 @@ class Counted:
 
 
 async def main() -> None:
-    async with Node(users=USERS if "--users" in sys.argv else None) as node:
+    async with Node(users=USERS if "--users" in sys.argv else None, max_message_bytes=None) as node:
         for name in sys.argv[1:]:
             if not name.startswith("--"):
                 node.queue(name, capacity=100_000)

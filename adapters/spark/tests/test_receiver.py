@@ -67,14 +67,16 @@ def test_errors_name_the_address_and_the_peer_and_no_credentials(guarded_node: N
         pass
     assert "cr%40et" not in str(caught.value)
 
-    guarded_node.publish("in", [Message(body=1, id="bad")])
+    guarded_node.publish("in", [Message(body=b"12345678", id="bad")])
     with (
-        receiving(guarded_node.url) as receiver,
-        pytest.raises(UnparsableMessage, match=where.format("in") + r"message 1 of this link \(message_id 'bad'\)"),
+        receiving(guarded_node.url, maxmessagesize="10") as receiver,
+        pytest.raises(
+            UnparsableMessage, match=where.format("in") + "message 1 of this link cannot be made a row: it has 24 bytes"
+        ),
     ):
         receiver.collect_queued(0, 10)
 
-    with receiving(guarded_node.url, address="three") as receiver:
+    with receiving(guarded_node.url, address="three", reconnect="false") as receiver:
         guarded_node.kill()
         with pytest.raises(SourceFailed, match=where.format("three") + "ConnectionLost: "):
             while True:
@@ -89,7 +91,7 @@ def test_a_closed_receiver_says_so(node: NodeProcess) -> None:
 
 
 def test_what_goes_wrong_in_the_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_url: str) -> None:
+    def broken(_url: str, **_options: object) -> None:
         msg = "a mistake of ours"
         raise ZeroDivisionError(msg)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import pickle
 import stat
 from pathlib import Path
@@ -46,6 +47,7 @@ def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
             "creation_time": None,
             "properties": [("n", "1"), ("none", None)],
             "delivery_count": 0,
+            "body_type": "binary",
         }
     ]
     spool.close()
@@ -131,6 +133,30 @@ def test_a_new_runner_sweeps_up_after_a_killed_one_and_leaves_a_living_one_alone
     assert len(list(tmp_path.iterdir())) == 2
     assert read(living.partitions(0, 1)) == [b"0"]
     for spool in (living, killed, new):
+        spool.close()
+
+
+def test_a_lock_of_another_machine_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared file system may keep locks to each machine: there the lock of a living runner looks free."""
+    living, forgotten, new = Spool(str(tmp_path), 1), Spool(str(tmp_path), 1), Spool(str(tmp_path), 1)
+    living.write(0, rows(1))
+    forgotten.write(0, rows(1))
+    for other in (living, forgotten):
+        assert other._lock is not None
+        fcntl.flock(other._lock, fcntl.LOCK_UN)  # as another machine sees it
+    week = 7 * 24 * 3600
+    for other, age in ((living, week - 60), (forgotten, week + 60)):
+        assert other._lock is not None
+        before = os.fstat(other._lock.fileno()).st_mtime - age
+        os.utime(other._lock.fileno(), (before, before))
+    monkeypatch.setattr(_spool, "_machine", lambda: "this machine")
+    new.write(0, rows(1))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert read(living.partitions(0, 1)) == [b"0"]
+    living.touch()
+    assert living._lock is not None
+    assert os.fstat(living._lock.fileno()).st_mtime > before + week
+    for spool in (living, forgotten, new):
         spool.close()
 
 

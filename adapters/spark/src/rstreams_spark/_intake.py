@@ -4,15 +4,21 @@ Theory of operation. Every message that was requested and is not yet settled is 
 
     demand      requested, not yet here: what the sender may still send
     waiting     here as a row, in no batch yet
-    assigned    in a batch Spark has not been seen to commit
+    assigned    in a batch that Spark has not been seen to commit
 
     demand + waiting + assigned <= limit, always
 
-A message is settled when the batch it is in has been committed, and only then is as much requested anew. So with a
-limit of N the sender sees N messages unsettled at most, and what Spark has not worked off stays at the sender.
+A message is settled when its batch has been committed, and only then is as much requested anew. Therefore, with a limit
+of N, the sender sees N messages unsettled at most, and messages that Spark has not processed stay at the sender.
 
-A message that cannot be made a row ends the stream (`onUnparsable=fail`): rows before it go out first, the message
-stays unsettled, and so does all that comes after it. With `reject` it is rejected and another takes its place.
+A message that cannot become a row ends the stream (`onUnparsable=fail`): rows before it go out first, the message
+stays unsettled, and so do all messages after it. With `reject` it is rejected and another takes its place.
+
+The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
+
+- A waiting message is forgotten; it becomes a row when it comes again.
+- An assigned message is in a batch already. When a message with its id comes again, it gets the place of the lost one:
+  it is settled with that batch, or at once if the batch has been committed. A message without an id is not recognised.
 
 All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
 """
@@ -28,7 +34,7 @@ import trio
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.message import Message, decode_message
-from rstreams_spark._schema import Row
+from rstreams_spark._schema import MESSAGE_ID, Row
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 IDLE_WAIT_S: Final = 0.1
@@ -46,12 +52,26 @@ class Drains(Protocol):
         ...
 
 
-def decode(encoded: bytes) -> Message | RemoteProtocolError:
-    """Return the message, or what is wrong with its encoding: one bad message is no reason to end the link."""
-    try:
-        return decode_message(encoded)
-    except RemoteProtocolError as error:
-        return error
+class TooLarge(Exception):
+    """A message that is larger than option maxMessageSize allows; nothing of it is kept."""
+
+
+Received = Message | RemoteProtocolError | TooLarge
+"""A message, or the reason why there is none."""
+
+
+def decoder(most_bytes: int) -> Callable[[bytes], Received]:
+    """Return what decodes a message; a message that cannot be decoded must not end the link."""
+
+    def decode(encoded: bytes) -> Received:
+        if len(encoded) > most_bytes:
+            return TooLarge(f"it has {len(encoded)} bytes, more than option maxMessageSize={most_bytes} allows")
+        try:
+            return decode_message(encoded)
+        except RemoteProtocolError as error:
+            return error
+
+    return decode
 
 
 class Intake:
@@ -65,8 +85,8 @@ class Intake:
 
         Args:
             limit: The most messages granted, waiting and assigned together.
-            parse: Makes the row of a message, or raises `UnparsableMessage`.
-            reject_unparsable: Reject what `parse` refuses, instead of ending the stream.
+            parse: Makes the row of a message, or raises an exception.
+            reject_unparsable: Reject a message that is no row, instead of ending the stream.
         """
         self._limit = limit
         self._parse = parse
@@ -75,14 +95,21 @@ class Intake:
         self._demand = 0
         self._waiting: list[Row] = []
         self._holds: deque[Hold] = deque()  # of the assigned, then of the waiting
+        self._ids: deque[str | None] = deque()  # of the latest committed, then of the assigned
+        self._taken = 0
+        self._committed = 0
+        self._lost_ids: dict[str, int] = {}  # message ids that may come again, and their places among all taken
         self._set_aside: list[Hold] = []  # of what ended the stream, and of all behind it
-        self._assigned = 0
         self._first_came_at = 0.0
         self._received = 0
+        self._left: int | None = None  # how many of the counted messages have not been taken
         self._unparsable: UnparsableMessage | None = None
         self._lost: SourceFailed | None = None
+        self._away = False
         self._completed = False
-        self._drained = False
+        self._draining = False
+        self._asked = self._before = 0  # the demand, and what had been received, when the drain began
+        self._short = False  # whether the last drain brought fewer than asked for
         self._empty = False
         self._wanted = 1
         self._news = trio.Event()
@@ -94,8 +121,8 @@ class Intake:
         self._subscription = subscription
         self._news.set()
 
-    def on_next(self, item: Message | RemoteProtocolError) -> None:
-        """Make a row of a message, or take what is wrong with its encoding; it stays unsettled."""
+    def on_next(self, item: Received) -> None:
+        """Make a row of a message, or take what is wrong with it; it stays unsettled."""
         assert self._subscription is not None
         self._received += 1
         self._demand -= 1
@@ -104,11 +131,13 @@ class Intake:
             self._set_aside.append(hold)
             return
         try:
-            if isinstance(item, RemoteProtocolError):
+            if not isinstance(item, Message):
                 raise item  # noqa: TRY301 - one of the ways in which a message cannot be made a row
             row = self._parse(item)
         except Exception as error:  # whatever is wrong with a message, it must not vanish
             self._on_unparsable(item, hold, error)
+            return
+        if self._lost_ids and self._takes_place_of_lost(row[MESSAGE_ID], hold):
             return
         if not self._waiting:
             self._first_came_at = trio.current_time()
@@ -118,11 +147,12 @@ class Intake:
             self._news.set()
 
     def on_error(self, error: BaseException) -> None:
-        """Note that the link is gone, and with it everything that was not settled."""
-        self._lost = SourceFailed(
-            f"{type(error).__name__}: {error}; messages that Spark has not committed are delivered again when the "
-            "query is started again"
-        )
+        """Note that the link is gone, and with it everything that was not settled; the first reason counts."""
+        if self._lost is None:
+            self._lost = SourceFailed(
+                f"{type(error).__name__}: {error}; messages that Spark has not committed are delivered again when the "
+                "query is started again"
+            )
         self._news.set()
 
     def on_complete(self) -> None:
@@ -130,19 +160,61 @@ class Intake:
         self._completed = True
         self._news.set()
 
-    def _on_unparsable(self, item: Message | RemoteProtocolError, hold: Hold, error: Exception) -> None:
+    def _on_unparsable(self, item: Received, hold: Hold, error: Exception) -> None:
         name = f"message {self._received} of this link"
         if isinstance(item, Message):
             name += f" (message_id {item.id!r})"
         if self._reject_unparsable:
-            hold.fail(DeliveryFailed("rejected", Condition.DECODE_ERROR.value, f"not a row: {error}"))
-            self._request(1)
+            large = isinstance(item, TooLarge)
+            condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED if large else Condition.DECODE_ERROR
+            hold.fail(DeliveryFailed("rejected", condition.value, f"not a row: {error}"))
+            if self._left is not None:
+                self._left -= 1
+            self._request_more()
+            self._news.set()
             return
         self._set_aside.append(hold)
         self._unparsable = UnparsableMessage(
             f"{name} cannot be made a row: {error}. It was not settled. Set option onUnparsable=reject to have such "
             "messages rejected, or take it out of the queue"
         )
+        self._news.set()
+
+    def _takes_place_of_lost(self, message_id: str | None, hold: Hold) -> bool:
+        """Return whether the message is in a batch already; its hold then takes the place of the lost one."""
+        place = self._lost_ids.pop(message_id, None) if message_id is not None else None
+        if place is None:
+            return False
+        if place < self._committed:
+            hold.done()
+        else:
+            self._holds[place - self._committed].done()  # the lost one: nobody hears it
+            self._holds[place - self._committed] = hold
+        self._request_more()
+        return True
+
+    # the connection calls these
+
+    def on_away(self) -> None:
+        """Note that the connection was lost, and may come back; the peer has everything unsettled back."""
+        self._away = True
+        for _ in self._waiting:
+            self._holds.pop().release()
+        for hold in self._set_aside:
+            hold.release()
+        self._waiting.clear()
+        self._set_aside.clear()
+        self._unparsable = None
+        first = self._taken - len(self._ids)
+        self._lost_ids = {
+            message_id: place for place, message_id in enumerate(self._ids, first) if message_id is not None
+        }
+        if self._subscription is not None:
+            self._request_more()
+
+    def on_back(self) -> None:
+        """Note that the connection has come back."""
+        self._away = False
         self._news.set()
 
     # the runner calls these
@@ -160,17 +232,36 @@ class Intake:
             msg = f"the peer did not answer the attach within {ANSWER_WAIT_S:g} s"
             raise SourceFailed(msg)
 
+    def take_only(self, count: int) -> None:
+        """From now on hand out `count` messages, and then none: so many are there, by the peer's own count."""
+        self._left = count
+
+    def settle(self, committed: int) -> None:
+        """Settle the first `committed` of all messages that were taken, and request as many others.
+
+        The same number, or a smaller one, changes nothing.
+        """
+        if committed <= self._committed:
+            return
+        for _ in range(committed - self._committed):
+            self._holds.popleft().done()
+        for _ in range(len(self._ids) - (self._taken - committed) - self._limit):
+            self._ids.popleft()
+        self._committed = committed
+        if self._lost is None:
+            self._request_more()
+
     async def collect(self, committed: int, most: int, delay_s: float) -> list[Row]:
         """Return the rows of the next batch, as they come.
 
         Args:
-            committed: How many assigned messages Spark has committed since: they are settled, and replaced.
+            committed: How many of all messages taken so far Spark has committed: they are settled, and replaced.
             most: The most rows to return.
             delay_s: Seconds to wait for more after the first message has come.
 
         Errors: `SourceFailed` if the link is gone; `UnparsableMessage` if the next message is one.
         """
-        self._settle(committed)
+        self._begin(committed)
         with trio.move_on_after(IDLE_WAIT_S):
             await self._until(1)
             if self._completed and not self._waiting:
@@ -180,18 +271,24 @@ class Intake:
                 await self._until(most)
         return self._take(most)
 
-    async def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch of what is queued now; none once a drain has found the queue empty.
+    async def collect_queued(self, committed: int, most: int, delay_s: float) -> list[Row]:
+        """Return the rows of the next batch of the messages that are queued.
+
+        There are none after the messages of `take_only`, or when a drain has found the queue empty.
 
         Args:
             committed: As for `collect`.
             most: As for `collect`.
+            delay_s: Seconds to wait for more when the peer sends no more and does not answer the drain either. It may
+                have a limit of its own for what is unsettled, as a node has.
 
         Errors: As for `collect`; and `SourceFailed` if the peer does not answer the drain.
         """
-        self._settle(committed)
-        while not (self._waiting or self._empty or self._over):
-            await self._drain()
+        self._begin(committed)
+        while not (self._empty or self._over or self._left == 0 or len(self._waiting) >= most):
+            await self._drain(max(delay_s, IDLE_WAIT_S))
+            if self._waiting:
+                break
         return self._take(most)
 
     def give_back(self) -> None:
@@ -204,43 +301,62 @@ class Intake:
         if self._subscription is not None:
             self._subscription.cancel()
 
-    async def _drain(self) -> None:
+    async def _drain(self, delay_s: float) -> None:
         """Receive what is queued, up to the demand; note it when the queue was found empty.
 
         Fewer messages than asked for say so, if all demand was credit when the drain began. That is not certain the
         first time, because a link may wait with granting; it is the second, because a drain leaves no credit.
-        """
-        for _ in range(2):
-            asked, before = self._demand, self._received
-            await self._drain_once()
-            came = self._received - before
-            if came == 0:
-                break
-            if came >= asked or self._over:
-                return
-        self._empty = True
 
-    async def _drain_once(self) -> None:
+        A drain that is not answered yet goes on with the next call.
+        """
+        while not self._over:
+            if not self._draining:
+                self._asked, self._before = self._demand, self._received
+                self._begin_drain()
+            await self._answered(delay_s)
+            if self._draining:
+                return
+            came = self._received - self._before
+            if came >= self._asked > 0:
+                self._short = False
+                return
+            if came == 0 or self._short:
+                self._empty = True
+                return
+            self._short = True
+
+    def _begin_drain(self) -> None:
         subscription: Drains = self._subscription  # type: ignore[assignment]
-        self._drained = False
 
         def on_drained() -> None:
-            self._drained = True
+            self._draining = False
             self._news.set()
 
+        self._draining = True
         try:
             subscription.drain(on_drained)
         except ConfigError as error:
             msg = f"trigger availableNow reads what is queued by a drain; use another trigger here: {error}"
             raise SourceFailed(msg) from None
-        while not (self._drained or self._over):
-            before = self._received
-            with trio.move_on_after(ANSWER_WAIT_S):
-                await self._next_news(self._limit)
+
+    async def _answered(self, delay_s: float) -> None:
+        """Wait for the answer of a drain, or until rows wait and no more come for `delay_s`."""
+        while self._draining and not self._over:
+            before, rows = self._received, len(self._waiting)
+            with trio.move_on_after(delay_s if rows else ANSWER_WAIT_S):
+                await self._next_news(self._limit if rows else 1)
                 continue
-            if self._received == before:
+            if self._received > before:
+                continue
+            if rows:
+                return
+            if not self._away:
                 msg = f"the peer did not answer a drain within {ANSWER_WAIT_S:g} s, which trigger availableNow needs"
                 raise SourceFailed(msg)
+
+    @property
+    def _assigned(self) -> int:
+        return self._taken - self._committed
 
     @property
     def _over(self) -> bool:
@@ -255,16 +371,20 @@ class Intake:
         self._news = trio.Event()
         await self._news.wait()
 
-    def _settle(self, committed: int) -> None:
+    def _begin(self, committed: int) -> None:
         self._raise_if_lost()
-        for _ in range(committed):
-            self._holds.popleft().done()
-        self._assigned -= committed
-        if not self._over:
-            self._request(self._limit - self._demand - len(self._waiting) - self._assigned)
+        self.settle(committed)
+        self._request_more()
 
-    def _request(self, n: int) -> None:
+    def _request_more(self) -> None:
+        """Request what the limit allows, and no more than is left of the counted messages."""
         assert self._subscription is not None
+        if self._over:
+            return
+        here = self._demand + len(self._waiting)
+        n = self._limit - here - self._assigned
+        if self._left is not None:
+            n = min(n, self._left - here)
         if n > 0:
             self._demand += n
             self._subscription.request(n)
@@ -275,7 +395,10 @@ class Intake:
         if not rows and self._unparsable is not None:
             raise self._unparsable
         del self._waiting[:most]
-        self._assigned += len(rows)
+        self._taken += len(rows)
+        self._ids.extend(row[MESSAGE_ID] for row in rows)
+        if self._left is not None:
+            self._left -= len(rows)
         return rows
 
     def _raise_if_lost(self) -> None:

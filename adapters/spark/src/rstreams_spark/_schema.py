@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql.types import (
@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams_spark.errors import UnparsableMessage
+from rstreams_spark._bodies import as_text, body_of, value_of
 
 SOURCE_SCHEMA: Final = (
     StructType()
@@ -30,6 +30,7 @@ SOURCE_SCHEMA: Final = (
     .add("creation_time", TimestampType())
     .add("properties", MapType(StringType(), StringType()))
     .add("delivery_count", IntegerType())
+    .add("body_type", StringType())
 )
 
 Row: TypeAlias = tuple[
@@ -41,8 +42,12 @@ Row: TypeAlias = tuple[
     datetime | None,
     list[tuple[str, str | None]],
     int,
+    str,
 ]
 """One row of `SOURCE_SCHEMA`; a map is a list of pairs, as Arrow wants it."""
+
+MESSAGE_ID: Final = 2
+"""The place of the message id in a row."""
 
 _MAX_INT: Final = 2**31 - 1
 
@@ -60,17 +65,8 @@ def check_source_schema(schema: StructType) -> None:
 
 
 def row_of(message: Message, address: str) -> Row:
-    """Return the row of a message received from `address`.
-
-    Errors: `UnparsableMessage` if its body has no form as bytes: anything but Data, or an AmqpValue section with a
-        string, binary or null.
-    """
-    body = message.body
-    if isinstance(body, str):
-        body = body.encode()
-    elif body is not None and not isinstance(body, bytes):
-        msg = f"its body is an AMQP value of type {type(body).__name__}; the column body takes bytes, a string or null"
-        raise UnparsableMessage(msg)
+    """Return the row of a message received from `address`."""
+    body, body_type = body_of(message.body)
     return (
         body,
         address,
@@ -80,20 +76,8 @@ def row_of(message: Message, address: str) -> Row:
         message.creation_time,
         [(name, as_text(value)) for name, value in message.properties.items()],
         min(message.delivery_count, _MAX_INT),
+        body_type,
     )
-
-
-def as_text(value: object) -> str | None:
-    """Return the text of a message id or of the value of an application property; None stays None."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds")
-    return str(value)
 
 
 _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
@@ -105,6 +89,7 @@ _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "creation_time": (TimestampType(),),
     "properties": (MapType(StringType(), StringType()),),
     "delivery_count": (IntegerType(),),
+    "body_type": (StringType(),),
 }
 
 
@@ -138,17 +123,25 @@ def _same_type(actual: DataType, allowed: DataType) -> bool:
     return actual == allowed
 
 
-def message_of(row: Mapping[str, Any], message_id: str | None) -> Message:
-    """Return the message for a row of the sink's columns; `message_id` is its id if the row has none.
+def message_of(row: Mapping[str, Any], message_id: str | None, *, durable: bool) -> Message:
+    """Return the message for a row of the sink's columns.
 
-    A binary body travels as Data, a string as an AmqpValue, and null as an AmqpValue null.
+    Without a column `body_type`, a binary body travels as Data, a string as an AmqpValue string, and null as null.
+
+    Args:
+        row: The row, by the names of its columns.
+        message_id: The id of the message if the row has none.
+        durable: Whether the peer must keep the message over a restart.
+
+    Errors: `ConfigError` for a body that is not of the type that `body_type` names.
     """
     properties = row.get("properties") or ()
     return Message(
-        body=row["body"],
+        body=value_of(row["body"], row.get("body_type")),
         id=row.get("message_id") or message_id,
         subject=row.get("subject"),
         content_type=row.get("content_type"),
         creation_time=row.get("creation_time"),
         properties=dict(properties),
+        durable=durable,
     )

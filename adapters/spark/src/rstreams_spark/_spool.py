@@ -1,7 +1,11 @@
 """The spool: each batch as one Arrow IPC file, so that executors can read it, in parts and as often as they need.
 
 A runner has a folder of its own inside `spoolDir`, locked while it lives. It deletes a batch when Spark has committed
-it, the folder when it ends, and what runners left behind that were killed when it starts.
+it, and the folder when it ends. When it starts, it deletes the folders of runners that were killed.
+
+A lock says something only on the machine where it was taken, because a file system that machines share may keep locks
+to each machine. Therefore the lock's file names the machine. A folder of another machine is deleted after a week in
+which nobody touched it.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PREFIX: Final = "rstreams-spool-"
 _LOCK: Final = "lock"
+_ABANDONED_S: Final = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,12 @@ class Spool:
             messages += batch.end - batch.start
         return messages
 
+    def touch(self) -> None:
+        """Show runners on other machines that the folder is in use."""
+        if self._lock is not None:
+            with suppress(OSError):
+                os.utime(self._lock.fileno())
+
     def close(self) -> None:
         """Delete all."""
         self._batches.clear()
@@ -182,17 +193,43 @@ def _locked(folder: Path) -> IO[bytes]:
     """Mark a folder as in use, for as long as the file returned is open."""
     unlocked = folder / "unlocked"
     lock = unlocked.open("wb")
+    lock.write(_machine().encode())
+    lock.flush()
     fcntl.flock(lock, fcntl.LOCK_EX)
     unlocked.rename(folder / _LOCK)  # never seen by `_sweep` without its lock
     return lock
 
 
+def _machine() -> str:
+    """Return a name of this machine since it was started, which no other machine has."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return os.uname().nodename
+
+
 def _sweep(parent: Path) -> None:
-    """Delete the folders of our own user's runners that no longer live: nobody holds their lock."""
+    """Delete the folders of our own user's runners that no longer live."""
     for folder in parent.glob(_PREFIX + "*"):
         with suppress(OSError):
-            if folder.stat().st_uid != os.getuid():
-                continue
-            with (folder / _LOCK).open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if folder.stat().st_uid == os.getuid() and _is_abandoned(folder / _LOCK):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Return whether the runner of a lock has ended; on another machine, whether it has done nothing for a week."""
+    with path.open("rb") as lock:
+        if lock.read().decode("ascii", "replace") != _machine():
+            return _now_at(path.parent.parent) - os.fstat(lock.fileno()).st_mtime > _ABANDONED_S
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _now_at(folder: Path) -> float:
+    """Return the time by the clock of the file system, which is that of the times of its files."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"now")
+        file.flush()
+        return os.fstat(file.fileno()).st_mtime

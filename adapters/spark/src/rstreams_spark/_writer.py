@@ -7,23 +7,23 @@ the same order; a receiver may then recognise what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
-from rstreams_spark._options import SinkOptions, hide_credentials
+from rstreams.errors import ConfigError
+from rstreams_spark._options import SinkOptions
 from rstreams_spark._schema import check_sink_schema, message_of
 from rstreams_spark.errors import SinkFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rstreams.message import Message
+    from rstreams_spark._rows import SentRow
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -76,57 +76,41 @@ class BatchWriter(DataSourceArrowWriter):
         return _send_all(self._options, iterator, f"partition {_task().partitionId()}", None)
 
 
-@dataclass
-class _Addressed:
-    """The rows of a record batch for one address, and the number of each in its task."""
-
-    messages: list[Message] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-
 def _send_all(
     options: SinkOptions, record_batches: Iterator[pa.RecordBatch], task: str, id_prefix: str | None
 ) -> RowsAccepted:
-    from rstreams_spark._connections import publish
-    from rstreams_spark._rows import RowPublisher
+    from rstreams_spark._outbox import Outbox
 
     sent = 0
-    for record_batch in record_batches:
-        for address, rows in _by_address(options, record_batch.to_pylist(), sent, task, id_prefix).items():
-            publisher = RowPublisher(rows.messages)
-            try:
-                publish(options.peer, address, publisher)
-            except RStreamsError as error:
-                where = f"rstreams sink, address {address!r} at {options.peer}, {task}"
-                raise SinkFailed(hide_credentials(f"{where}: {_what_failed(error, rows, publisher.refused)}")) from None
-        sent += record_batch.num_rows
+    with Outbox(options, task) as outbox:
+        for record_batch in record_batches:
+            if record_batch.num_rows:
+                outbox.put(_by_address(options, record_batch.to_pylist(), sent, task, id_prefix))
+            sent += record_batch.num_rows
+        outbox.finish()
     return RowsAccepted(sent)
 
 
 def _by_address(
     options: SinkOptions, rows: list[dict[str, Any]], first: int, task: str, id_prefix: str | None
-) -> dict[str, _Addressed]:
+) -> dict[str, Sequence[SentRow]]:
     """Make messages of rows, in their order, one list an address."""
-    lists: dict[str, _Addressed] = {}
+    from rstreams_spark._rows import SentRow
+
+    lists: dict[str, list[SentRow]] = {}
     for number, row in enumerate(rows, first):
         address = options.address or row.get("address")
         if not address:
             msg = f"rstreams sink at {options.peer}, {task}: row {number} has no address: column address is {address!r}"
             raise SinkFailed(msg)
-        to = lists.setdefault(address, _Addressed())
-        to.messages.append(message_of(row, None if id_prefix is None else f"{id_prefix}-{number}"))
-        to.numbers.append(number)
-    return lists
-
-
-def _what_failed(error: RStreamsError, rows: _Addressed, refused: int | None) -> str:
-    told = f"{type(error).__name__}: {error}"
-    if refused is not None and isinstance(error, DeliveryFailed | ConfigError):
-        return f"row {rows.numbers[refused]} (message_id {rows.messages[refused].id!r}) was not accepted: {told}"
-    return (
-        f"{told}; of the {len(rows.messages)} rows from row {rows.numbers[0]} on {error.outcome_unknown} may or may "
-        "not have arrived; all are sent again when the batch is run again"
-    )
+        message_id = None if id_prefix is None else f"{id_prefix}-{number}"
+        try:
+            message = message_of(row, message_id, durable=options.durable)
+        except ConfigError as error:
+            msg = f"rstreams sink at {options.peer}, {task}: row {number}: {error}"
+            raise SinkFailed(msg) from None
+        lists.setdefault(address, []).append(SentRow(number, message))
+    return dict(lists)
 
 
 def _task() -> TaskContext:
