@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from rstreams_spark import _receiver
+from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 from adapters.spark.tests.broken_connection import proxy_to
@@ -196,7 +198,7 @@ def test_available_now_takes_what_was_there_at_the_start(node: NodeProcess) -> N
     node.publish("in", numbered(0, 5))
     with receiving(node.url, maxmessagespertrigger="2") as receiver:
         assert receiver.count_queued() == 5
-        got: list[bytes | None] = []
+        got: list[object] = []
         while rows := receiver.collect_queued(len(got), 2):
             node.publish("in", numbered(100, 103))  # faster than they are read
             got += bodies(rows)
@@ -220,3 +222,18 @@ def test_available_now_ends_where_another_consumer_took_counted_messages(node: N
 def test_a_served_stream_has_no_count(node: NodeProcess, address: str) -> None:
     with receiving(node.url, address=address) as receiver:
         assert receiver.count_queued() is None
+
+
+def test_a_large_batch_comes_in_parts(node: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_receiver, "_PART", 4)
+    node.publish("in", numbered(0, 25))
+    options = {"url": node.url, "address": "in", "maxmessagespertrigger": "10"}
+    receiver = _receiver.Receiver(SourceOptions.parse(options), lambda: None)
+    try:
+        assert [len(part) for part in receiver.collect_queued(0, 10)] == [4, 4, 2]
+        assert [len(part) for part in receiver.collect(10, 10)] == [4, 4, 2]
+        assert [len(part) for part in receiver.collect_queued(20, 10)] == [4, 1]
+        assert list(receiver.collect_queued(25, 10)) == []
+    finally:
+        receiver.close()
+    assert node.queue("in")["accepted"] == 25

@@ -13,7 +13,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Supp
 from rstreams_spark import _receiver
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
-from rstreams_spark._schema import Row, row_of
 from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
 
@@ -27,7 +26,7 @@ class PlayedReceiver:
     """Gives the batches the test has laid out, and records what was committed."""
 
     made: ClassVar[list[PlayedReceiver]] = []
-    batches: ClassVar[list[list[Row]]] = []
+    batches: ClassVar[list[list[Message]]] = []
 
     def __init__(self, _options: SourceOptions, _on_orphaned: object) -> None:
         self.calls: list[tuple[str, int, int]] = []
@@ -35,13 +34,13 @@ class PlayedReceiver:
         self.closed = False
         self.made.append(self)
 
-    def collect(self, committed: int, most: int) -> list[Row]:
+    def collect(self, committed: int, most: int) -> list[list[Message]]:
         self.calls.append(("collect", committed, most))
-        return self.batches.pop(0) if self.batches else []
+        return [self.batches.pop(0)] if self.batches else []
 
-    def collect_queued(self, committed: int, most: int) -> list[Row]:
+    def collect_queued(self, committed: int, most: int) -> list[list[Message]]:
         self.calls.append(("collect_queued", committed, most))
-        return self.batches.pop(0) if self.batches else []
+        return [self.batches.pop(0)] if self.batches else []
 
     def count_queued(self) -> int | None:
         self.calls.append(("count_queued", 0, 0))
@@ -54,8 +53,8 @@ class PlayedReceiver:
         self.closed = True
 
 
-def batch(*bodies: bytes) -> list[Row]:
-    return [row_of(Message(body=body), "a") for body in bodies]
+def batch(*bodies: bytes) -> list[Message]:
+    return [Message(body=body) for body in bodies]
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +108,7 @@ def test_batches_are_settled_by_the_call_that_proves_their_commit(reader: QueueR
     assert reader.latestOffset(at(2), LIMIT) == at(3)
     reader.commit(at(2))
     assert read(reader, at(2), at(3)) == [b"3"]
-    assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2-3.arrow"]
+    assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2.arrow"]
     assert reader.latestOffset(at(3), LIMIT) == at(3)
     (receiver,) = PlayedReceiver.made
     assert receiver.calls == [("collect", 0, 3), ("collect", 2, 3), ("collect", 3, 3)]

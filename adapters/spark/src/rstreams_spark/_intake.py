@@ -1,9 +1,9 @@
-"""The receiving side of the source's link: from messages to the rows of the next batch.
+"""The receiving side of the source's link: the messages of the next batch.
 
 Theory of operation. Every message that was requested and is not yet settled is in one of three places:
 
     demand      requested, not yet here: what the sender may still send
-    waiting     here as a row, in no batch yet
+    waiting     here, in no batch yet
     assigned    in a batch that Spark has not been seen to commit
 
     demand + waiting + assigned <= limit, always
@@ -11,12 +11,12 @@ Theory of operation. Every message that was requested and is not yet settled is 
 A message is settled when its batch has been committed, and only then is as much requested anew. Therefore, with a limit
 of N, the sender sees N messages unsettled at most, and messages that Spark has not processed stay at the sender.
 
-A message that cannot become a row ends the stream (`onUnparsable=fail`): rows before it go out first, the message
+A message that cannot become a row ends the stream (`onUnparsable=fail`): messages before it go out first, this one
 stays unsettled, and so do all messages after it. With `reject` it is rejected and another takes its place.
 
 The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
 
-- A waiting message is forgotten; it becomes a row when it comes again.
+- A waiting message is forgotten until it comes again.
 - An assigned message is in a batch already. When a message with its id comes again, it gets the place of the lost one:
   it is settled with that batch, or at once if the batch has been committed. A message without an id is not recognised.
 
@@ -33,8 +33,7 @@ import trio
 
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
-from rstreams.message import Message, decode_message
-from rstreams_spark._schema import MESSAGE_ID, Row
+from rstreams.message import Message, MessageId, decode_message
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 IDLE_WAIT_S: Final = 0.1
@@ -80,27 +79,26 @@ class Intake:
     Context: The trio thread of the connection, every method.
     """
 
-    def __init__(self, limit: int, parse: Callable[[Message], Row], *, reject_unparsable: bool) -> None:
+    def __init__(self, limit: int, *, reject_unparsable: bool) -> None:
         """Make an intake that requests nothing yet.
 
         Args:
             limit: The most messages granted, waiting and assigned together.
-            parse: Makes the row of a message, or raises an exception.
             reject_unparsable: Reject a message that is no row, instead of ending the stream.
         """
         self._limit = limit
-        self._parse = parse
         self._reject_unparsable = reject_unparsable
         self._subscription: Subscription | None = None
         self._demand = 0
-        self._waiting: list[Row] = []
+        self._waiting: list[Message] = []
         self._holds: deque[Hold] = deque()  # of the assigned, then of the waiting
-        self._ids: deque[str | None] = deque()  # of the latest committed, then of the assigned
+        self._ids: deque[MessageId | None] = deque()  # of the latest committed, then of the assigned
         self._taken = 0
         self._committed = 0
-        self._lost_ids: dict[str, int] = {}  # message ids that may come again, and their places among all taken
+        self._lost_ids: dict[MessageId, int] = {}  # message ids that may come again, and their places among all taken
         self._set_aside: list[Hold] = []  # of what ended the stream, and of all behind it
         self._first_came_at = 0.0
+        self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
         self._received = 0
         self._left: int | None = None  # how many of the counted messages have not been taken
         self._unparsable: UnparsableMessage | None = None
@@ -122,7 +120,7 @@ class Intake:
         self._news.set()
 
     def on_next(self, item: Received) -> None:
-        """Make a row of a message, or take what is wrong with it; it stays unsettled."""
+        """Take a message, or what is wrong with it; it stays unsettled."""
         assert self._subscription is not None
         self._received += 1
         self._demand -= 1
@@ -130,18 +128,14 @@ class Intake:
         if self._unparsable is not None:
             self._set_aside.append(hold)
             return
-        try:
-            if not isinstance(item, Message):
-                raise item  # noqa: TRY301 - one of the ways in which a message cannot be made a row
-            row = self._parse(item)
-        except Exception as error:  # whatever is wrong with a message, it must not vanish
-            self._on_unparsable(item, hold, error)
+        if not isinstance(item, Message):
+            self._on_unparsable(item, hold)
             return
-        if self._lost_ids and self._takes_place_of_lost(row[MESSAGE_ID], hold):
+        if self._lost_ids and self._takes_place_of_lost(item.id, hold):
             return
         if not self._waiting:
             self._first_came_at = trio.current_time()
-        self._waiting.append(row)
+        self._waiting.append(item)
         self._holds.append(hold)
         if len(self._waiting) >= self._wanted:
             self._news.set()
@@ -160,12 +154,9 @@ class Intake:
         self._completed = True
         self._news.set()
 
-    def _on_unparsable(self, item: Received, hold: Hold, error: Exception) -> None:
-        name = f"message {self._received} of this link"
-        if isinstance(item, Message):
-            name += f" (message_id {item.id!r})"
+    def _on_unparsable(self, error: RemoteProtocolError | TooLarge, hold: Hold) -> None:
         if self._reject_unparsable:
-            large = isinstance(item, TooLarge)
+            large = isinstance(error, TooLarge)
             condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED if large else Condition.DECODE_ERROR
             hold.fail(DeliveryFailed("rejected", condition.value, f"not a row: {error}"))
             if self._left is not None:
@@ -175,12 +166,12 @@ class Intake:
             return
         self._set_aside.append(hold)
         self._unparsable = UnparsableMessage(
-            f"{name} cannot be made a row: {error}. It was not settled. Set option onUnparsable=reject to have such "
-            "messages rejected, or take it out of the queue"
+            f"message {self._received} of this link cannot be made a row: {error}. It was not settled. Set option "
+            "onUnparsable=reject to have such messages rejected, or take it out of the queue"
         )
         self._news.set()
 
-    def _takes_place_of_lost(self, message_id: str | None, hold: Hold) -> bool:
+    def _takes_place_of_lost(self, message_id: MessageId | None, hold: Hold) -> bool:
         """Return whether the message is in a batch already; its hold then takes the place of the lost one."""
         place = self._lost_ids.pop(message_id, None) if message_id is not None else None
         if place is None:
@@ -251,28 +242,34 @@ class Intake:
         if self._lost is None:
             self._request_more()
 
-    async def collect(self, committed: int, most: int, delay_s: float) -> list[Row]:
-        """Return the rows of the next batch, as they come.
+    async def collect(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> list[Message]:
+        """Return the messages of the next batch as they come, or the next part of one.
 
         Args:
             committed: How many of all messages taken so far Spark has committed: they are settled, and replaced.
-            most: The most rows to return.
+            most: The most messages to return. Fewer are the end of the batch.
             delay_s: Seconds to wait for more after the first message has come.
+            goes_on: Whether this is not the first part of the batch.
 
-        Errors: `SourceFailed` if the link is gone; `UnparsableMessage` if the next message is one.
+        Errors: `SourceFailed` if the link is gone; `UnparsableMessage` if the next message is one, at the first part.
         """
         self._begin(committed)
-        with trio.move_on_after(IDLE_WAIT_S):
-            await self._until(1)
-            if self._completed and not self._waiting:
-                await trio.sleep(IDLE_WAIT_S)  # Spark asks again at once
-        if self._waiting:
-            with trio.move_on_at(self._first_came_at + delay_s):
-                await self._until(most)
-        return self._take(most)
+        if not goes_on:
+            with trio.move_on_after(IDLE_WAIT_S):
+                await self._until(1)
+                if self._completed and not self._waiting:
+                    await trio.sleep(IDLE_WAIT_S)  # Spark asks again at once
+            if not self._waiting:
+                return self._take(most)
+            self._batch_until = self._first_came_at + delay_s
+        with trio.move_on_at(self._batch_until):
+            await self._until(most)
+        return self._take(most, goes_on=goes_on)
 
-    async def collect_queued(self, committed: int, most: int, delay_s: float) -> list[Row]:
-        """Return the rows of the next batch of the messages that are queued.
+    async def collect_queued(
+        self, committed: int, most: int, delay_s: float, *, goes_on: bool = False
+    ) -> list[Message]:
+        """Return the messages of the next batch of those that are queued, or the next part of one.
 
         There are none after the messages of `take_only`, or when a drain has found the queue empty.
 
@@ -281,15 +278,16 @@ class Intake:
             most: As for `collect`.
             delay_s: Seconds to wait for more when the peer sends no more and does not answer the drain either. It may
                 have a limit of its own for what is unsettled, as a node has.
+            goes_on: As for `collect`.
 
         Errors: As for `collect`; and `SourceFailed` if the peer does not answer the drain.
         """
         self._begin(committed)
         while not (self._empty or self._over or self._left == 0 or len(self._waiting) >= most):
-            await self._drain(max(delay_s, IDLE_WAIT_S))
+            await self._drain(max(delay_s, IDLE_WAIT_S), most)
             if self._waiting:
                 break
-        return self._take(most)
+        return self._take(most, goes_on=goes_on)
 
     def give_back(self) -> None:
         """Release every message that is not settled, and end the subscription."""
@@ -301,7 +299,7 @@ class Intake:
         if self._subscription is not None:
             self._subscription.cancel()
 
-    async def _drain(self, delay_s: float) -> None:
+    async def _drain(self, delay_s: float, most: int) -> None:
         """Receive what is queued, up to the demand; note it when the queue was found empty.
 
         Fewer messages than asked for say so, if all demand was credit when the drain began. That is not certain the
@@ -313,7 +311,7 @@ class Intake:
             if not self._draining:
                 self._asked, self._before = self._demand, self._received
                 self._begin_drain()
-            await self._answered(delay_s)
+            await self._answered(delay_s, most)
             if self._draining:
                 return
             came = self._received - self._before
@@ -339,12 +337,12 @@ class Intake:
             msg = f"trigger availableNow reads what is queued by a drain; use another trigger here: {error}"
             raise SourceFailed(msg) from None
 
-    async def _answered(self, delay_s: float) -> None:
-        """Wait for the answer of a drain, or until rows wait and no more come for `delay_s`."""
-        while self._draining and not self._over:
+    async def _answered(self, delay_s: float, most: int) -> None:
+        """Wait for the answer of a drain, until `most` messages wait, or until no more come for `delay_s`."""
+        while self._draining and not self._over and len(self._waiting) < most:
             before, rows = self._received, len(self._waiting)
             with trio.move_on_after(delay_s if rows else ANSWER_WAIT_S):
-                await self._next_news(self._limit if rows else 1)
+                await self._next_news(most if rows else 1)
                 continue
             if self._received > before:
                 continue
@@ -389,17 +387,20 @@ class Intake:
             self._demand += n
             self._subscription.request(n)
 
-    def _take(self, most: int) -> list[Row]:
+    def _take(self, most: int, *, goes_on: bool = False) -> list[Message]:
         self._raise_if_lost()
-        rows = self._waiting[:most]
-        if not rows and self._unparsable is not None:
+        if len(self._waiting) <= most:
+            messages, self._waiting = self._waiting, []
+        else:
+            messages = self._waiting[:most]
+            del self._waiting[:most]
+        if not messages and self._unparsable is not None and not goes_on:
             raise self._unparsable
-        del self._waiting[:most]
-        self._taken += len(rows)
-        self._ids.extend(row[MESSAGE_ID] for row in rows)
+        self._taken += len(messages)
+        self._ids.extend([message.id for message in messages])
         if self._left is not None:
-            self._left -= len(rows)
-        return rows
+            self._left -= len(messages)
+        return messages
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:

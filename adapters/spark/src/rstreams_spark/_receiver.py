@@ -10,20 +10,21 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import trio
 
 import rstreams
+from rstreams import Message
 from rstreams_spark._backlog import count_queued
 from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import Intake, decoder
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
-from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -31,6 +32,9 @@ V = TypeVar("V")
 CLOSE_WAIT_S: Final = 0.9
 """How long giving back and closing may take: Spark wants a runner gone soon after SIGTERM. A peer that has not answered
 by then finds the connection broken."""
+
+_PART: Final = 10_000
+"""The most messages in memory as objects: a part of a batch is written while the next one comes."""
 
 _LOOK_EVERY_S: Final = 0.25
 _LOOK_FOR_COMMIT_EVERY_S: Final = 0.05
@@ -64,13 +68,13 @@ class Receiver:
         self._token = started.get()
         self._call(self._intake.subscribed)
 
-    def collect(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch; see `Intake.collect`."""
-        return self._call(lambda: self._intake.collect(committed, most, self._options.max_trigger_delay_s))
+    def collect(self, committed: int, most: int) -> Iterator[list[Message]]:
+        """Yield the messages of the next batch in parts, as they come; see `Intake.collect`."""
+        return self._parts(self._intake.collect, committed, most)
 
-    def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the next rows of the queued messages; see `Intake.collect_queued`."""
-        return self._call(lambda: self._intake.collect_queued(committed, most, self._options.max_trigger_delay_s))
+    def collect_queued(self, committed: int, most: int) -> Iterator[list[Message]]:
+        """Yield the messages of the next batch of the queued messages in parts; see `Intake.collect_queued`."""
+        return self._parts(self._intake.collect_queued, committed, most)
 
     def count_queued(self) -> int | None:
         """Let `collect_queued` return only as many rows as there are messages now, if the peer can count them.
@@ -96,6 +100,20 @@ class Receiver:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
+
+    def _parts(
+        self, collect: Callable[..., Awaitable[list[Message]]], committed: int, most: int
+    ) -> Iterator[list[Message]]:
+        """Yield what `collect` returns, until it returns fewer messages than there could be."""
+        delay_s, goes_on = self._options.max_trigger_delay_s, False
+        while most:
+            size = min(most, _PART)
+            messages = self._call(partial(collect, committed, size, delay_s, goes_on=goes_on))
+            if messages:
+                yield messages
+            if len(messages) < size:
+                return
+            most, goes_on = most - size, True
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
         try:
@@ -124,11 +142,7 @@ class Receiver:
         options = self._options
         self._stop = trio.Event()
         self._planned = trio.Event()
-        self._intake = Intake(
-            options.max_messages_per_trigger,
-            lambda message: row_of(message, options.address),
-            reject_unparsable=options.on_unparsable == "reject",
-        )
+        self._intake = Intake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,

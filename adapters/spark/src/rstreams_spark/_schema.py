@@ -1,10 +1,9 @@
-"""The columns: those the source has, how a message becomes a row of them, and those the sink takes."""
+"""The columns: those the source has, those the sink takes, and how a row of the sink becomes a message."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pyspark.sql.types import (
     BinaryType,
@@ -18,7 +17,7 @@ from pyspark.sql.types import (
 
 from rstreams.errors import ConfigError
 from rstreams.message import Message
-from rstreams_spark._bodies import as_text, body_of, value_of
+from rstreams_spark._bodies import value_of
 
 SOURCE_SCHEMA: Final = (
     StructType()
@@ -33,24 +32,6 @@ SOURCE_SCHEMA: Final = (
     .add("body_type", StringType())
 )
 
-Row: TypeAlias = tuple[
-    bytes | None,
-    str,
-    str | None,
-    str | None,
-    str | None,
-    datetime | None,
-    list[tuple[str, str | None]],
-    int,
-    str,
-]
-"""One row of `SOURCE_SCHEMA`; a map is a list of pairs, as Arrow wants it."""
-
-MESSAGE_ID: Final = 2
-"""The place of the message id in a row."""
-
-_MAX_INT: Final = 2**31 - 1
-
 
 def check_source_schema(schema: StructType) -> None:
     """Raise `ConfigError` if a user-given schema is not the source's own."""
@@ -62,22 +43,6 @@ def check_source_schema(schema: StructType) -> None:
             "leave .schema(...) out, and pick columns of the DataFrame"
         )
         raise ConfigError(msg)
-
-
-def row_of(message: Message, address: str) -> Row:
-    """Return the row of a message received from `address`."""
-    body, body_type = body_of(message.body)
-    return (
-        body,
-        address,
-        as_text(message.id),
-        message.subject,
-        message.content_type,
-        message.creation_time,
-        [(name, as_text(value)) for name, value in message.properties.items()],
-        min(message.delivery_count, _MAX_INT),
-        body_type,
-    )
 
 
 _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {

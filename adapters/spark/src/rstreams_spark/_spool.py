@@ -15,21 +15,18 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from rstreams_spark._schema import SOURCE_SCHEMA, Row
+from rstreams import Message
+from rstreams_spark._columns import ARROW_SCHEMA, record_batch_of
 from rstreams_spark.errors import SourceFailed
-
-ARROW_SCHEMA: Final = to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
-"""What Spark expects of a record batch, to the last flag."""
 
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -65,15 +62,17 @@ class Spool:
     Context: The runner's main thread; blocks for the disk.
     """
 
-    def __init__(self, folder: str | None, num_partitions: int) -> None:
+    def __init__(self, folder: str | None, num_partitions: int, address: str) -> None:
         """Prepare a spool; its folder is made with the first batch.
 
         Args:
             folder: Where the runner's own folder is made; None: the system's folder for temporary files.
             num_partitions: Into how many parts a batch is split.
+            address: Where the messages come from, for the column `address`.
         """
         self._parent = folder
         self._num_partitions = num_partitions
+        self._address = address
         self._folder: Path | None = None
         self._lock: IO[bytes] | None = None
         self._batches: deque[SpooledBatch] = deque()
@@ -83,25 +82,38 @@ class Spool:
         """Where the last spooled batch ends; None if none is kept."""
         return self._batches[-1].end if self._batches else None
 
-    def write(self, start: int, rows: Sequence[Row]) -> int:
-        """Write the batch that begins at `start`, and return where it ends.
+    def write(self, start: int, parts: Iterable[Sequence[Message]]) -> int:
+        """Write the batch that begins at `start` part by part, as the parts come; return where it ends.
 
-        Errors: `SourceFailed` naming the folder if it cannot be written to.
+        Without a part there is no batch.
+
+        Errors: `SourceFailed` naming the folder if it cannot be written to; the error of `parts`.
         """
-        end = start + len(rows)
+        path: Path | None = None
+        end, count = start, 0
         try:
-            path = self._own_folder() / f"{start}-{end}.arrow"
-            most = min(_MAX_ROWS, -(-len(rows) // self._num_partitions))
-            count = 0
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, ARROW_SCHEMA) as writer:
-                for run in _runs(rows, most):
-                    writer.write_batch(_record_batch(run))
-                    count += 1
-        except OSError as error:
+            with ExitStack() as stack:
+                writer: Any = None
+                for part in parts:
+                    if path is None:
+                        path = self._own_folder() / f"{start}.arrow"
+                        file = stack.enter_context(pa.OSFile(str(path), "wb"))
+                        writer = stack.enter_context(pa.ipc.new_file(file, ARROW_SCHEMA))
+                    most = min(_MAX_ROWS, -(-len(part) // self._num_partitions))
+                    for run in _runs(part, most):
+                        writer.write_batch(record_batch_of(run, self._address))
+                        count += 1
+                    end += len(part)
+        except BaseException as error:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             folder = self._parent or tempfile.gettempdir()
             msg = f"option spoolDir={folder!r}: a batch cannot be written there: {error}"
             raise SourceFailed(msg) from None
-        self._batches.append(SpooledBatch(start, end, path, count))
+        if path is not None:
+            self._batches.append(SpooledBatch(start, end, path, count))
         return end
 
     def partitions(self, start: int, end: int) -> list[SpooledRange] | None:
@@ -172,21 +184,19 @@ def read_range(part: SpooledRange) -> Iterator[pa.RecordBatch]:
             yield reader.get_batch(index)
 
 
-def _runs(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
-    """Cut rows into runs of at most `most` rows and about `_MAX_BYTES` of bodies."""
+def _runs(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:
+    """Cut messages into runs of at most `most`, and about `_MAX_BYTES` of bodies."""
+    sizes = [len(message.body) if type(message.body) is bytes else 0 for message in messages]
+    if len(messages) <= most and sum(sizes) <= _MAX_BYTES:
+        yield messages
+        return
     first = size = 0
-    for index, row in enumerate(rows):
+    for index, each in enumerate(sizes):
         if index > first and (index - first == most or size > _MAX_BYTES):
-            yield rows[first:index]
+            yield messages[first:index]
             first, size = index, 0
-        size += len(row[0] or b"")
-    yield rows[first:]
-
-
-def _record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+        size += each
+    yield messages[first:]
 
 
 def _locked(folder: Path) -> IO[bytes]:
