@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from rstreams_spark._rows import RowPublisher, SentRow
+from rstreams_spark._rows import RowPublisher
 
 from rstreams.errors import DeliveryFailed
 from rstreams.message import Message
 from rstreams.testing.probes import ProbeSubscriber
 
 MESSAGES = [Message(body=body) for body in (b"0", b"1", b"2")]
-ROWS = [SentRow(10 + number, message) for number, message in enumerate(MESSAGES)]
+ROWS = list(enumerate(MESSAGES, 10))
 
 
 def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
@@ -42,7 +42,7 @@ def test_it_completes_at_once_when_all_was_sent_before() -> None:
 def test_requesting_inside_on_next_does_not_recurse() -> None:
     probe = ProbeSubscriber[Message](request=1, on_item=lambda _: probe.request(1))
     rows = RowPublisher()
-    rows.add([SentRow(n, Message(body=b"x")) for n in range(5_000)])
+    rows.add((n, Message(body=b"x")) for n in range(5_000))
     rows.finish()
     rows.subscribe(probe)
     assert len(probe.items) == 5_000

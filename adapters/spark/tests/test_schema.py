@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -19,13 +17,9 @@ from rstreams_spark._schema import (
     SOURCE_SCHEMA,
     check_sink_schema,
     check_source_schema,
-    message_of,
 )
 
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-
-AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
 
 
 def test_the_users_schema_may_only_be_the_sources_own() -> None:
@@ -83,30 +77,3 @@ def test_a_missing_body_or_address_is_named() -> None:
     assert str(caught.value) == (
         "neither option address nor column address is given: one of them must say where to send to"
     )
-
-
-def test_a_row_becomes_a_message() -> None:
-    row = {
-        "body": "71.5",
-        "address": "elsewhere",
-        "message_id": "m-1",
-        "subject": "hourly",
-        "content_type": "text/plain",
-        "creation_time": AT,
-        "properties": [("station", "SEA"), ("note", None)],
-        "delivery_count": 2,
-    }
-    assert message_of(row, "fallback", durable=True) == Message(
-        body="71.5",
-        id="m-1",
-        subject="hourly",
-        content_type="text/plain",
-        creation_time=AT,
-        properties={"station": "SEA", "note": None},
-        durable=True,
-    )
-
-
-def test_a_row_without_an_id_gets_the_fallback() -> None:
-    assert message_of({"body": b"x"}, "q-1-0-7", durable=False) == Message(body=b"x", id="q-1-0-7")
-    assert message_of({"body": b"x", "message_id": None}, None, durable=False) == Message(body=b"x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -59,7 +59,7 @@ class Outbox:
         if kind is not None and self._connection is not None:
             self._connection.run_soon(self._abort)
 
-    def put(self, rows: dict[str, Sequence[SentRow]]) -> None:
+    def put(self, rows: Mapping[str, Sequence[SentRow]]) -> None:
         """Send rows, by their address; returns when all rows that were put before are on their way.
 
         Errors: `SinkFailed` naming the first row that was not accepted, or saying what is unknown.
@@ -87,7 +87,7 @@ class Outbox:
 
     # in the thread of the connection
 
-    async def _put(self, rows: dict[str, Sequence[SentRow]]) -> None:
+    async def _put(self, rows: Mapping[str, Sequence[SentRow]]) -> None:
         await self._until(lambda: not any(lane.waiting for lane in self._lanes.values()))
         for address, each in rows.items():
             lane = self._lanes.get(address)
@@ -183,7 +183,7 @@ def _what_failed(rows: RowPublisher, error: BaseException) -> str:
     told = f"{type(error).__name__}: {error}"
     refused = rows.refused
     if refused is not None and isinstance(error, DeliveryFailed | ConfigError):
-        return f"row {refused.number} (message_id {refused.message.id!r}) was not accepted: {told}"
+        return f"row {refused[0]} (message_id {refused[1].id!r}) was not accepted: {told}"
     unknown = getattr(error, "outcome_unknown", 0)
     return (
         f"{told}; of the {rows.added} rows from row {rows.first} on {unknown} may or may not have arrived; all are "

@@ -21,19 +21,18 @@ That batch stays empty: its messages were never settled, so they come again in a
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
+from rstreams_spark._garbage import no_garbage_collection
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
@@ -188,7 +187,7 @@ class _Runner:
             return self._spool.end  # asked again about the batch that is out
         receiver = self._receiving(start)
         collect = receiver.collect_queued if self.queued_only else receiver.collect
-        with _no_garbage_collection():
+        with no_garbage_collection():
             end = self._spool.write(start, collect(start - self._base, most))
         if end > start:
             receiver.settle_when_committed(_offset_at(end, self._options), end - self._base)
@@ -229,18 +228,6 @@ class _Runner:
         """The driver's JVM is dead, and the link closed: nobody is left to work for."""
         self._spool.close()
         os._exit(1)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles among messages, which have none: it takes half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _offset_at(messages: int, options: SourceOptions) -> dict[str, Any]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from rstreams.abc import Hold, Subscriber
 from rstreams.message import Message
 
-
-@dataclass(frozen=True, slots=True)
-class SentRow:
-    """A row as a message, with the row's number in its task."""
-
-    number: int
-    message: Message
+SentRow: TypeAlias = tuple[int, Message]
+"""The number of a row in its task, and the row as a message."""
 
 
 class RowPublisher:
@@ -62,7 +57,7 @@ class RowPublisher:
         self._waiting.extend(rows)
         added = len(self._waiting) - before
         if added and self.first is None:
-            self.first = self._waiting[before].number
+            self.first = self._waiting[before][0]
         self.added += added
         self._emit()
 
@@ -102,7 +97,7 @@ class RowPublisher:
                 self._demand -= 1
                 self._sending = waiting.popleft()
                 sent = True
-                subscriber.on_next(self._sending.message)
+                subscriber.on_next(self._sending[1])
         finally:
             self._emitting = False
         if sent and not waiting:

@@ -1,9 +1,9 @@
-"""The columns: those the source has, those the sink takes, and how a row of the sink becomes a message."""
+"""The columns: those the source has, and those the sink takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql.types import (
     BinaryType,
@@ -16,8 +16,6 @@ from pyspark.sql.types import (
 )
 
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-from rstreams_spark._bodies import value_of
 
 SOURCE_SCHEMA: Final = (
     StructType()
@@ -86,27 +84,3 @@ def _same_type(actual: DataType, allowed: DataType) -> bool:
     if isinstance(actual, MapType) and isinstance(allowed, MapType):
         return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # nulls or not
     return actual == allowed
-
-
-def message_of(row: Mapping[str, Any], message_id: str | None, *, durable: bool) -> Message:
-    """Return the message for a row of the sink's columns.
-
-    Without a column `body_type`, a binary body travels as Data, a string as an AmqpValue string, and null as null.
-
-    Args:
-        row: The row, by the names of its columns.
-        message_id: The id of the message if the row has none.
-        durable: Whether the peer must keep the message over a restart.
-
-    Errors: `ConfigError` for a body that is not of the type that `body_type` names.
-    """
-    properties = row.get("properties") or ()
-    return Message(
-        body=value_of(row["body"], row.get("body_type")),
-        id=row.get("message_id") or message_id,
-        subject=row.get("subject"),
-        content_type=row.get("content_type"),
-        creation_time=row.get("creation_time"),
-        properties=dict(properties),
-        durable=durable,
-    )

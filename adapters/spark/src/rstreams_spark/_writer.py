@@ -7,17 +7,16 @@ the same order; a receiver may then recognise what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rstreams.errors import ConfigError
 from rstreams_spark._options import SinkOptions
-from rstreams_spark._schema import check_sink_schema, message_of
+from rstreams_spark._schema import check_sink_schema
 from rstreams_spark.errors import SinkFailed
 
 if TYPE_CHECKING:
@@ -79,38 +78,42 @@ class BatchWriter(DataSourceArrowWriter):
 def _send_all(
     options: SinkOptions, record_batches: Iterator[pa.RecordBatch], task: str, id_prefix: str | None
 ) -> RowsAccepted:
+    from rstreams_spark._garbage import no_garbage_collection
     from rstreams_spark._outbox import Outbox
 
     sent = 0
-    with Outbox(options, task) as outbox:
+    with no_garbage_collection(), Outbox(options, task) as outbox:
         for record_batch in record_batches:
             if record_batch.num_rows:
-                outbox.put(_by_address(options, record_batch.to_pylist(), sent, task, id_prefix))
+                outbox.put(_by_address(options, record_batch, sent, task, id_prefix))
             sent += record_batch.num_rows
         outbox.finish()
     return RowsAccepted(sent)
 
 
 def _by_address(
-    options: SinkOptions, rows: list[dict[str, Any]], first: int, task: str, id_prefix: str | None
-) -> dict[str, Sequence[SentRow]]:
+    options: SinkOptions, record_batch: pa.RecordBatch, first: int, task: str, id_prefix: str | None
+) -> dict[str, list[SentRow]]:
     """Make messages of rows, in their order, one list an address."""
-    from rstreams_spark._rows import SentRow
+    from rstreams_spark._messages import BadRow, messages_of
 
+    numbers = range(first, first + record_batch.num_rows)
+    ids = None if id_prefix is None else map(f"{id_prefix}-{{}}".format, numbers)
+    where = f"rstreams sink at {options.peer}, {task}"
+    try:
+        rows = list(zip(numbers, messages_of(record_batch, ids, durable=options.durable), strict=True))
+    except BadRow as error:
+        msg = f"{where}: row {first + error.row}: {error}"
+        raise SinkFailed(msg) from None
+    if options.address is not None:
+        return {options.address: rows}
     lists: dict[str, list[SentRow]] = {}
-    for number, row in enumerate(rows, first):
-        address = options.address or row.get("address")
+    for row, address in zip(rows, record_batch.column("address").to_pylist(), strict=True):
         if not address:
-            msg = f"rstreams sink at {options.peer}, {task}: row {number} has no address: column address is {address!r}"
+            msg = f"{where}: row {row[0]} has no address: column address is {address!r}"
             raise SinkFailed(msg)
-        message_id = None if id_prefix is None else f"{id_prefix}-{number}"
-        try:
-            message = message_of(row, message_id, durable=options.durable)
-        except ConfigError as error:
-            msg = f"rstreams sink at {options.peer}, {task}: row {number}: {error}"
-            raise SinkFailed(msg) from None
-        lists.setdefault(address, []).append(SentRow(number, message))
-    return dict(lists)
+        lists.setdefault(address, []).append(row)
+    return lists
 
 
 def _task() -> TaskContext:
