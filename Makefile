@@ -56,6 +56,7 @@ lint: ## format, lint, types, layers and generated files
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/circles.py
+	$(BIN)/python tools/class_names.py
 	$(BIN)/python tools/fluent.py --check
 	$(BIN)/python tools/operator_pages.py --check
 	$(BIN)/python tools/reference_page.py --check

@@ -1,12 +1,12 @@
-"""The Reactive Streams interfaces: publisher, subscriber, subscription, processor and the scheduler stages run on.
+"""The Reactive Streams interfaces: publisher, subscriber, subscription, processor, and the scheduler of stages.
 
-The four interfaces are those of the Reactive Streams specification 1.0.4 for the JVM, written as protocols so
-that any object with the right methods takes part. Two things are added, both needed because a signal may be an
-AMQP frame: a subscription can be asked to *hold* the item it is delivering (its acknowledgement then waits for
-the hold), and stages that need time or tasks see them through a small `Scheduler`.
+The four interfaces are those of the Reactive Streams specification 1.0.4 for the JVM, written as protocols: any object
+with the right methods takes part. Two things are added, because a signal may be an AMQP frame. A subscription can be
+asked to *hold* the item that it is delivering: then the acknowledgement of the item waits for the hold. Stages that
+need time or tasks get them from a small `Scheduler`.
 
-Signals are plain calls that never block and are never awaited. All objects of one pipeline belong to one trio
-run and its thread; other threads go through `rstreams.blocking` or the portal (Reactive Streams 3.5).
+Signals are plain calls that never block and are never awaited. All objects of one pipeline belong to one trio run and
+its thread; other threads go through `rstreams.blocking` or the portal (Reactive Streams 3.5).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Subscription(Protocol):
     """The link between one publisher and one subscriber: demand goes up through it.
 
-    All three methods are needed, `hold` too: a subscription without is refused when it reaches a stage. One whose
-    items need no acknowledgement answers `hold` with `rstreams.abc.NO_HOLD`.
+    All three methods are needed: a stage refuses a subscription without `hold`. A subscription whose items need no
+    acknowledgement answers `hold` with `rstreams.abc.NO_HOLD`.
     """
 
     def request(self, n: int) -> None:
@@ -62,19 +62,19 @@ class Subscription(Protocol):
     def hold(self) -> Hold:
         """Take a hold on the item being delivered; only valid inside the subscriber's `on_next`.
 
-        A stage that keeps an item past the return of `on_next` takes a hold and releases it when it is through
-        with the item. A source whose items need no acknowledgement returns `NO_HOLD`, which does nothing.
+        A stage that keeps an item after the return of `on_next` takes a hold, and lets go of it when it is done with
+        the item. A source whose items need no acknowledgement returns `NO_HOLD`, which does nothing.
         """
         ...
 
 
 @runtime_checkable
 class Suspendable(Protocol):
-    """What a subscription may offer besides: to be silent for a while, although there is demand.
+    """An optional ability of a subscription: to be silent for a while, although there is demand.
 
-    Demand is not taken back by it, only not served; what is requested meanwhile adds up as always. Items that were on
-    their way already still come, never more than were requested. A link withdraws the credit its sender has not used; a
-    subscription without these methods just goes on. Stages pass both on to their source.
+    Demand is kept, only not served; further requests add up as always. Items that are already on their way still come,
+    but never more than were requested. A link withdraws the credit that its sender has not used. A subscription without
+    these methods goes on. Stages pass both calls on to their source.
     """
 
     def suspend(self) -> None:
@@ -134,10 +134,10 @@ class Cancellable(Protocol):
 
 
 class Event(Protocol):
-    """Something that happens once, and that tasks can wait for."""
+    """An event that happens once, and that tasks can wait for."""
 
     def set(self) -> None:
-        """Let it happen: all who wait go on, and nobody waits any more."""
+        """Let it happen: all waiting tasks go on, and later calls of `wait` return at once."""
         ...
 
     async def wait(self) -> None:
@@ -146,7 +146,7 @@ class Event(Protocol):
 
 
 class Scheduler(Protocol):
-    """Time and tasks, as a stage sees them; bound when a stage is subscribed, from the scope that subscribes it."""
+    """Time and tasks for a stage; bound when the stage is subscribed, from the scope that subscribes it."""
 
     def now(self) -> float:
         """Return the scheduler's clock, in seconds from an arbitrary start; virtual under a virtual clock."""
@@ -157,7 +157,7 @@ class Scheduler(Protocol):
         ...
 
     def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
-        """Run `function` as a task of the scope; it must handle its own errors: one that leaves it ends the scope."""
+        """Run `function` as a task of the scope; it must handle its errors: an error that leaves it ends the scope."""
         ...
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
@@ -173,5 +173,5 @@ class Scheduler(Protocol):
         ...
 
     async def in_thread(self, function: Callable[[], R]) -> R:
-        """Call a function that blocks in a worker thread; a cancelled call is left behind, and its result dropped."""
+        """Call a function that blocks in a worker thread; a cancelled call goes on there, and its result is dropped."""
         ...

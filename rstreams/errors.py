@@ -1,7 +1,7 @@
 """Every exception rstreams raises or signals, and the one table between AMQP error conditions and them.
 
-An error from the peer is never rebuilt by class name: its condition, description and info travel, and the type
-here only says what was closed: a link, a session or the connection.
+An error from the peer is not rebuilt from a class name: its condition, description and info are kept. Its type only
+names the thing that was closed: a link, a session or the connection.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class RStreamsError(Exception):
     """The base of every exception of this library.
 
     Attributes:
-        outcome_unknown: Items sent whose outcome the peer had not told when this error ended their link: they may
-            or may not have arrived. Never counted as success.
+        outcome_unknown: Items sent whose outcome was not known when this error ended their link. They may have arrived
+            or not, and never count as success.
     """
 
     outcome_unknown: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let an error be copied, and pickled into another process, whatever its constructor takes."""
+        """Let an error be copied, and pickled into another process, also if its constructor takes other arguments."""
         plain = {name: dict(value) if name == "info" else value for name, value in self.__dict__.items()}
         return _restore, (type(self), self.args, plain)
 
@@ -113,7 +113,7 @@ class NoItem(RStreamsError):
 
 
 class TooManyItems(RStreamsError):
-    """A stream that was to have one item has more."""
+    """A stream has more than the one item that was expected."""
 
 
 class StreamTimeout(RStreamsError):
@@ -121,21 +121,22 @@ class StreamTimeout(RStreamsError):
 
 
 class DemandDeadlock(RStreamsError):
-    """Two operators of one pipeline wait for each other, and nothing can ever end it.
+    """Two operators of one pipeline wait for each other, and nothing can ever end that.
 
-    It is raised only if that is certain: as long as a timer, a task, a source that may still end by itself, or a later
-    request could end it, the pipeline waits. A link that has sent all it was asked for is given 5 seconds to end.
+    It is raised only if that is certain. The pipeline waits as long as a timer, a task, a later request or a source
+    that may still end by itself could end the blocking. A link that has sent all requested items is given 5 seconds to
+    end.
 
-    It is found in a scope only (every terminal has one, and `open()`, a connection, a node): whether a stage is dead is
-    seen when all that goes on in the present turn is through, and without a scope nobody can tell when that is. Inside
-    the call that blocks a stage, somebody further up in it may be about to ask or to subscribe.
+    It is found only in a scope; every terminal, `open()`, a connection and a node have one. A stage is checked when all
+    work of the present turn is done, and only a scope knows when that is. Inside the call that blocks a stage, a stage
+    further up may still ask or subscribe.
 
     Attributes:
-        blocked: The operator that can go on no more, such as "group_by" or "partition".
+        blocked: The operator that cannot go on, such as "group_by" or "partition".
         waits_for: The operator it waits for, which waits for it, such as "flat_map" or "zip".
-        live: The streams the first one has open, or its subscribers.
-        concurrency: The streams the second one reads at a time.
-        kept: The items that wait in the first one.
+        live: How many streams the first one has open, or how many subscribers.
+        concurrency: How many streams the second one reads at a time.
+        kept: How many items wait in the first one.
     """
 
     def __init__(self, text: str, *, blocked: str, waits_for: str, live: int, concurrency: int, kept: int) -> None:
@@ -184,11 +185,11 @@ class ProtocolError(RStreamsError):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side asked for something AMQP does not allow in the state it is in; nothing was sent."""
+    """This side asked for something that AMQP does not allow in its state; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something AMQP does not allow; its link or connection is closed with the condition."""
+    """The peer sent something that AMQP does not allow; its link or connection is closed with the condition."""
 
 
 class PeerClosed(RStreamsError):
@@ -198,20 +199,20 @@ class PeerClosed(RStreamsError):
         condition: The peer's error condition, such as "amqp:not-found"; one of `Condition` or the peer's own.
         description: The peer's text; may be empty.
         info: The peer's info map; may be empty.
-        place: Which peer and which link of it, for people; empty if that is not known.
+        place: The peer and the link, as text; empty if they are not known.
     """
 
     place: str = ""
 
     def __init__(self, condition: str, description: str = "", info: Mapping[str, Any] | None = None) -> None:
-        """Carry what the peer said, unchanged."""
+        """Carry the peer's error, unchanged."""
         super().__init__(f"{description} ({condition})" if description else condition)
         self.condition = condition
         self.description = description
         self.info: Mapping[str, Any] = MappingProxyType(dict(info or {}))
 
     def __str__(self) -> str:
-        """Return what the peer said, and which peer it was."""
+        """Return the peer's error, and the name of the peer."""
         text = super().__str__()
         return f"{self.place}: {text}" if self.place else text
 
@@ -237,7 +238,7 @@ class TransportError(RStreamsError):
 
 
 class ConnectFailed(TransportError):
-    """No AMQP connection could be opened: nothing listens, or what listens does not speak AMQP 1.0."""
+    """No AMQP connection could be opened: no process listens, or it does not speak AMQP 1.0."""
 
 
 class ConnectionLost(TransportError):
@@ -249,7 +250,7 @@ class IdleTimeout(ConnectionLost):
 
 
 class AuthenticationFailed(TransportError):
-    """The peer refused the credentials, or offers no mechanism this side may use."""
+    """The peer refused the credentials, or offers no mechanism that this side may use."""
 
 
 class DeliveryFailed(RStreamsError):
@@ -259,10 +260,10 @@ class DeliveryFailed(RStreamsError):
         outcome: "rejected", "released" or "modified".
         condition: The receiver's error condition if it rejected the item with one, else None.
         description: The receiver's text; may be empty.
-        accepted: Items of the same `publish` that had been accepted when this was noticed.
+        accepted: Items of the same `publish` that had been accepted when the failure was noticed.
         delivery_failed: For "modified": whether this counts as a failed attempt.
         undeliverable_here: For "modified": whether the receiver does not want it again.
-        annotations: For "modified": what the receiver wants to have noted on the message.
+        annotations: For "modified": the annotations that the receiver adds to the message.
 
     Spec: AMQP 1.0 section 3.4 (delivery state).
     """
@@ -291,7 +292,7 @@ class DeliveryFailed(RStreamsError):
 
 
 class RequestFailed(RStreamsError):
-    """The other side could not answer a request, and said so; raised by a handler, it tells the requester just that.
+    """The other side could not answer a request, and reported that; a handler that raises it tells the requester so.
 
     Attributes:
         condition: An AMQP error condition, such as "amqp:not-found", or one of the responder's own.
@@ -299,7 +300,7 @@ class RequestFailed(RStreamsError):
     """
 
     def __init__(self, condition: str, description: str = "") -> None:
-        """Carry what the responder said, unchanged."""
+        """Carry the responder's error, unchanged."""
         super().__init__(f"{description} ({condition})" if description else condition)
         self.condition = condition
         self.description = description
@@ -320,7 +321,7 @@ def _type_of(condition: Condition) -> type[PeerClosed]:
 
 
 CONDITION_TYPES: Mapping[str, type[PeerClosed]] = MappingProxyType({c.value: _type_of(c) for c in Condition})
-"""The exception type of each AMQP condition, where the condition itself says what it closes."""
+"""The exception type of each AMQP condition, by the thing that the condition's name says it closes."""
 
 _LOCAL_CONDITIONS: tuple[tuple[type[BaseException], Condition], ...] = (
     (SpecViolation, Condition.NOT_ALLOWED),
@@ -333,10 +334,10 @@ _LOCAL_CONDITIONS: tuple[tuple[type[BaseException], Condition], ...] = (
 def error_for(
     condition: str, description: str = "", info: Mapping[str, Any] | None = None, *, scope: Scope = "link"
 ) -> PeerClosed:
-    """Return the exception for an error condition the peer closed a link, session or connection with.
+    """Return the exception for an error condition with which the peer closed a link, session or connection.
 
-    A condition on a link that is `amqp:internal-error` or not one of AMQP's own is the peer's publisher failing.
-    What was closed decides over the condition's own family: `amqp:not-found` that ends a session is `SessionEnded`.
+    On a link, `amqp:internal-error` and conditions that are not AMQP's own mean that the peer's publisher failed. The
+    type follows the thing that was closed, not the condition: `amqp:not-found` that ends a session is `SessionEnded`.
     """
     kind = _SCOPE_TYPES[scope]
     if scope == "link":
@@ -347,20 +348,19 @@ def error_for(
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error as it can be sent: somebody's own error may have any text, or none to be had."""
+    """Return the text of an error in a form that can be sent; a user's error may have any text, or fail to give one."""
     try:
         text = str(error)
-    except Exception:  # it is somebody's own code
+    except Exception:  # it is the user's code
         return ""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
-    """Return the condition, description and info that tell the peer of `error`.
+    """Return the condition, description and info by which the peer is told of `error`.
 
-    Conditions that came from a peer or are a responder's own, and protocol errors, travel unchanged. Of any other
-    exception only the fact travels, as `amqp:internal-error` with a plain text, unless `expose` allows its type and
-    text out.
+    Conditions that came from a peer or are a responder's own, and protocol errors, are sent unchanged. Of any other
+    exception the peer gets only `amqp:internal-error` with a fixed text, unless `expose` allows its type and text.
     """
     if isinstance(error, PeerClosed):
         return error.condition, error.description, error.info

@@ -1,9 +1,10 @@
-"""Messages: what one delivery carries, as Python values and as AMQP sections (specification 3.2).
+"""Messages: the contents of one delivery, as Python values and as AMQP sections (specification 3.2).
 
-A stream of plain items needs nothing from here: bytes travel as a Data section, other values as an AmqpValue section,
-and come back as they were. `Message` is for what stands around a body: ids, subject, times, properties.
+A stream of plain items needs nothing from this module: bytes are sent as a Data section, other values as an AmqpValue
+section, and they are received unchanged. `Message` adds the parts around a body: ids, subject, times, properties.
 
-Delivery annotations and the footer concern one hop and one encoding of a message: they are read over, never written.
+Delivery annotations and the footer concern one hop and one encoding of a message. They are skipped when a message is
+read, and never written.
 """
 
 from __future__ import annotations
@@ -57,19 +58,19 @@ __all__ = [
 ]
 
 MessageId: TypeAlias = str | int | UUID | bytes
-"""What may identify a message: a string, a number from 0 to 2^64-1, a UUID or bytes (3.2.11-3.2.14)."""
+"""The values that may identify a message: a string, a number from 0 to 2^64-1, a UUID or bytes (3.2.11-3.2.14)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteStream:
     """A body of bytes that is not in memory as a whole: it is sent, or received, while it comes.
 
-    It is sent as one Data section a chunk. One that is received is read by `async for chunk in message.body`, while its
+    It is sent as one Data section for each chunk. A received one is read by `async for chunk in message.body` while its
     message is the current one; with `rstreams.blocking` by `for chunk in message.body`.
 
     Attributes:
-        chunks: What makes the bytes: anything `async for` or `for` can iterate over, or a publisher such as a `Stream`;
-            each chunk is bytes of up to 2^32-1. It is gone through once, when the message's turn has come.
+        chunks: The source of the bytes: an object for `async for` or `for`, or a publisher such as a `Stream`; each
+            chunk is bytes of up to 2^32-1. It is iterated over once, when the message's turn has come.
 
     Errors: `ConfigError` for an object without iteration, and for bytes, because their items are not chunks.
     Spec: AMQP 1.0 sections 2.6.14 (transfer of large messages) and 3.2.6.
@@ -95,7 +96,7 @@ class ByteStream:
         return iter(self.chunks)
 
     async def read(self) -> bytes:
-        """Return the whole of it; it must fit in memory."""
+        """Return all of its bytes; they must fit in memory."""
         return b"".join([chunk async for chunk in self])
 
 
@@ -103,27 +104,27 @@ class ByteStream:
 class Message:
     """A body with its header, annotations and properties; `dataclasses.replace` makes a changed copy.
 
-    Values are checked when the message is encoded: what AMQP cannot carry raises `ConfigError` naming the field.
+    Values are checked when the message is encoded: `ConfigError` names a field with a value that AMQP cannot carry.
 
     Attributes:
         body: bytes travel as Data, a `ByteStream` in parts as it comes; every other AMQP value (None, bool, int, float,
             Decimal, str, datetime, UUID, list, mapping) as AmqpValue. An AmqpSequence is received as a list.
         id: Identifies the message; unique for its sender.
-        subject: What the message is about, in a few words.
+        subject: The topic of the message, in a few words.
         content_type: The MIME type of the body, such as "application/json".
-        creation_time: When the message was made; with a time zone, to the millisecond, received in UTC.
+        creation_time: The time when the message was made, with a time zone, to the millisecond; received in UTC.
         address: The node the message is meant for (the `to` field).
         reply_to: The address for answers.
         correlation_id: The id of the message this one answers or belongs to.
         properties: The application's own properties: names to simple values (no list, mapping or `Described`).
         annotations: Notes for and from the infrastructure, such as "x-opt-..."; a name, or a number, to any AMQP value.
         durable: Whether the message must survive a restart of the peer that stores it.
-        priority: 0 to 255, higher goes first; 4 is normal.
+        priority: 0 to 255; a higher one goes first; 4 is normal.
         ttl_s: Seconds (to the millisecond, at most 4,294,967.295) after which the message is too old; None: never.
-        first_acquirer: Whether nobody acquired the message before.
+        first_acquirer: Whether no receiver acquired the message before.
         delivery_count: How many earlier attempts to deliver the message failed.
-        user_id: Who made the message, as the peer authenticated it.
-        content_encoding: What was done to the body after its content type, such as "gzip".
+        user_id: The user that made the message, as the peer authenticated it.
+        content_encoding: The encoding of the body besides its content type, such as "gzip".
         expiry_time: When the message expires, as an absolute time.
         group_id: The group the message belongs to.
         group_sequence: Its place in the group, 0 to 2^32-1.
@@ -185,7 +186,7 @@ def _encode_message(message: Message) -> bytes:
 
 
 _STREAMED_BODY: Final = (
-    "Message.body is a ByteStream: it goes with publish and Sender.send, not effectively_once, and with the "
+    "Message.body is a ByteStream: publish and Sender.send take it, except with effectively_once, and so do the "
     "streams that a Node serves; everywhere else the body must be in memory"
 )
 
@@ -205,7 +206,7 @@ def _encode_body(body: object, *, streamed: str) -> bytes:
 _unpack_2u32: Final[Callable[[bytes | memoryview, int], tuple[int, int]]] = struct.Struct(">II").unpack_from
 
 
-def _decode_body(encoded: bytes | memoryview) -> Any:  # noqa: ANN401 - whatever the peer sent
+def _decode_body(encoded: bytes | memoryview) -> Any:  # noqa: ANN401 - any value of the peer
     length = len(encoded)
     if length >= 8:
         start, size = _unpack_2u32(encoded, 0)
@@ -279,22 +280,22 @@ decode_body: Final[Callable[[bytes | memoryview], Any]] = _codec.decode_body
 Several Data sections are joined; an AmqpSequence gives a list; a message without a body gives None. Sections before the
 body are passed over.
 
-Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
+Errors: `RemoteProtocolError` with `amqp:decode-error`, and no other for any bytes.
 Context: Any; never blocks.
 Spec: AMQP 1.0 sections 3.2.6-3.2.8.
 """
 
 decode_message: Final[Callable[[bytes | memoryview], Message]] = _codec.decode_message
-"""Return an encoded message with all that stands around its body, but delivery annotations and footer.
+"""Return an encoded message with all parts around its body, except delivery annotations and footer.
 
-Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
+Errors: `RemoteProtocolError` with `amqp:decode-error`, and no other for any bytes.
 Context: Any; never blocks.
 Spec: AMQP 1.0 section 3.2.
 """
 
 
 def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:
-    """Return the same message with another delivery count in its header; every other byte stays what it was.
+    """Return the same message with another delivery count in its header; every other byte stays the same.
 
     Args:
         encoded: A message's sections.

@@ -1,4 +1,4 @@
-"""The signals of a stream as values: what `materialize` emits and `dematerialize` takes."""
+"""The signals of a stream as values: the items that `materialize` emits and `dematerialize` takes."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ class Completed:
 
 
 Notification: TypeAlias = Next[T] | Failed | Completed
-"""A signal as an item: what `materialize` emits and `dematerialize` takes."""
+"""A signal as an item, as `materialize` emits it and `dematerialize` takes it."""

@@ -1,12 +1,12 @@
 """The subscribers behind the terminals of a stream: plain signals in, one callback out.
 
-Each sink is given `on_change`, which it calls when its terminal has something to do: the subscription has ended, the
-outstanding demand has fallen to where more should be requested, or an item has come that is waited for.
-The terminal's task then looks at the sink's attributes. So nothing in here waits, and nothing here knows trio.
+Each sink gets a function `on_change`. It calls the function when its terminal has something to do: the subscription has
+ended, the outstanding demand is so low that more should be requested, or an awaited item has come. Then the terminal's
+task looks at the sink's attributes. Therefore a sink never waits, and it does not know trio.
 
-A terminal requests from its own task and never inside `on_next`: a synchronous source would otherwise go on for ever
-inside one call, and no other task would run. Of a source that answers later, such as a link, whose window bounds what
-is under way, a sink that takes all there is requests it at once.
+A terminal requests from its own task and never inside `on_next`. Otherwise a synchronous source would go on for ever
+inside one call, and no other task would run. Some sources answer later, such as a link, whose window bounds the items
+under way. From them a sink that takes all items requests all at once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ T = TypeVar("T")
 
 
 class Sink(Scannable, ABC, Generic[T]):
-    """What all sinks share: one subscription, its demand and its end.
+    """The base of all sinks: one subscription, its demand and its end.
 
     Attributes:
         ended: Whether the subscription is over: completed, failed or cancelled.
-        error: What it failed with, else None.
+        error: The error that it failed with, else None.
         outstanding: Items requested and not yet received.
-        takes_all: Whether it takes whatever comes, until the end.
+        takes_all: Whether it takes all items, until the end.
     """
 
     __slots__ = ("_on_change", "_subscription", "_top_up_at", "ended", "error", "outstanding")
@@ -56,7 +56,7 @@ class Sink(Scannable, ABC, Generic[T]):
     # the publisher calls these
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Receive the subscription; what was requested before it came is requested now."""
+        """Receive the subscription; earlier requests are passed on now."""
         require_subscription(subscription)
         if self._subscription is not ENDED or self.ended:
             subscription.cancel()  # 2.5: at most one live subscription
@@ -85,13 +85,13 @@ class Sink(Scannable, ABC, Generic[T]):
             self._on_change()
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before it cancels: nothing that a stage could wait for."""
+        """Return the events that it waits for; no stage can wait for its cancel."""
         return [] if way == CANCEL else None
 
     # the terminal calls these
 
     def request(self, n: int, *, top_up_at: int = 0) -> None:
-        """Request `n` more items, also ahead of the subscription.
+        """Request `n` more items, also before the subscription has come.
 
         `on_change` is called when no more than `top_up_at` items are left outstanding.
         """
@@ -100,7 +100,7 @@ class Sink(Scannable, ABC, Generic[T]):
         self._subscription.request(n)
 
     def cancel(self) -> None:
-        """End the subscription from this side, also ahead of it; does nothing once it has ended."""
+        """End the subscription from this side, also before it has come; does nothing once it has ended."""
         if not self.ended:
             self.ended = True
             self._subscription.cancel()
@@ -143,7 +143,7 @@ class ListSink(Sink[T]):
         self._gathering: Gathering | None = None  # the claims, if the items need any
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Receive the subscription, unless what it brings is more than can be held and all must be."""
+        """Receive the subscription, unless all items must be held and the source has more than can be held."""
         require_subscription(subscription)
         if self._ack == "on_receipt" or self._subscription is not ENDED or self.ended:
             super().on_subscribe(subscription)
@@ -161,12 +161,12 @@ class ListSink(Sink[T]):
         super().on_subscribe(subscription)
 
     def settle(self) -> None:
-        """Say that all items are done: the list reaches whom it is for."""
+        """Settle all items as done: the list is handed to the caller."""
         if self._gathering is not None:
             self._gathering.done()
 
     def give_back(self) -> None:
-        """Give all items back: the list reaches nobody."""
+        """Give all items back: the list is not handed to the caller."""
         if self._gathering is not None:
             self._gathering.release()
 
@@ -218,16 +218,16 @@ class FirstSink(Sink[T]):
             self._on_change()
 
     def settle(self) -> None:
-        """Say that the item is done: it reaches whom it is for."""
+        """Settle the item as done: it is handed to the caller."""
         self._hold.done()
 
     def give_back(self) -> None:
-        """Give the item back: it reaches nobody."""
+        """Give the item back: it is not handed to the caller."""
         self._hold.release()
 
 
 class ForEachSink(Sink[T]):
-    """Calls a function with each item; what it raises fails the item and ends the subscription."""
+    """Calls a function with each item; an error of it fails the item and ends the subscription."""
 
     __slots__ = ("_function",)
 
@@ -275,9 +275,9 @@ class ForEachSink(Sink[T]):
 class BufferSink(Sink[T]):
     """Keeps up to `window` items for a consumer that takes them one by one, each with its hold.
 
-    It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept, so
-    that kept and outstanding items together are never more than the window. With a window of 1 it requests the next
-    item when it is wanted, and not before: so what comes is as new as it can be.
+    It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept. Thus
+    kept and outstanding items together are never more than the window. With a window of 1 it requests the next item
+    when it is wanted, and not before: then the item is as new as it can be.
 
     Attributes:
         closed: Whether `close` has been called.
@@ -319,25 +319,25 @@ class BufferSink(Sink[T]):
         return item
 
     def want(self) -> None:
-        """Say that the item last taken is done, and that another one is wanted."""
+        """Settle the item taken last as done, and note that another one is wanted."""
         self.settle()
         if self._window == 1 and not self.outstanding and not self._kept and not self.ended:
             self.request(1)
 
     def settle(self) -> None:
-        """Say that the item last taken is done."""
+        """Settle the item taken last as done."""
         hold, self._in_hand = self._in_hand, None
         if hold is not None:
             hold.done()
 
     def close(self, error: BaseException | None) -> None:
-        """End it all: the item last taken is done, or failed with `error`; those never taken are released."""
+        """End the subscription: the item taken last is done, or failed with `error`; items never taken are released."""
         self.closed = True
         if error is None:
             self.settle()
         elif self._in_hand is not None:
             self._in_hand.fail(error)
             self._in_hand = None
-        self.cancel()  # first: what is given back must not come again
+        self.cancel()  # first, because items that are given back must not come again
         while self._kept:
             self._kept.popleft()[1].release()

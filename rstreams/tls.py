@@ -1,9 +1,9 @@
-"""TLS contexts for connections and nodes, made in one call, and what a client's certificate says.
+"""TLS contexts for connections and nodes, made in one call, and the data of a client's certificate.
 
     rstreams.connect("amqps://broker.example", tls=tls.client_context(ca_file="ca.pem"))
     node.listen("0.0.0.0:5671", tls=tls.server_context("node.pem", "node.key", client_ca="clients.pem"))
 
-They are plain `ssl.SSLContext`s: whoever needs more changes them, or makes one without this module.
+They are plain `ssl.SSLContext`s. For other needs, change them, or make one without this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ClientCertificate", "client_context", "server_context"]
 
 FileName: TypeAlias = "str | os.PathLike[str]"
 
-_SHORT_NAMES: Final = {  # RFC 4514 section 3, and the two that certificates have besides
+_SHORT_NAMES: Final = {  # RFC 4514 section 3, and two more that certificates have
     "commonName": "CN",
     "countryName": "C",
     "domainComponent": "DC",
@@ -48,15 +48,15 @@ def client_context(
 
     Args:
         ca_file: The certificates (PEM) of the authorities that are trusted, instead of the system's.
-        certificate: This side's own certificate (PEM, with what leads to its authority), for SASL EXTERNAL.
-        key: Its private key (PEM), if it does not stand in the same file.
-        password: What the key is encrypted with.
+        certificate: This side's own certificate (PEM, with the chain to its authority), for SASL EXTERNAL.
+        key: Its private key (PEM), if it is not in the same file.
+        password: The password of the key, if it is encrypted.
 
-    Errors: `ConfigError` that names the file and what is wrong with it; never a password.
+    Errors: `ConfigError` that names the file and the reason; never a password.
     Context: Any thread; reads the files.
     """
     if certificate is None and (key is not None or password is not None):
-        msg = "client_context: a key or a password is given, and no certificate that it belongs to"
+        msg = "client_context: a key or a password is given, but no certificate that it belongs to"
         raise ConfigError(msg)
     if ca_file is not None:
         _check_readable("ca_file", ca_file)
@@ -82,14 +82,14 @@ def server_context(
     The oldest version it speaks is TLS 1.2, or a later one if the system's settings say so.
 
     Args:
-        certificate: The node's certificate (PEM, with what leads to its authority).
-        key: Its private key (PEM), if it does not stand in the same file.
-        password: What the key is encrypted with.
+        certificate: The node's certificate (PEM, with the chain to its authority).
+        key: Its private key (PEM), if it is not in the same file.
+        password: The password of the key, if it is encrypted.
         client_ca: The certificates (PEM) of the authorities whose clients are let in: mutual TLS.
-        require_client_certificate: With `client_ca`, whether clients without a certificate are refused; else they may
-            come in by SASL PLAIN or ANONYMOUS, as far as the node allows these.
+        require_client_certificate: With `client_ca`, whether clients without a certificate are refused; otherwise they
+            may use SASL PLAIN or ANONYMOUS, if the node allows these.
 
-    Errors: `ConfigError` that names the file and what is wrong with it; never a password.
+    Errors: `ConfigError` that names the file and the reason; never a password.
     Context: Any thread; reads the files.
     """
     context = _safe(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
@@ -106,11 +106,11 @@ def server_context(
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What a client's certificate, which TLS has verified, says of its owner.
+    """The data about its owner in a client's certificate, which TLS has verified.
 
     Attributes:
-        subject: The whole subject as in RFC 4514, the most specific part first: "CN=alice,O=Example". It is what
-            `openssl x509 -noout -subject -nameopt RFC2253` prints.
+        subject: The whole subject as in RFC 4514, the most specific part first: "CN=alice,O=Example". The command
+            `openssl x509 -noout -subject -nameopt RFC2253` prints it so.
         common_name: The subject's common name; "" if it has none.
         names: The alternative names: ("DNS:alice.example", "email:alice@example.com").
         issuer: The authority's subject, as `subject`.
@@ -125,7 +125,7 @@ class ClientCertificate:
 
     @classmethod
     def from_peer(cls, found: Mapping[str, Any]) -> ClientCertificate:
-        """Return what `ssl.SSLObject.getpeercert()` found."""
+        """Return the certificate for the result of `ssl.SSLObject.getpeercert()`."""
         parts = [pair for part in found.get("subject", ()) for pair in part]
         return cls(
             subject=_rfc4514(found.get("subject", ())),
@@ -137,7 +137,7 @@ class ClientCertificate:
 
     @property
     def name(self) -> str:
-        """How the client is called where no rule says otherwise: common name, first alternative name, or subject."""
+        """The client's name, unless a rule gives another: common name, first alternative name, or subject."""
         return self.common_name or (self.names[0].partition(":")[2] if self.names else self.subject)
 
 
@@ -159,7 +159,7 @@ def _escaped(value: str) -> str:
 
 
 def _safe(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Refuse what is older than TLS 1.2: some builds of Python, such as Debian's, leave that to OpenSSL's settings."""
+    """Refuse versions before TLS 1.2: some builds of Python, such as Debian's, leave that to OpenSSL's settings."""
     context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     return context
 
@@ -196,18 +196,18 @@ def _what_is_wrong(error: Exception, certificate: str) -> str:
         return f"this is not the private key of the certificate in {certificate!r}"
     if reason in {"EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"}:
         return f"the certificate in {certificate!r} is too weak for today's TLS ({reason})"
-    return f"it does not hold a private key, or {certificate!r} no certificate, as PEM ({reason or error})"
+    return f"it does not hold a private key, or {certificate!r} no certificate, in PEM form ({reason or error})"
 
 
 def _no_certificates(option: str, path: FileName | None, error: Exception) -> NoReturn:
     reason = getattr(error, "reason", None) or error
     shown = None if path is None else os.fspath(path)
-    msg = f"{option}={shown!r}: there are no certificates in it, as PEM ({reason})"
+    msg = f"{option}={shown!r}: it holds no certificates in PEM form ({reason})"
     raise ConfigError(msg) from None
 
 
 def _check_readable(option: str, path: FileName) -> None:
-    """Check that a file can be read: the ssl module does not say which one could not."""
+    """Check that a file can be read: the ssl module does not name the file that it cannot read."""
     try:
         with Path(path).open("rb"):
             return

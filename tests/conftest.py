@@ -22,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 set_environment()
 
+# The contracts of the operators are inherited, not collected: without this their assertions would fail without a text.
+pytest.register_assert_rewrite("tests.operators")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the tests for several workers: the first has all tests that share one Spark, and no long test comes last.

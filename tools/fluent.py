@@ -371,7 +371,7 @@ def files() -> dict[Path, str]:
             "Operators, one a file: functions from publisher to publisher that take part in demand and holds.",
         ),
         PACKAGE / "sources" / "__init__.py": package_list(
-            "sources", "Sources, one a file: functions that return a publisher with nothing upstream of it."
+            "sources", "Sources, one in each file: functions that return a publisher without an upstream."
         ),
         stream.file: class_file(stream),
         blocking.file: class_file(blocking),

@@ -141,7 +141,9 @@ def _index(known: dict[str, tuple[str, Function]]) -> str:
     for family in families():
         lines = [f"## {family['title']}", "", "| I want | use |", "|---|---|"]
         for name, need in family["needs"].items():
-            assert name in known, f"families.toml: there is no {name}"
+            if name not in known:
+                msg = f"docs/operators/families.toml: there is no source or operator {name!r}"
+                raise SystemExit(msg)
             lines.append(f"| {need} | [`{name}`]({family['page']}.md#{name}) |")
         blocks.append("\n".join(lines))
     for table in beside():
@@ -156,8 +158,13 @@ def files() -> dict[Path, str]:
     known = documented()
     told = [name for family in families() for name in family["needs"]]
     missing = sorted(set(known) - set(told))
-    assert not missing, f"families.toml does not tell which need these answer: {missing}"
-    assert len(told) == len(set(told)), "families.toml tells of an operator twice"
+    if missing:
+        msg = f'docs/operators/families.toml: add a line `name = "the need"` in a family for {missing}'
+        raise SystemExit(msg)
+    twice = sorted({name for name in told if told.count(name) > 1})
+    if twice:
+        msg = f"docs/operators/families.toml: remove the second line of {twice}"
+        raise SystemExit(msg)
     pages = {PAGES / f"{family['page']}.md": _page(family, known) for family in families()}
     pictures = {PAGES / "marbles" / f"{name}.svg": picture(diagram(each)) for name, (_, each) in known.items()}
     return {PAGES / "index.md": _index(known), **pages, **pictures}

@@ -3,7 +3,7 @@
     python tools/reference_page.py            write the page
     python tools/reference_page.py --check    fail if it is not as it would be written
 
-The tables are for who reads the file; below them stand the directives that show the docstrings in full in the site.
+The tables are for readers of the file. Below them are the directives that show the whole docstrings in the site.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ PAGE = ROOT / "docs" / "reference.md"
 
 MODULES: dict[str, str] = {
     "rstreams": "What most programs need.",
-    "rstreams.stream": "A stream, and what its methods return. What the methods do is told in "
-    "[Which operator do I need?](operators/index.md).",
+    "rstreams.stream": "The classes of streams. [The operators](operators/index.md) describe their methods.",
     "rstreams.sources": "Functions that make a publisher; as methods of `Stream` they make a stream. "
     "[Page](operators/sources.md)",
     "rstreams.operators": "Functions from a publisher to a publisher; the methods of `Stream` call them. "
@@ -30,20 +29,20 @@ MODULES: dict[str, str] = {
     "rstreams.push": "Publishers that send what is pushed into them. [Guide](guides/sharing.md)",
     "rstreams.observables": "The bridge to reactivex. [Guide](guides/reactivex.md)",
     "rstreams.notifications": "Signals as items.",
-    "rstreams.message": "What one delivery carries. [Guide](guides/codecs.md)",
-    "rstreams.net.connection": "An open connection, and what its methods return. [Guide](guides/delivery.md)",
-    "rstreams.net.dialects": "How the peer wants to be spoken to. [Guide](guides/brokers.md)",
-    "rstreams.net.cbs": "Tokens, for peers that let links in by them. [Guide](guides/azure.md)",
-    "rstreams.net.end_of_stream": "An end of the stream through a broker, which knows none. [Guide](guides/brokers.md)",
-    "rstreams.node": "The embedded node, and the address of its statistics.",
-    "rstreams.node.statistics": "What a node counts: what `node.statistics()` returns, and `STATISTICS` serves.",
+    "rstreams.message": "Messages, and how items become messages. [Guide](guides/codecs.md)",
+    "rstreams.net.connection": "An open connection, and the results of its methods. [Guide](guides/delivery.md)",
+    "rstreams.net.dialects": "How each broker writes addresses and filters. [Guide](guides/brokers.md)",
+    "rstreams.net.cbs": "Tokens, for peers that ask for them. [Guide](guides/azure.md)",
+    "rstreams.net.end_of_stream": "How to send the end of a stream through a broker. [Guide](guides/brokers.md)",
+    "rstreams.node": "A node in your program, its addresses, and the address of its statistics.",
+    "rstreams.node.statistics": "The counters of a node, from `node.statistics()` and from the address `STATISTICS`.",
     "rstreams.tls": "Contexts for TLS. [Guide](guides/security.md)",
-    "rstreams.blocking": "The same for threads without trio. [Guide](guides/asyncio.md)",
+    "rstreams.blocking": "Connections and streams for threads, without trio. [Guide](guides/asyncio.md)",
     "rstreams.errors": "Every exception.",
-    "rstreams.abc": "The protocols, for who writes a publisher, a subscriber or a scheduler.",
-    "rstreams.testing": "What tests of streams need. [Guide](guides/testing.md)",
+    "rstreams.abc": "The protocols, for publishers, subscribers and schedulers of your own.",
+    "rstreams.testing": "Tools for tests of streams. [Guide](guides/testing.md)",
 }
-"""The modules that users import from, and what a reader hears of each."""
+"""The modules that users import from, with a sentence for each."""
 
 BESIDE: dict[str, tuple[str, ...]] = {
     "rstreams.net.connection": (
@@ -53,7 +52,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "rstreams.net.links.sight.Sight",
     ),
 }
-"""What is shown with a module although it stands elsewhere: it is returned, and never imported."""
+"""Names that are shown with a module, but are defined in another one: they are returned, and never imported."""
 
 IN_FULL = (
     "rstreams.stream",
@@ -86,13 +85,13 @@ IN_FULL = (
     "rstreams.errors",
     "rstreams.testing",
 )
-"""What the site shows with its whole docstrings."""
+"""The names whose whole docstrings are shown in the site."""
 
 
 _INTRODUCTION = (
-    "Every public name stands here with one sentence. `help(rstreams.connect)` shows the rest, and so does the site",
-    "that `make docs` builds, below the tables. The page is written by `tools/reference_page.py` from the docstrings:",
-    "change these, then run `make format`.",
+    "This page lists every public name with one sentence. `help(rstreams.connect)` shows the whole description.",
+    "The site that `make docs` builds also shows it, below the tables.",
+    "`tools/reference_page.py` writes the page from the docstrings: change these, then run `make format`.",
 )
 
 

@@ -1,1 +1,1 @@
-"""The checks of options, in one place and in the same words; `refusals` says how they are written."""
+"""The checks of options, all in one place and with the same texts; `refusals` defines the texts."""

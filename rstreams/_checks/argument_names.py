@@ -1,12 +1,12 @@
-"""Errors for arguments that do not fit: they tell the right name, because other libraries use other names.
+"""Errors for arguments that do not fit: they give the right name, because other libraries use other names.
 
 A call whose arguments do not fit fails as in Python, with a `TypeError`. `named_arguments` adds a hint to its text:
 
-    a wrong name          what the argument is called here, and what it means
-    too many arguments    the arguments that are given by name
-    a missing argument    what it means
+    a wrong name          the argument's name here, and its meaning
+    too many arguments    the arguments that must be given by name
+    a missing argument    its meaning
 
-Type checkers see nothing of it. A right call costs one Python call more. Functions that are called for each item do not
+Type checkers do not see it. A right call costs one Python call more. Functions that are called for each item do not
 have it.
 """
 
@@ -63,7 +63,7 @@ _WORDS: Final = (
     ("application_properties attributes headers metadata", "properties"),
 )
 _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.split()}
-"""What other libraries' words are called here: the first one that the function has."""
+"""For each word of other libraries, the names here: the first one that the function has."""
 
 _CREDENTIALS: Final = "user and password stand in the url: 'amqp://user:password@host'"
 _WITHOUT: Final = {
@@ -75,18 +75,18 @@ _WITHOUT: Final = {
     "user": _CREDENTIALS,
     "username": _CREDENTIALS,
 }
-"""What to do where there is no such argument."""
+"""Hints for arguments that do not exist here."""
 
 
 def named_arguments(function: F, called: str = "", documented: str = "") -> F:
     """Return `function` with a hint in the `TypeError` of a call whose arguments do not fit.
 
-    Errors of the function itself are passed on as they are.
+    Errors of the function itself are passed on unchanged.
 
     Args:
-        function: One that takes no further arguments by any name.
-        called: What the user calls; the function's own name by default.
-        documented: The text that describes the arguments; the function's own by default.
+        function: A function without `**` parameters.
+        called: The name that the user calls; the function's own by default.
+        documented: The text that describes the arguments; the function's docstring by default.
     """
     options = _options(function)
     text = documented or inspect.getdoc(function) or ""
@@ -107,17 +107,17 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of the function
+        async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the arguments of the function
             try:
                 coroutine = function(*args, **kwargs)
             except TypeError as error:
                 raise better(error, args, kwargs) from None
             return await coroutine
 
-        return call_async  # type: ignore[return-value] # of the same signature
+        return call_async  # type: ignore[return-value] # it has the same signature
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of the function
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the arguments of the function
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -126,17 +126,17 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
                 raise
         raise said
 
-    return call  # type: ignore[return-value] # of the same signature
+    return call  # type: ignore[return-value] # it has the same signature
 
 
 def name_arguments(called: str, *classes: type) -> None:
-    """Do as `named_arguments` with the public methods and the constructor of classes, as far as they have options.
+    """Apply `named_arguments` to the public methods and the constructor of classes, if they have options.
 
-    The constructor of a dataclass is always among them.
+    The constructor of a dataclass is always included.
 
     Args:
-        called: What the user calls the class.
-        *classes: The class, and those it is made of.
+        called: The user's name for the class.
+        *classes: The class and its bases.
     """
     for each in classes:
         for name, member in list(vars(each).items()):
@@ -147,7 +147,7 @@ def name_arguments(called: str, *classes: type) -> None:
             if not constructs and not any(option.default is not option.empty for option in _options(function).values()):
                 continue
             if any(option.kind is option.VAR_KEYWORD for option in inspect.signature(function).parameters.values()):
-                continue  # it checks them itself, by `require_argument_names`
+                continue  # it checks its arguments itself, by `require_argument_names`
             if name == "__init__":
                 wrapped = named_arguments(function, called, inspect.getdoc(each) or "")
             else:
@@ -158,13 +158,13 @@ def name_arguments(called: str, *classes: type) -> None:
 def require_argument_names(
     called: str, given: Iterable[str], allowed: Collection[str], *like: Callable[..., Any]
 ) -> None:
-    """Raise `TypeError`, as Python does, for a name that is not allowed; it says what the right one is.
+    """Raise `TypeError`, as Python does, for a name that is not allowed; the text gives the right one.
 
     Args:
-        called: What the user calls.
+        called: The name that the user calls.
         given: The names that are not arguments of the function itself.
-        allowed: Those that may be.
-        *like: Functions whose arguments it takes, and that describe them.
+        allowed: The names that are allowed.
+        *like: The functions that have these arguments and describe them.
     """
     for name in given:
         if name not in allowed:
@@ -193,7 +193,7 @@ def _incomplete(called: str, error: TypeError, missing: Iterable[str], documente
 
 
 def _ours(wrong: str, names: Iterable[str]) -> str | None:
-    """Return which of `names` is meant."""
+    """Return the one of `names` that is meant."""
     word = wrong.lower()
     known = next((name for name in _OURS.get(word, []) if name in names), None)
     if known is not None or word in _WITHOUT:
@@ -203,14 +203,14 @@ def _ours(wrong: str, names: Iterable[str]) -> str | None:
 
 
 def _described(documented: str, name: str) -> str:
-    """Return what a docstring says of an argument: its first sentence."""
+    """Return the first sentence of a docstring about an argument."""
     found = re.search(rf"^ +{name}: (.+(?:\n {{8,}}\S.*)*)", documented, re.MULTILINE)
     sentence = " ".join(found[1].split()) if found else ""
     return re.split(r"(?<=[a-z)\]`])[.;] ", sentence, maxsplit=1)[0].rstrip(".")
 
 
 def _options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return what can be given by name, but for `self` and `cls`."""
+    """Return the parameters that can be given by name, except `self` and `cls`."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     options = inspect.signature(function).parameters.values()
     return {option.name: option for option in options if option.kind in kinds and option.name not in {"self", "cls"}}

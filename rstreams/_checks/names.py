@@ -17,7 +17,7 @@ MAX_CREDENTIALS_BYTES: Final = 400
 
 
 def require_container_id(container_id: str | None) -> str | None:
-    """Return a container's name for itself if it can be told to a peer; None and "" stand for a random one.
+    """Return a container's name for itself if it can be sent to a peer; None and "" stand for a random name.
 
     Errors: `ConfigError` for any other value.
     """
@@ -25,7 +25,7 @@ def require_container_id(container_id: str | None) -> str | None:
 
 
 def require_name(call: str, option: str, name: str) -> str:
-    """Return `name` if it reaches the peer as it is; the engine takes C strings, which end at a NUL character.
+    """Return `name` if it reaches the peer unchanged; the engine takes C strings, which end at a NUL character.
 
     Errors: `ConfigError` unless it is a string of 1 to 4096 bytes of UTF-8 without a NUL character.
     """
@@ -35,9 +35,9 @@ def require_name(call: str, option: str, name: str) -> str:
 
 
 def require_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return a copy of the passwords by user, or None if everyone is let in.
+    """Return a copy of the passwords by user, or None if no password is needed.
 
-    Errors: `ConfigError` for any other value; it names the user, and never a password.
+    Errors: `ConfigError` for any other value; its text has the user's name, never a password.
     """
     if users is None:
         return None
@@ -55,7 +55,7 @@ def require_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 CertificateUsers: TypeAlias = "Mapping[str, str] | Callable[[ClientCertificate], str | None]"
-"""The user that a certificate stands for: by its subject, or by a function of it; None lets nobody in."""
+"""The user for a certificate: by its subject, or by a function; None refuses the certificate."""
 
 
 def require_certificate_users(certificate_users: CertificateUsers | None) -> CertificateUsers | None:
@@ -80,7 +80,7 @@ def require_certificate_users(certificate_users: CertificateUsers | None) -> Cer
 
 
 def _can_be_sent(text: object) -> bool:
-    """Tell whether `text` is a string that the engine takes whole."""
+    """Tell whether `text` is a string that the engine sends unchanged."""
     if not isinstance(text, str) or "\0" in text:
         return False
     try:

@@ -10,15 +10,15 @@ from rstreams._checks.refusals import refuse_value
 def require_count(
     call: str, option: str, value: int, least: int, most: int | None = None, *, unit: str = " items"
 ) -> int:
-    """Return `value` if it is a whole number from `least` to `most`, or without a limit above.
+    """Return `value` if it is a whole number from `least` to `most`; without `most` there is no upper limit.
 
     Args:
         call: The name of the call.
         option: The name of the option.
         value: The user's value.
-        least: The least that is allowed.
-        most: The most that is allowed; None: any number.
-        unit: What is counted, with a space before it; "" if the option's name says it.
+        least: The least allowed value.
+        most: The greatest allowed value; None: no limit.
+        unit: The unit, with a space before it; "" if the option's name has it.
 
     Errors: `ConfigError` for any other value.
     """
@@ -42,7 +42,7 @@ def require_seconds(call: str, option: str, value: float, *, zero: bool = False)
 
 
 def require_number(call: str, option: str, value: float, least: float, most: float | None = None) -> float:
-    """Return `value` if it is a number from `least` to `most`, or without a limit above.
+    """Return `value` if it is a number from `least` to `most`; without `most` there is no upper limit.
 
     Errors: `ConfigError` for any other value.
     """

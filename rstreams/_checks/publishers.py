@@ -20,7 +20,7 @@ def require_publisher(call: str, option: str, value: Publisher[R]) -> Publisher[
 
 
 def require_sources(call: str, sources: Sequence[Publisher[R]]) -> Sequence[Publisher[R]]:
-    """Return `sources` if each of them is a publisher, else raise `TypeError` with the position of the first other."""
+    """Return `sources` if all are publishers, else raise `TypeError` with the position of the first that is not."""
     for position, source in enumerate(sources):
         if not is_publisher(source):
             msg = f"{call}(*sources): source {position} must be a Publisher, not {shown(source)}{hint_for(source)}"
@@ -29,23 +29,23 @@ def require_sources(call: str, sources: Sequence[Publisher[R]]) -> Sequence[Publ
 
 
 def require_returned_publisher(call: str, option: str, result: Publisher[R]) -> Publisher[R]:
-    """Return `result`, which the function `option` has returned, if it is a publisher, else raise `TypeError`."""
+    """Return `result`, a result of the function `option`, if it is a publisher, else raise `TypeError`."""
     if not is_publisher(result):
         refuse_result(call, option, result, "a Publisher", hint_for(result))
     return result
 
 
 def is_publisher(value: object) -> bool:
-    """Tell whether `value` can be subscribed to."""
+    """Tell whether `value` has a method `subscribe`."""
     return callable(getattr(value, "subscribe", None))
 
 
 def hint_for(items: object) -> str:
-    """Return how to make a stream of `items`, as the end of a sentence; "" if that is not possible."""
+    """Return a hint how to make a stream of `items`, as the end of a sentence; "" if there is none."""
     if isinstance(items, AsyncIterable):
-        return "; Stream.from_async_iterable(...) makes one of it"
+        return "; use Stream.from_async_iterable(...)"
     if isinstance(items, Iterable) and not isinstance(items, str | bytes):
-        return "; Stream.from_iterable(...) makes one of it"
+        return "; use Stream.from_iterable(...)"
     return ""
 
 
@@ -53,7 +53,7 @@ def require_subscriber(subscriber: object) -> None:
     """Raise `TypeError` for a subscriber that is None (1.9), or for any other object without `on_subscribe`."""
     if not hasattr(subscriber, "on_subscribe"):
         rule = " (Reactive Streams rule 1.9)" if subscriber is None else ""
-        hint = "; to have a function called with each item: `await stream.for_each(f)`" if callable(subscriber) else ""
+        hint = "; to call a function with each item: `await stream.for_each(f)`" if callable(subscriber) else ""
         msg = f"subscribe() takes a Subscriber, not {subscriber!r}{rule}{hint}"
         raise TypeError(msg)
 
@@ -72,7 +72,7 @@ def require_subscription(subscription: Subscription | None) -> None:
 
 @lru_cache(maxsize=256)
 def _unwritten(kind: object) -> tuple[str, ...]:
-    """Return the methods a kind of subscription lacks, or has only from the protocol, which does nothing in them."""
+    """Return the methods that a kind of subscription lacks, or inherits from the protocol, where they do nothing."""
     return tuple(
         method
         for method in ("request", "cancel", "hold")

@@ -11,9 +11,9 @@ from rstreams.errors import ConfigError
 
 
 def require_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a copy of the values by the filter's name; None stands for none.
+    """Return a copy of the values by the filter's name; None stands for no filters.
 
-    Errors: `ConfigError` naming the filter, unless AMQP can carry all of it.
+    Errors: `ConfigError` with the filter's name, unless AMQP can carry all of it.
     """
     if filters is None:
         return {}
@@ -21,7 +21,7 @@ def require_filters(filters: Mapping[str, Any] | None) -> dict[str, Any]:
         refuse_value("", "filters", filters, "a mapping of values by the filter's name")
     for name, value in filters.items():
         if not _is_symbol(name):
-            msg = f"filters: {name!r:.80} is not a filter's name, which is text in ASCII that is not empty"
+            msg = f"filters: {name!r:.80} is not a filter's name: it must be ASCII text that is not empty"
             raise ConfigError(msg)
         try:
             encode_value({Symbol(name): value})
@@ -41,7 +41,7 @@ def require_capabilities(capabilities: Sequence[str]) -> tuple[str, ...]:
         refuse_value("", "capabilities", capabilities, "a list of names, such as ['queue']")
     for name in capabilities:
         if not _is_symbol(name):
-            msg = f"{shown}: {name!r:.80} is not a capability, which is text in ASCII that is not empty"
+            msg = f"{shown}: {name!r:.80} is not a capability: it must be ASCII text that is not empty"
             raise ConfigError(msg)
     if capabilities:
         try:

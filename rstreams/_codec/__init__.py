@@ -1,12 +1,12 @@
 """The AMQP 1.0 type system: Python values to bytes and back (specification part 1).
 
-An encoded value is a constructor, mostly one byte, and what follows it. The constructor's upper four bits say how long
-that is (1.2, figure "Format Code"), so any value can be skipped without knowing its type:
+An encoded value is a constructor, mostly one byte, and the bytes behind it. The constructor's upper four bits give the
+number of these bytes (1.2, figure "Format Code"). Therefore any value can be skipped without knowing its type:
 
-    0x00 descriptor, then the value described       0xA_ 0xB_  a length in 1 or 4 bytes, then that much
+    0x00 descriptor, then the value described       0xA_ 0xB_  a length in 1 or 4 bytes, then as many bytes
     0x4_ ... 0x9_  0, 1, 2, 4, 8, 16 bytes          0xC_ 0xD_ 0xE_ 0xF_  the same, with an item count first
 
-The widths of numbers are the wire's business: every integer type is read as int, and int is written as long.
+The widths of numbers are lost: every integer type is read as int, and int is written as long.
 """
 
 from rstreams._codec.decode import decode_value

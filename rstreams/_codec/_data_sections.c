@@ -1,6 +1,6 @@
 /* Data sections of a message, many at a time: see data_sections.py, which has the same in Python.
 
-   Nothing is kept between calls, and nothing here calls back into Python but to free what it has made. */
+   No state is kept between calls. The functions here call back into Python only to free objects that they have made. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -133,7 +133,7 @@ static uint32_t read_length(const char *at)
     return (uint32_t)told[0] << 24 | (uint32_t)told[1] << 16 | (uint32_t)told[2] << 8 | told[3];
 }
 
-/* Return the length of what is in the section at `*at`, which moves behind its head; -1 if there is no whole one. */
+/* Return the length of the content of the section at `*at`, which moves behind its head; -1 if there is no whole one. */
 static Py_ssize_t enter(const char *message, Py_ssize_t size, Py_ssize_t *at)
 {
     if (*at < 0 || size - *at < HEAD || memcmp(message + *at, DATA, 4) != 0)
@@ -172,7 +172,7 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromSsize_t(at == size ? sections : -1);
 }
 
-/* Return what is in the sections from `at` on, or in its messages if those are all `bodies`; None for anything else. */
+/* Return the contents of the sections from `at` on, or of their messages if all are `bodies`; None for anything else. */
 static PyObject *split_any(PyObject *args, int bodies)
 {
     const char *message;
@@ -233,7 +233,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What data_sections.py asks for: another number when there is another function, or one does something else. */
+/* data_sections.py compares this number; it changes with the functions and their meanings. */
 enum { INTERFACE = 2 };
 
 static int add_constants(PyObject *module)

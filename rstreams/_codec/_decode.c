@@ -1,9 +1,9 @@
 /* Encoded messages to Python, for the common cases: rstreams/message.py has the same functions in Python.
 
    A function here that finds bytes which are malformed, or of a rare kind, calls the function in Python with the same
-   arguments, and returns or raises what that does. Therefore both give the same values and the same errors.
+   arguments, and returns its result or raises its error. Therefore both give the same values and the same errors.
 
-   `bind` returns the functions. What it was given is the state of the module. */
+   `bind` returns the functions. Its arguments are the state of the module. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -42,7 +42,7 @@ typedef struct {
     field_t fields[MAX_LIST];
 } list_section_t;
 
-/* The state of the module: what `bind` is given. */
+/* The state of the module: the arguments of `bind`. */
 typedef struct {
     const values_t *values;
     PyObject *owner; /* of the values, a module `_values` */
@@ -53,7 +53,7 @@ typedef struct {
     struct {
         Py_ssize_t at;
         PyObject *value;  /* the default, NULL for a new dict */
-        PyObject *absent; /* stands for a value that `fill` is not given, if the default is a new dict; else NULL */
+        PyObject *absent; /* stands for a value that `fill` does not get, if the default is a new dict; else NULL */
     } defaults[MAX_FIELDS];
     list_section_t header, properties;
 } messages_t;
@@ -251,7 +251,7 @@ static PyObject *fill(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 enum { BEFORE_COUNT = 4 }; /* fields of a header before its delivery count */
 
-/* Return the message with another delivery count; NULL without an exception for what is left to Python. */
+/* Return the message with another delivery count; NULL without an exception if it is left to Python. */
 static PyObject *counted(source_t *source, const list_section_t *header, uint64_t delivery_count)
 {
     Py_ssize_t fields = 0, from = 0, until = 0, end = 0;
@@ -383,7 +383,7 @@ static PyObject *bind(PyObject *module, PyObject *args)
     return NULL;
 }
 
-/* No part of it can go before the module, which its functions hold: therefore there is no `m_clear`. */
+/* Its functions hold the module, therefore no part of it can go first: there is no `m_clear`. */
 static void release(void *module)
 {
     messages_t *messages = PyModule_GetState(module);
@@ -403,7 +403,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* compiled.py asks for this: the number is another when a function takes or returns something else. */
+/* compiled.py compares this number; it changes with the arguments or the result of a function. */
 enum { INTERFACE = 2 };
 
 static int add_constants(PyObject *module)

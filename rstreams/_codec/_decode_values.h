@@ -22,7 +22,7 @@ typedef struct {
     long max_depth;
 } values_t;
 
-/* What a key or a field may hold; `message_fields.py` uses the same numbers. */
+/* The values of a key or a field; `message_fields.py` uses the same numbers. */
 enum { TEXT = 1, NUMBER = 2, BINARY = 4, UNIQUE_ID = 8, FLAG = 16, TIME = 32, SECONDS = 64 };
 
 /* --------------------------------------------------------------------------------------------------------- the cursor */

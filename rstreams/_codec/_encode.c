@@ -3,7 +3,7 @@
    Where a value is of a rare kind, or AMQP cannot carry it, the function in Python is called, and its result or exception is
    the result here. Therefore both give the same bytes and the same errors.
 
-   `bind` returns the function. What it was given is the state of the module. */
+   `bind` returns the function. Its arguments are the state of the module. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -37,7 +37,7 @@ static bool write_seconds(output_t *output, PyObject *value, unsigned long long 
     double seconds = PyFloat_CheckExact(value) || PyLong_CheckExact(value) ? PyFloat_AsDouble(value) : -1;
     if (!(seconds >= 0 && seconds <= (double)limit / 1000))
         return false;
-    double exact = seconds * 1000; /* by itself: a compiler must not join the product with what follows */
+    double exact = seconds * 1000; /* by itself: a compiler must not join the product with the next operation */
     uint64_t milliseconds = (uint64_t)exact;
     double rest = exact - (double)milliseconds;
     milliseconds += rest > 0.5 || (rest == 0.5 && milliseconds & 1);
@@ -69,7 +69,7 @@ static bool write_field(output_t *output, PyObject *value, const field_t *field)
            (write_datetime(output, value) || (!PyErr_Occurred() && write_rare(output, value, 0)));
 }
 
-/* Write a section that is a list, without the fields at its end that are absent; nothing if all are. */
+/* Write a section that is a list, without the absent fields at its end; no section if all are absent. */
 static bool write_fields(output_t *output, PyObject *message, unsigned char code, const list_section_t *section)
 {
     Py_ssize_t used = section->count;
@@ -104,7 +104,7 @@ static bool write_pairs(output_t *output, PyObject *map, unsigned char code, int
     return done;
 }
 
-/* Return what has been written with `content` behind it, as the last there is, in a Data section. */
+/* Return the written bytes with `content` behind them, in a Data section, which is the last one. */
 static PyObject *with_data(output_t *output, PyObject *content)
 {
     Py_ssize_t size = PyBytes_Size(content);
@@ -167,7 +167,7 @@ static void forget_list(list_section_t *section)
         Py_XDECREF(section->fields[i].absent);
 }
 
-/* No part of it can go before the module, which its function holds: therefore there is no `m_clear`. */
+/* Its function holds the module, therefore no part of it can go first: there is no `m_clear`. */
 static void release(void *module)
 {
     codec_t *codec = PyModule_GetState(module);
@@ -237,7 +237,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* compiled.py asks for this: the number is another when a function takes or returns something else. */
+/* compiled.py compares this number; it changes with the arguments or the result of a function. */
 enum { INTERFACE = 2 };
 
 static int add_constants(PyObject *module)

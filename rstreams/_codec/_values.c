@@ -1,9 +1,9 @@
 /* Encoded AMQP values to Python, one at a time, where they stand in a message: decode_in_python.py has the same functions.
 
    A function here that finds bytes which are malformed, or of a rare kind, calls the function in Python with the same
-   arguments, and returns or raises what that does. Therefore both give the same values and the same errors.
+   arguments, and returns its result or raises its error. Therefore both give the same values and the same errors.
 
-   `bind` returns the functions. What it was given is the state of the module. */
+   `bind` returns the functions. Its arguments are the state of the module. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -15,7 +15,7 @@
 
 /* --------------------------------------------------------------------------------------------------------- of values */
 
-/* Begin with the arguments (buffer, at, ...), if they are such; return whether they are. */
+/* Begin with the arguments (buffer, at, ...) if they have these types; return whether they have. */
 static bool begin(const values_t *values, PyObject *const *args, Py_ssize_t count, source_t *source)
 {
     if (count < 2 || !PyBytes_CheckExact(args[0]) || !PyLong_CheckExact(args[1]))
@@ -127,7 +127,7 @@ static PyObject *split_items(PyObject *module, PyObject *const *args, Py_ssize_t
 
 /* ------------------------------------------------------------------------------------------------------- annotations */
 
-/* Write the pairs of the map that begins at `source`, whose keys are not to go, to `to`; return how many, -1 if they are
+/* Write the pairs of the map that begins at `source`, except removed keys, to `to`; return how many, -1 if they are
    left to Python. They take at most the map's own bytes. */
 static Py_ssize_t keep_pairs(source_t *source, PyObject *added, PyObject *removed, unsigned char *to, Py_ssize_t *size)
 {
@@ -139,7 +139,7 @@ static Py_ssize_t keep_pairs(source_t *source, PyObject *added, PyObject *remove
     if (known == NULL)
         return -1;
     source->at = begin + 1;
-    enter_compound(source, *code == 0xD1, &count, &end); /* as it has been read, it is right */
+    enter_compound(source, *code == 0xD1, &count, &end); /* it has been read before, therefore it is right */
     while (kept >= 0 && PyDict_Next(known, &position, &key, &value)) {
         content = source->at;
         int gone = skip(source) && skip(source) ? PyDict_Contains(added, key) : -1;
@@ -173,7 +173,7 @@ static bool add_pair(PyObject *name, PyObject *value, unsigned char *to, Py_ssiz
     return true;
 }
 
-/* Return the message with these annotations; NULL for what is left to Python. */
+/* Return the message with these annotations; NULL if it is left to Python. */
 static PyObject *annotated(source_t *source, PyObject *added, PyObject *removed)
 {
     Py_ssize_t at = 0, end, room = 0, size = 0, kept = 0, position = 0;
@@ -308,7 +308,7 @@ static PyObject *lifetime_of(PyObject *module, PyObject *encoded)
 
 /* Return where objects of `type` keep the attribute `name`, a slot, in bytes; -1 with an exception if nowhere.
 
-   A pointer that nothing else is equal to is put there, and looked for. */
+   A unique pointer is put there, and searched for. */
 static Py_ssize_t slot_of(PyTypeObject *type, PyObject *name)
 {
     Py_ssize_t found = -1;
@@ -383,7 +383,7 @@ static PyObject *bind(PyObject *module, PyObject *args)
     return told.sixty_four == NULL ? NULL : functions_of(module, of_values, "rstreams._codec.decode");
 }
 
-/* No part of it can go before the module, which its functions hold: therefore there is no `m_clear`. */
+/* Its functions hold the module, therefore no part of it can go first: there is no `m_clear`. */
 static void release(void *module)
 {
     values_t *values = PyModule_GetState(module);
@@ -401,7 +401,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* decode.py asks for this: the number is another when a function takes or returns something else. */
+/* decode.py compares this number; it changes with the arguments or the result of a function. */
 enum { INTERFACE = 1 };
 
 static int add_constants(PyObject *module)

@@ -1,4 +1,4 @@
-"""Message annotations added to a message that is encoded already: every other byte stays what it was (3.2.3)."""
+"""Message annotations added to a message that is encoded already: every other byte stays the same (3.2.3)."""
 
 from __future__ import annotations
 

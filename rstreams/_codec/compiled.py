@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from rstreams._codec.c_modules import load
 from rstreams._codec.decode import VALUES
 from rstreams._codec.encode import encode_value
-from rstreams._codec.loading import load
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams._codec.types import MAX_DEPTH, Described, Symbol
 

@@ -1,4 +1,4 @@
-"""Data sections of a message, many at a time: in C where that was built, else in Python.
+"""Data sections of a message, many at a time: in C where that was built, otherwise in Python.
 
 `RSTREAMS_PURE=1` in the environment chooses Python.
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rstreams._codec import data_sections_in_python
-from rstreams._codec.loading import load
+from rstreams._codec.c_modules import load
 
 _compiled: Final = load("_data_sections", 2)
 

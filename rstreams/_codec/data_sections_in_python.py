@@ -25,7 +25,7 @@ def total_bytes(items: list[bytes]) -> int:
 
 
 def largest_body(items: list[Any]) -> int:
-    """Return how many bytes the largest item has, 0 if there is none; -1 if one of them is anything but bytes."""
+    """Return how many bytes the largest item has, 0 if there is none; -1 if one of them is not bytes."""
     return max(map(len, items), default=0) if set(map(type, items)) <= {bytes} else -1
 
 
@@ -38,18 +38,18 @@ def join(start: bytes, items: list[bytes]) -> bytes:
 
 
 def join_bodies(start: bytes, bodies: list[bytes]) -> bytes:
-    """Return `start` with a Data section behind it for each message that has one of the bodies, and nothing else."""
+    """Return `start` and, for each body, a Data section whose content is the message with only that body."""
     return join(start, [START[DATA] + encode_sized(0xA0, 0xB0, body, "body") for body in bodies])
 
 
 def count(message: bytes, at: int) -> int:
-    """Return how many Data sections there are from `at` to the end; -1 if that is anything but whole such sections."""
+    """Return how many Data sections there are from `at` to the end; -1 if there is anything besides whole ones."""
     items = split(message, at)
     return -1 if items is None else len(items)
 
 
 def split(message: bytes, at: int) -> list[bytes] | None:
-    """Return what is in the Data sections from `at` to the end; None if that is anything but whole such sections."""
+    """Return the contents of the Data sections from `at` to the end; None if there is anything besides whole ones."""
     items: list[bytes] = []
     size = len(message)
     while at < size:
@@ -62,7 +62,7 @@ def split(message: bytes, at: int) -> list[bytes] | None:
 
 
 def split_bodies(message: bytes, at: int) -> list[bytes] | None:
-    """Return the bodies of the messages in those Data sections; None if there is anything else than bodies of bytes."""
+    """Return the bodies of the messages in those Data sections; None if there is a message with any other content."""
     items = split(message, at)
     bodies = None if items is None else [_body_of(item) for item in items]
     return None if bodies is None or None in bodies else cast("list[bytes]", bodies)

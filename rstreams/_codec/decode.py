@@ -1,6 +1,6 @@
-"""AMQP to Python values, from a peer that is not trusted: in C where that was built, else in Python.
+"""AMQP to Python values, from a peer that is not trusted: in C where that was built, otherwise in Python.
 
-`RSTREAMS_PURE=1` in the environment chooses Python. `decode_in_python` says what the functions do.
+`RSTREAMS_PURE=1` in the environment chooses Python. `decode_in_python` documents the functions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, SafeUUID
 
 from rstreams._codec import decode_in_python
+from rstreams._codec.c_modules import load
 from rstreams._codec.decode_in_python import Malformed, decode_value, malformed, read_items, read_value
 from rstreams._codec.forwarding_in_python import lifetime_of, with_annotations
-from rstreams._codec.loading import load
 from rstreams._codec.sections_in_python import read_section
 from rstreams._codec.types import MAX_DEPTH, Symbol
 

@@ -1,7 +1,7 @@
 """AMQP to Python values, in Python, from a peer that is not trusted; `_values.c` and `_decode.c` have the same in C.
 
 Theory of operation. A length may be wrong, and values may nest without end. Positions only move forward, and every
-compound must end exactly where its size says. Therefore a wrong length costs one pass over the bytes at most. Nesting
+compound must end exactly at its size. Therefore a wrong length costs one pass over the bytes at most. Nesting
 is counted. The functions named `read_...` and `skip_...`, shared with `rstreams.message`, let Python's own IndexError,
 ValueError and struct.error out (`Malformed`). Functions that take a whole message or value turn these into
 `RemoteProtocolError`.
@@ -20,28 +20,28 @@ from rstreams._codec.types import EPOCH, MAX_DEPTH, MILLISECOND, Described, Symb
 from rstreams.errors import Condition, RemoteProtocolError
 
 _MAX_EMPTY: Final = 32
-"""The most items an array may have whose items take no bytes: the one place where a count needs nothing behind it."""
+"""The most items an array may have whose items take no bytes: only there a count needs no bytes behind it."""
 
 Malformed: Final = (IndexError, ValueError, struct.error)
-"""What the `read_...` and `skip_...` functions raise about bytes that are no AMQP."""
+"""The errors of the `read_...` and `skip_...` functions for bytes that are not AMQP."""
 
 _read_u32: Final[Callable[[bytes, int], tuple[int]]] = struct.Struct(">I").unpack_from
 _read_2u32: Final[Callable[[bytes, int], tuple[int, int]]] = struct.Struct(">II").unpack_from
 
 
 def malformed(error: Exception) -> RemoteProtocolError:
-    """Return the exception for bytes of the peer's that are no AMQP, from what a `read_...` function raised."""
+    """Return the exception for a peer's bytes that are not AMQP, from the error of a `read_...` function."""
     text = "it ends too early" if isinstance(error, (IndexError, struct.error)) else str(error)
-    return RemoteProtocolError(Condition.DECODE_ERROR.value, f"the peer sent what AMQP cannot decode: {text}")
+    return RemoteProtocolError(Condition.DECODE_ERROR.value, f"the peer sent bytes that AMQP cannot decode: {text}")
 
 
-def decode_value(encoded: bytes | bytearray | memoryview) -> Any:  # noqa: ANN401 - whatever the peer sent
+def decode_value(encoded: bytes | bytearray | memoryview) -> Any:  # noqa: ANN401 - any value of the peer
     """Return the one value that `encoded` holds.
 
     Numbers of every width come as int or float, decimals as Decimal, char and string as str, timestamps as datetime in
     UTC (those outside the years 1 to 9999 as the first or last moment of these), lists and arrays as list.
 
-    Errors: `RemoteProtocolError` with `amqp:decode-error`, whatever the bytes.
+    Errors: `RemoteProtocolError` with `amqp:decode-error`, and no other for any bytes.
     Spec: AMQP 1.0 part 1.
     """
     buffer = bytes(encoded)
@@ -66,7 +66,7 @@ def read_items(buffer: bytes, at: int, count: int, depth: int) -> tuple[list[Any
     append = items.append
     for _ in range(count):
         code = buffer[at]
-        # What messages are made of is read here, and all else in _read_content: a call is half the cost of a value.
+        # The usual types of messages are read here, all others in _read_content: a call is half the cost of a value.
         if code == 0x40:
             at += 1
             append(None)
@@ -91,7 +91,7 @@ def read_list(buffer: bytes, at: int) -> tuple[list[Any], int]:
         return _read_compound(buffer, at + 1, code, 0)
     if code == 0x45:
         return [], at + 1
-    msg = f"a list is due, not a value of constructor 0x{code:02x}"
+    msg = f"expected a list, not a value of constructor 0x{code:02x}"
     raise ValueError(msg)
 
 
@@ -100,7 +100,7 @@ def read_map(buffer: bytes, at: int) -> tuple[dict[Any, Any], int]:
     code = buffer[at]
     if code == 0xC1 or code == 0xD1:  # noqa: PLR1714 - quicker than a set
         return _read_compound(buffer, at + 1, code, 0)
-    msg = f"a map is due, not a value of constructor 0x{code:02x}"
+    msg = f"expected a map, not a value of constructor 0x{code:02x}"
     raise ValueError(msg)
 
 
@@ -113,7 +113,7 @@ def read_binary(buffer: bytes, at: int) -> tuple[bytes, int]:
         start = at + 2
         end = start + buffer[at + 1]
     else:
-        msg = f"a binary is due, not a value of constructor 0x{buffer[at]:02x}"
+        msg = f"expected a binary, not a value of constructor 0x{buffer[at]:02x}"
         raise ValueError(msg)
     if end > len(buffer):
         raise IndexError
@@ -121,7 +121,7 @@ def read_binary(buffer: bytes, at: int) -> tuple[bytes, int]:
 
 
 def skip_value(buffer: bytes, at: int) -> int:
-    """Return the position after the value at `at`, which is not looked into."""
+    """Return the position after the value at `at`, which is not read."""
     values = 1
     while values:
         code = buffer[at]
@@ -142,7 +142,7 @@ def skip_value(buffer: bytes, at: int) -> int:
 
 
 def split_items(buffer: bytes, at: int, count: int) -> list[bytes]:
-    """Return `count` values from `at` on as they are encoded."""
+    """Return `count` values from `at` on in encoded form."""
     items: list[bytes] = []
     for _ in range(count):
         start, at = at, skip_value(buffer, at)
@@ -227,7 +227,7 @@ def _as_map(items: list[Any]) -> dict[Any, Any]:
     except TypeError:
         value = dict(zip(map(_as_key, items[::2]), items[1::2], strict=True))
     if len(value) * 2 != len(items):
-        msg = "a map has two keys that are equal"  # 1.6.23; Python's idea of equal: 1 and true are
+        msg = "a map has two keys that are equal"  # 1.6.23; equal in Python: 1 and true are equal
         raise ValueError(msg)
     return value
 
@@ -279,7 +279,7 @@ def _inside(depth: int) -> int:
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"values stand more than {MAX_DEPTH} deep in one another")
+    return ValueError(f"values are nested more than {MAX_DEPTH} deep")
 
 
 def _unknown(code: int) -> ValueError:

@@ -1,4 +1,4 @@
-"""Another delivery count in the header of an encoded message: every other byte stays what it was (3.2.1)."""
+"""Another delivery count in the header of an encoded message: every other byte stays the same (3.2.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python values to AMQP: what cannot be carried is told by type and value, and nothing is cut or guessed."""
+"""Python values to AMQP. An error names the type and value that AMQP cannot carry; no value is cut or guessed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def encode_value(value: object, depth: int = 0) -> bytes:
     Args:
         value: None, bool, int, float, Decimal, str, Symbol, bytes, bytearray, memoryview, datetime, UUID, Described, or
             a list, tuple or mapping of those. A datetime is sent in UTC, cut to milliseconds.
-        depth: How many compounds `value` stands in.
+        depth: How many compounds `value` is nested in.
 
     Errors: `ConfigError` naming the type or value that AMQP cannot carry.
     Spec: AMQP 1.0 part 1.
@@ -47,7 +47,7 @@ def encode_value(value: object, depth: int = 0) -> bytes:
 
 
 def encode_sized(code8: int, code32: int, content: bytes | bytearray, what: str) -> bytes:
-    """Return `content` behind its constructor and length, in the short form where that will do."""
+    """Return `content` behind its constructor and length, in the short form where that is enough."""
     size = len(content)
     if size < 256:
         return _U8.pack(code8, size) + content
@@ -80,7 +80,7 @@ def encode_symbol(text: str) -> bytes:
 
 
 def encode_symbols(names: Sequence[str]) -> bytes:
-    """Return one symbol as such, several as an array of symbols: what a field that is "multiple" holds (1.4)."""
+    """Return one symbol as such, several as an array of symbols: the content of a field that is "multiple" (1.4)."""
     if len(names) == 1:
         return encode_symbol(names[0])
     shorts = [encode_symbol(name) for name in names]
@@ -240,7 +240,7 @@ _ENCODERS: Final[dict[type, Callable[[Any, int], bytes]]] = {
 
 
 def _encoder_for(value: object) -> Callable[[Any, int], bytes]:
-    """Return the encoder of the AMQP type that `value`'s class derives from: an IntEnum is an int."""
+    """Return the encoder for the AMQP type from which `value`'s class derives: an IntEnum is an int."""
     if isinstance(value, Symbol):
         return _encode_symbol
     for kind, encode in _ENCODERS.items():

@@ -24,7 +24,7 @@ _LIST8: Final = 0xC0
 """A list of up to 255 bytes."""
 
 LIST_HEADS: Final = {0x45: 1, 0xC0: 3, 0xD0: 9}
-"""How many bytes of a list stand before its values, by the constructor."""
+"""The number of bytes of a list before its values, by its constructor."""
 
 _FIRST_ACQUIRER: Final = 3
 _TO: Final = 2
@@ -77,7 +77,7 @@ def once_acquired(encoded: bytes) -> bytes:
 def address_of(encoded: bytes) -> str | None:
     """Return the address in the field `to` of a message; None if it has none.
 
-    Errors: `RemoteProtocolError` with `amqp:decode-error` for bytes that are malformed up to there.
+    Errors: `RemoteProtocolError` with `amqp:decode-error` for bytes that are malformed up to that field.
     """
     try:
         at = before = 0

@@ -1,4 +1,4 @@
-"""What a node reads of an encoded message and adds to it, in Python; `_values.c` has the same in C.
+"""The functions by which a node reads and annotates an encoded message, in Python; `_values.c` has the same in C.
 
 Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.3 (message annotations) and 3.2.4 (properties).
 """
@@ -23,9 +23,9 @@ def with_annotations(encoded: bytes, added: Mapping[str, bytes], removed: Collec
     Args:
         encoded: A message's sections.
         added: Encoded values by name; they take the place of those of the same name.
-        removed: The names of others that are not to stay.
+        removed: The names of other annotations to remove.
 
-    Errors: `Malformed` if it is no message.
+    Errors: `Malformed` if it is not a message.
     """
     at = 0
     before = code = content = 0
@@ -53,7 +53,7 @@ def _split_map(buffer: bytes, at: int, without: Container[object]) -> tuple[list
 def lifetime_of(encoded: bytes) -> tuple[float, datetime | None]:
     """Return the time to live of a message in seconds, infinity if it has none, and its expiry time.
 
-    Errors: `Malformed` if it is no message up to its properties.
+    Errors: `Malformed` if the bytes up to the properties are not a message.
     """
     ttl_s, expiry = math.inf, None
     at = before = 0

@@ -1,4 +1,4 @@
-"""The fields of a message's sections: how each is written, and what a peer may have written there (3.2.1-3.2.5)."""
+"""The fields of a message's sections: how each is written, and the values that a peer may send (3.2.1-3.2.5)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _encode_time(name: str, value: object) -> bytes:
 
 
 class _Field(NamedTuple):
-    """A field of a section that is a list: how it is written, and what a peer may have written there."""
+    """A field of a section that is a list: how it is written, and the values that a peer may have written."""
 
     name: str
     encode: Callable[[str, Any], bytes]
@@ -104,7 +104,7 @@ class _Field(NamedTuple):
     limit: int = 0
     """The largest number, where numbers are allowed."""
     absent: object = None
-    """What stands for a field that is not there."""
+    """The value of a field that is absent."""
 
 
 _BOOL: Final = frozenset({bool})
@@ -139,7 +139,7 @@ _OF_PROPERTIES: Final[tuple[_Field, ...]] = (
 
 
 class Form(IntFlag):
-    """What a field may hold and how it is written, as a number for the codec in C, whose enums say the same."""
+    """The values of a field and the way it is written, as a number for the codec in C, whose enums are the same."""
 
     TEXT = 1
     NUMBER = 2
@@ -184,7 +184,7 @@ class _ListSection:
         return [(known.name, form, known.limit, known.absent) for known, form in zip(self._fields, forms, strict=True)]
 
     def encode(self, message: object) -> bytes:
-        """Return the section, without the trailing fields that are not there; b"" if none is."""
+        """Return the section, without trailing fields that are absent; b"" if all are."""
         values = self._values_of(message)
         if values == self._absent:
             return b""
@@ -199,7 +199,7 @@ class _ListSection:
         return self._start + encode_fields(encoded[:used])
 
     def take(self, values: list[Any], found: dict[str, Any]) -> None:
-        """Put the values a peer sent into `found`, each under its name."""
+        """Put the values that a peer sent into `found`, each under its name."""
         if len(values) > len(self._reads):
             msg = f"a section of a message has {len(values)} fields, and only {len(self._reads)} are known"
             raise ValueError(msg)
@@ -247,7 +247,7 @@ def encode_application_properties(properties: Mapping[str, Any]) -> bytes:
 
 
 def check_properties(properties: object) -> None:
-    """Raise `ConfigError` for what cannot be a message's properties at all; their keys and values are not looked at."""
+    """Raise `ConfigError` for a value that is not a mapping; its keys and values are not checked."""
     _check_mapping("properties", properties, "a mapping of str to simple values")
 
 

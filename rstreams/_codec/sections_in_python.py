@@ -1,9 +1,9 @@
-"""The sections of a message on the wire: which there are, in which order, and what their bodies hold (3.2).
+"""The sections of a message on the wire: their kinds, their order, and the content of the body (3.2).
 
     header | delivery-annotations | message-annotations | properties | application-properties | body   | footer
     0x70     0x71                   0x72                  0x73         0x74                     0x75-77  0x78
 
-A section is a described value: its code, as the descriptor, says what the list, map or value after it means.
+A section is a described value: its code, as the descriptor, tells the meaning of the list, map or value after it.
 """
 
 from __future__ import annotations

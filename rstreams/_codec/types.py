@@ -1,4 +1,4 @@
-"""The AMQP types that Python has no type of its own for, and the limits that hold for both directions."""
+"""The AMQP types without a type of Python's own, and the limits that hold in both directions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 
 MAX_DEPTH: Final = 64
-"""How deep lists, maps, arrays and described values may stand in one another, either way."""
+"""How deep lists, maps, arrays and described values may be nested, in both directions."""
 
 
 class Symbol(str):
@@ -27,7 +27,7 @@ class Symbol(str):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A value with a descriptor that says what it means, for types that AMQP itself does not define.
+    """A value with a descriptor that tells its meaning, for types that AMQP itself does not define.
 
     Attributes:
         descriptor: By convention a `Symbol` such as "vendor:type:list", or a number.

@@ -1,1 +1,1 @@
-"""What all stages share: demand, holds, sight, fast paths, turns."""
+"""The modules that all stages use: demand, holds, sight, fast paths, turns."""

@@ -1,7 +1,7 @@
-"""Demand: how many items a subscriber has asked for and not yet received.
+"""Demand: the number of items that a subscriber has asked for and not yet received.
 
 Demand is counted in items, adds up, and saturates at 2^63-1, which means unbounded (Reactive Streams 3.8, 3.17). It is
-the only number of the stream side. `protocol/credit.py` says what a link grants for it.
+the only number of the stream side. `protocol/credit.py` says how much credit a link grants for it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Final
 from rstreams.errors import DemandError
 
 UNBOUNDED: Final = 2**63 - 1
-"""The demand of a subscriber that takes items as fast as they come; once reached it never shrinks."""
+"""Unbounded demand: the subscriber takes items as fast as they come. Demand that has reached it never shrinks."""
 
 SLICE: Final = 1024
-"""The most items a pump, a terminal or a source works off before it lets other tasks run."""
+"""The most items that a pump, a terminal or a source handles before it lets other tasks run."""
 
 TURN_S: Final = 0.005
-"""And the longest it goes on, in seconds, where it can see a clock."""
+"""The longest time that it goes on, in seconds, if it has a clock."""
 
 
 def demand_error(n: object) -> DemandError | None:
-    """Return what is wrong with `n` as an argument of `request`, or None (Reactive Streams 3.9)."""
+    """Return the error for `n` as an argument of `request`, or None if it is valid (Reactive Streams 3.9)."""
     if type(n) is int and n > 0:
         return None
     if isinstance(n, int) and not isinstance(n, bool) and n > 0:
@@ -36,5 +36,5 @@ def add_demand(demand: int, n: int) -> int:
 
 
 def take_demand(demand: int, n: int) -> int:
-    """Return what is left of `demand` after `n` items; unbounded demand stays unbounded."""
+    """Return the rest of `demand` after `n` items; unbounded demand stays unbounded."""
     return demand if demand == UNBOUNDED else demand - n

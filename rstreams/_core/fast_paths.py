@@ -1,4 +1,4 @@
-"""Ways for items that are shorter than a signal for each.
+"""Faster ways for items than a signal for each.
 
     handing over   a source over an iterator gives the iterator to its subscriber, which draws from it
     drawing        a subscription lets items be drawn many at a time, inside one call
@@ -18,7 +18,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class OnNext(Protocol[T_contra]):
-    """The method `on_next` of a subscriber, as the attribute of another one that passes its items on untouched."""
+    """The method `on_next` of a subscriber, as an attribute of another one that passes its items on unchanged."""
 
     def __call__(self, item: T_contra) -> None:
         """Receive an item."""
@@ -30,10 +30,10 @@ class HandsOver(Protocol):
     """A subscription that may give its items away as an iterator."""
 
     def hand_over(self) -> tuple[Iterator[Any], Callable[[], bool]] | None:
-        """Give the items to a subscriber that draws them itself, as it has demand; None if that cannot be.
+        """Give the items to a subscriber that draws them itself, as it has demand; None if that is impossible.
 
-        To be called in `on_subscribe`: no signal comes after it. With the items comes a function that tells
-        whether it is certain that nothing is left. The subscriber cancels, as always, unless it has drawn all.
+        To be called in `on_subscribe`; no signal comes after it. The second result is a function that tells whether it
+        is certain that no items are left. The subscriber cancels, as always, unless it has drawn all items.
         """
         ...
 
@@ -45,14 +45,14 @@ def handed_over(subscription: object) -> tuple[Iterator[Any], Callable[[], bool]
 
 @runtime_checkable
 class Drawable(Protocol):
-    """A subscription whose items may be drawn many at a time, instead of being asked for and signalled one by one."""
+    """A subscription whose items may be drawn many at a time, instead of being requested and signalled one by one."""
 
     def draws(self) -> Callable[[int], list[Any]] | None:
-        """Return the function that draws items, for good; None if they cannot be drawn.
+        """Return the function that draws items from now on; None if they cannot be drawn.
 
-        To be called in `on_subscribe`: no item is signalled after it, but the end is, from inside the function. That
-        returns up to `n` items, `n` being at most `SLICE`: fewer if the end has come, or the time for one turn is up.
-        No hold is needed on them.
+        To be called in `on_subscribe`. No item is signalled after it, but the end is, from inside the function. The
+        function returns up to `n` items, with `n` at most `SLICE`. It returns fewer if the end has come, or the time
+        for one turn is over. The items need no hold.
         """
         ...
 
@@ -64,14 +64,15 @@ def draws_of(subscription: object) -> Callable[[int], list[Any]] | None:
 
 @runtime_checkable
 class TakesRuns(Protocol):
-    """A subscriber that may take many items in one call: they cost it less so than signal by signal."""
+    """A subscriber that may take many items in one call, which costs it less than a signal for each."""
 
     @property
     def on_run(self) -> Callable[[Iterator[Any]], None] | None:
         """The function that takes items, as `on_next` would, until there are no more or the subscription has ended.
 
-        They are those that were requested. A hold is always on the one taken last. What the iterator raises is not to
-        be caught: the publisher handles it, and may call again for those behind. None: it takes them one by one.
+        The items are those that were requested. A hold is always on the item taken last. Exceptions of the iterator
+        must not be caught: the publisher handles them, and may call again for the items that follow. None: it takes
+        them one by one.
         """
         ...
 
@@ -83,7 +84,7 @@ def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
 
 @runtime_checkable
 class SignalsLater(Protocol):
-    """A subscription that says whether its items never come inside `request`, and others have their turns between them.
+    """A subscription that says whether its items never come inside `request`, and other tasks run between them.
 
     A subscriber that wants all items may ask such a subscription for all at once. A source that answers inside
     `request` might never return.
@@ -91,7 +92,7 @@ class SignalsLater(Protocol):
 
     @property
     def signals_later(self) -> bool:
-        """Whether it is so."""
+        """Whether that is the case."""
         ...
 
 

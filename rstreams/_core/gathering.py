@@ -1,8 +1,9 @@
-"""Gathering: the claim of a stage or terminal on all items that one result is made of.
+"""Gathering: the claim of a stage or terminal on all items that go into one result.
 
-A result that never reaches its caller was not processed. A stage that gathers therefore keeps a claim on each item that
+A result that never reaches its caller was not processed. Therefore a stage that gathers keeps a claim on each item that
 it has taken. It ends all claims together: `done` when the result has been handled, `release` when it never will be.
-The items may be more than a window holds. The claims are therefore loose (see `holds`), unless the user wants all kept.
+There may be more items than a window holds. The claims are therefore loose (see `holds`), unless the user wants to keep
+all items.
 
 `keep` takes the claim on the item in `on_next`. A link keeps the claims as the runs in which the items came. Any other
 subscription is asked for a hold on each item. A source whose items need no acknowledgement answers `gather` with None:
@@ -17,11 +18,11 @@ from rstreams._core.holds import NO_HOLD, is_gone, loosen
 from rstreams.abc import Hold, Subscription
 
 _FEW = 64
-"""The number of holds at which the first look is for those whose items the source has settled."""
+"""The number of holds at which holds are first removed whose items the source has settled."""
 
 
 class Gathering(Protocol):
-    """The claims on the items gathered; it is a hold on all of them.
+    """The claims on the gathered items; it is one hold on all of them.
 
     Attributes:
         whole_runs: Whether each item of a run is kept without a call of `keep`; see `_core.fast_paths.TakesRuns`.
@@ -30,7 +31,7 @@ class Gathering(Protocol):
     whole_runs: bool
 
     def __len__(self) -> int:
-        """Return how many items are kept, as the source counts them."""
+        """Return the number of kept items, as the source counts them."""
         ...
 
     def keep(self) -> None:
@@ -64,7 +65,7 @@ class Gatherable(Protocol):
     """A subscription that can keep claims on its items for a stage that gathers them."""
 
     def gather(self, *, loose: bool) -> Gathering | None:
-        """Return the claims, none yet; None if no item of this subscription needs any.
+        """Return the claims, empty at first; None if no item of this subscription needs any.
 
         To be called in `on_subscribe`, or later.
         """
@@ -72,19 +73,19 @@ class Gatherable(Protocol):
 
 
 def gather(subscription: Subscription, *, loose: bool) -> Gathering | None:
-    """Return what keeps the claims on the items of `subscription`; None if no item needs any."""
+    """Return an object that keeps the claims on the items of `subscription`; None if no item needs any."""
     if isinstance(subscription, Gatherable):
         return subscription.gather(loose=loose)
     return Holds(subscription, loose=loose)
 
 
 class Holds:
-    """Claims that are a hold for each item."""
+    """Claims with one hold for each item."""
 
     __slots__ = ("_holds", "_loose", "_prune_at", "_subscription", "whole_runs")
 
     def __init__(self, subscription: Subscription, *, loose: bool) -> None:
-        """Have none yet of the items of `subscription`."""
+        """Start without items of `subscription`."""
         self.whole_runs = False
         self._subscription = subscription
         self._loose = loose
@@ -106,7 +107,7 @@ class Holds:
             self._prune()
 
     def _prune(self) -> None:
-        """Forget the holds whose items the source has settled."""
+        """Remove the holds whose items the source has settled."""
         holds, self._holds = self._holds, []
         for hold in holds:
             if is_gone(hold):

@@ -4,10 +4,10 @@
 acknowledgement. A stage that keeps items and emits something made of them uses `SharedHold`: it holds the items
 upstream, and shares that claim with all holders of the emitted item.
 
-A hold can be made *loose*. The source may then settle the item as done by itself when it has no room for further items
-otherwise. A stage that gathers items without a limit makes its holds loose: the window of a link limits how many are
-held, and a full window never stops the stream. A link settles its oldest loose items first. A hold that cannot be made
-loose stays as it is.
+A hold can be made *loose*. The source may then settle the item as done by itself when it has no room for further items.
+A stage that gathers items without a limit makes its holds loose. The window of a link then limits how many are held,
+and a full window never stops the stream. A link settles its oldest loose items first. A hold that cannot be made loose
+stays as it is.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from typing import Final, Protocol, runtime_checkable
 
 @runtime_checkable
 class Hold(Protocol):
-    """A claim on one item: it is not settled before every hold on it has been released.
+    """A claim on one item: the item is not settled before every hold on it has ended.
 
-    Each hold is released once, by one of the three calls; further calls do nothing. Where several stages hold the
-    same item the worst outcome wins: failed, then released, then done.
+    Each hold is ended once, by one of the three calls; further calls do nothing. If several stages hold the same item,
+    the worst outcome wins: failed, then released, then done.
 
-    A source that bounds how many items may be held gives holds with two more members, which stages look for:
-    `loosen()` allows it to settle the item as done when it needs the room, and `gone` tells that it has. A
-    stage that gathers items without a limit (`to_list`, `reduce`) calls `loosen`, and never stops such a source for
-    good.
+    A source that limits the number of held items gives holds with two more members, which stages look for: `loosen()`
+    allows it to settle the item as done when it needs the room, and `gone` tells that it has. A stage that gathers
+    items without a limit (`to_list`, `reduce`) calls `loosen`, and never blocks such a source for ever.
 
-    Context: any task of the run the subscription belongs to; never blocks, never raises.
+    Context: any task of the run that the subscription belongs to; never blocks, never raises.
     Spec: AMQP 1.0 section 3.4 (delivery state): accepted, modified with delivery-failed, released.
     """
 
@@ -46,9 +45,9 @@ class Hold(Protocol):
 
 
 def loosen(hold: Hold) -> bool:
-    """Allow the source to settle the item of `hold` as done when it needs the room; return whether the hold knows how.
+    """Allow the source to settle the item of `hold` as done when it needs the room; return whether the hold allows it.
 
-    It cannot be taken back. A hold that knows how has a method `loosen()`, and an attribute `gone`.
+    It cannot be taken back. Such a hold has a method `loosen()` and an attribute `gone`.
     """
     make_loose: Callable[[], None] | None = getattr(hold, "loosen", None)
     if make_loose is None:
@@ -58,17 +57,17 @@ def loosen(hold: Hold) -> bool:
 
 
 def is_gone(hold: Hold) -> bool:
-    """Return whether the source has settled the item of a loose hold itself: what the hold says changes nothing."""
+    """Return whether the source has settled the item of a loose hold itself; the end of the hold then has no effect."""
     gone: bool = getattr(hold, "gone", False)
     return gone
 
 
 class SharedHold:
-    """A claim on some upstream items, shared by several keepers: the last to let go settles them all.
+    """A claim on some upstream items, shared by several keepers: the last one to end its claim settles all items.
 
-    It starts with one keeper, its maker, who lets go by `done`, `fail` or `release`; `hold()` adds another. The worst
-    outcome any keeper reported is the one passed on: failed, then released, then done. When all who still keep it are
-    loose, the items are held loosely.
+    It starts with one keeper, its maker, who ends its claim by `done`, `fail` or `release`; `hold()` adds another. The
+    worst outcome that any keeper reported is passed on: failed, then released, then done. When all remaining keepers
+    are loose, the items are held loosely.
     """
 
     __slots__ = ("_error", "_firm", "_holds", "_keepers", "_loose", "_released")
@@ -77,7 +76,7 @@ class SharedHold:
         self._holds = holds
         self._keepers = 1
         self._firm = 1  # keepers that are not loose
-        self._loose = False  # the maker is
+        self._loose = False  # whether the maker is loose
         self._released = False
         self._error: BaseException | None = None
 
@@ -88,16 +87,16 @@ class SharedHold:
         return _Keeper(self)
 
     def done(self) -> None:
-        """The maker lets go: processed, as far as it is concerned."""
+        """End the maker's claim: processed."""
         self.leave(loose=self._loose)
 
     def fail(self, error: BaseException) -> None:
-        """The maker lets go: processing failed."""
+        """End the maker's claim: processing failed."""
         self.note(error)
         self.done()
 
     def release(self) -> None:
-        """The maker lets go: given back unprocessed."""
+        """End the maker's claim: given back unprocessed."""
         self.note(None)
         self.done()
 
@@ -107,7 +106,7 @@ class SharedHold:
         return bool(self._holds) and all(map(is_gone, self._holds))
 
     def loosen(self) -> None:
-        """The maker becomes loose."""
+        """Make the maker's claim loose."""
         if not self._loose:
             self._loose = True
             self.slacken()
@@ -122,7 +121,7 @@ class SharedHold:
             self._error = error
 
     def leave(self, *, loose: bool) -> None:
-        """Count a keeper less, which was loose or not."""
+        """Count one keeper less; `loose` tells whether it was loose."""
         self._keepers -= 1
         if not loose:
             self._firm -= 1
@@ -137,7 +136,7 @@ class SharedHold:
         if self._firm == 0:
             self._loosen()
 
-    # what a kind of it may do in another way
+    # a subclass may change these
 
     def _loosen(self) -> None:
         for hold in self._holds:
@@ -207,7 +206,7 @@ class _NoHold(SharedHold):
 
 
 NO_HOLD: Final[SharedHold] = _NoHold()
-"""The hold of an item that nobody waits for: for publishers whose items need none."""
+"""The hold of an item that needs no acknowledgement."""
 
 
 def share_hold(hold: Hold) -> SharedHold:

@@ -17,7 +17,7 @@ current_scheduler: ContextVar[Scheduler] = ContextVar("rstreams_scheduler")
 def bound_scheduler(stage: str) -> Scheduler:
     """Return the scheduler of the scope that is subscribing `stage`.
 
-    Errors: `ConfigError` naming the stage if no scope is open, for the caller to signal as `on_error`.
+    Errors: `ConfigError` naming the stage if no scope is open, for the caller to pass to `on_error`.
     """
     scheduler = current_scheduler.get(None)
     if scheduler is None:

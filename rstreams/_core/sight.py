@@ -1,4 +1,4 @@
-"""The protocol by which a running pipeline is looked at.
+"""The questions that `explain` and others ask the stages of a running pipeline.
 
 Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a stage the same questions:
 
@@ -13,7 +13,7 @@ Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a s
     takes        the purpose for which it takes several streams
 
 Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
-analysis knows no stage by its class, its file or its module. A subscription of other libraries, which is not a
+analysis does not know the class, file or module of any stage. A subscription of another library, which is not a
 `Scannable`, has no counts and no answers.
 
 A publisher remembers its runs by weak references. All of this costs nothing while items flow.
@@ -44,12 +44,12 @@ Waits: TypeAlias = "list[tuple[Way, object]] | None"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of items that have gone through a subscription.
+    """The numbers of items that have gone through a subscription.
 
     Attributes:
-        requested: How many its subscriber has asked for; `UNBOUNDED` or more is as many as there are.
-        delivered: How many its subscriber has received.
-        buffered: How many are kept here, waiting for demand or for others.
+        requested: The items that its subscriber has requested; `UNBOUNDED` or more is without limit.
+        delivered: The items that its subscriber has received.
+        buffered: The items kept here, which wait for demand or for others.
     """
 
     requested: int
@@ -58,7 +58,7 @@ class Counts:
 
     @property
     def outstanding(self) -> int:
-        """Return how many were requested and not delivered."""
+        """The items requested and not delivered."""
         return UNBOUNDED if self.requested >= UNBOUNDED else self.requested - self.delivered
 
 
@@ -67,7 +67,7 @@ class Blocked(Protocol):
 
     @property
     def part_name(self) -> str:
-        """What it has several of: its inner streams, its subscribers."""
+        """The word for its parts: inner streams, subscribers."""
         ...
 
     @property
@@ -77,21 +77,21 @@ class Blocked(Protocol):
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """How many of these there are, the items it keeps, and the most it may keep."""
+        """The number of its parts, of the items it keeps, and the most items it may keep."""
         ...
 
     @property
     def stands(self) -> str:
-        """The same in words."""
+        """The numbers as text."""
         ...
 
 
 class Scannable:
-    """A stage or subscription that can be looked at; see the module's text.
+    """A stage or subscription that can be looked at; see the text of this module.
 
     Attributes:
         operator: The name of the operator or source that it belongs to.
-        is_caption: Whether it is only a text for the stage above it, as `name` gives.
+        is_caption: Whether it is only a text for the stage above it, as with `name`.
     """
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class Scannable:
 
     @property
     def label(self) -> str:
-        """What it is called in `explain` and in errors."""
+        """Its name in `explain` and in errors."""
         return self.operator or type(self).__name__
 
     @property
@@ -111,11 +111,11 @@ class Scannable:
 
     @property
     def waits_for(self) -> str:
-        """What it waits for besides its sources, as a sentence; "" if it knows of nothing."""
+        """The reason for waiting besides its sources, as a sentence; "" if it has none."""
         return ""
 
     def counts(self) -> Counts | None:
-        """Return what has gone through, as it is now; in the middle of a run of items, as it was when that began.
+        """Return the present counts; in the middle of a run of items, those from the beginning of the run.
 
         None: it cannot tell.
         """
@@ -126,15 +126,15 @@ class Scannable:
         return ()
 
     def stall(self) -> str | None:
-        """Return why it asks its source for no more, in words; None: for its own subscriber's sake, if at all."""
+        """Return in words why it asks its source for no more; None: only because of its own subscriber, if at all."""
         return None
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - by default there is no answer
-        """Return what must happen before it does what `way` says; see `Waits`."""
+        """Return the events that must happen before it does what `way` says; see `Waits`."""
         return None
 
     def waits_when_quiet(self, way: Way) -> Waits:
-        """Return the same, after so long a silence that a source which has no more items would have said so."""
+        """Return the same after a silence so long that a source without further items would have announced its end."""
         return self.waits_to(way)
 
     def keeper_of(self, part: object) -> object | None:  # noqa: ARG002 - by default there is none
@@ -145,27 +145,27 @@ class Scannable:
         return None
 
     def takes(self, blocked: Blocked) -> tuple[str, int] | None:  # noqa: ARG002 - by default it takes one
-        """Return how it stands, as a reader of several streams that come from `blocked`, and how many these may be.
+        """Return its state as a reader of several streams that come from `blocked`, and the number of these.
 
-        None: it does not read several.
+        None: it does not read several streams.
         """
         return None
 
 
 def counts_of(subscription: object) -> Counts | None:
-    """Return the counts of a subscription, or None if it has none to tell."""
+    """Return the counts of a subscription, or None if it has none."""
     return subscription.counts() if isinstance(subscription, Scannable) else None
 
 
 def label_of(subscription: object) -> str:
-    """Return what a subscription is called."""
+    """Return the name of a subscription."""
     return subscription.label if isinstance(subscription, Scannable) else type(subscription).__name__
 
 
 def stall_of(subscription: object) -> str:
-    """Return why nobody asks `subscription` for more, in words; "" if that is not known.
+    """Return in words why `subscription` is asked for no more; "" if that is not known.
 
-    A stage that has had all it asked for waits for its own subscriber: that one is asked then.
+    A stage that has received all it requested waits for its own subscriber. The question then goes to that one.
     """
     stage = subscription
     while isinstance(stage, Scannable) and isinstance(stage := stage.downstream, Scannable):
@@ -192,7 +192,7 @@ class Watched:
         self._runs: list[ref[Any]] = []
 
     def runs(self) -> list[Any]:
-        """Return the subscriptions that have not been forgotten by all who had to do with them; some may have ended."""
+        """Return the subscriptions that still exist; some may have ended."""
         return [subscription for run in self._runs if (subscription := run()) is not None]
 
     def _begins(self, subscription: object) -> None:

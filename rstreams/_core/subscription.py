@@ -1,4 +1,4 @@
-"""Subscriptions without a source: the one of a stage that has none, and the one that comes before a failure."""
+"""Subscriptions without a source: for a stage that has none, and before a failure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ R = TypeVar("R")
 
 
 class EndedSubscription:
-    """The subscription of a stage that has none (yet, or any more): every call does nothing."""
+    """The subscription of a stage that has no source, not yet or not any more; all its calls do nothing."""
 
     __slots__ = ()
 
     def request(self, n: int) -> None:
-        """Do nothing: there is nothing to come (3.6)."""
+        """Do nothing: no items come (3.6)."""
 
     def cancel(self) -> None:
         """Do nothing (3.7)."""
@@ -31,12 +31,12 @@ ENDED = EndedSubscription()
 
 
 def checked_error(error: BaseException | None) -> BaseException:
-    """Return the argument of `on_error`, or for a None, which would look like success, the rule it breaks (2.13)."""
+    """Return the argument of `on_error`, or an error for None, which would look like success and breaks rule 2.13."""
     return SpecViolation("2.13", "on_error takes an exception, not None") if error is None else error
 
 
 class _Unmade(EndedSubscription):
-    """The subscription that comes before a failure. `ENDED` would tell a stage that its source is at its end."""
+    """The subscription that comes before a failure. `ENDED` would tell a stage that its source has ended."""
 
     __slots__ = ("cancelled",)
 
@@ -44,7 +44,7 @@ class _Unmade(EndedSubscription):
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Ask for no further signal; the failure is not signalled either (3.12)."""
+        """Stop all further signals; the failure is not signalled either (3.12)."""
         self.cancelled = True
 
 

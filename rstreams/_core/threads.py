@@ -1,7 +1,7 @@
-"""The thread of a subscription: the one it was made in, and the only one that may call it.
+"""The thread of a subscription: it was made in this thread, and only this thread may call it.
 
-Signals are plain calls without locks. A call from another thread could run in the middle of any other call. It is
-refused before it has changed anything. Other threads use `trio.from_thread.run_sync`, `rstreams.blocking` or a portal.
+Signals are plain calls without locks. A call from another thread could run in the middle of any other call. Such a call
+is refused before it changes anything. Other threads use `trio.from_thread.run_sync`, `rstreams.blocking` or a portal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["get_ident", "refuse_thread"]
 
 
 def refuse_thread(call: str, owner: int) -> None:
-    """Raise what is wrong with a `call` from this thread on a subscription of the thread `owner`.
+    """Raise the error for a `call` from this thread on a subscription of the thread `owner`.
 
     Errors: `SpecViolation` of rule 2.7: calls on a subscription come one after the other.
     """

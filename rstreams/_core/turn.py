@@ -1,4 +1,4 @@
-"""The turn of a loop: how long it goes on before other tasks run."""
+"""The turn of a loop: the time before other tasks run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ C = TypeVar("C", bound=Clock)
 class Turn(Generic[C]):
     """The turn of one loop, which is over after `SLICE` steps or after some seconds.
 
-    The loop looks at the clock after 1, 2, 4, 8... steps. Thus slow steps are noticed soon, and quick steps cost
+    The loop looks at the clock after 1, 2, 4, 8... steps. Slow steps are therefore noticed soon, and quick steps cost
     little. Without a clock a turn has no end.
 
     Attributes:
         look_at: The number of steps after which the loop calls `is_over`.
-        ends: When the time of the turn is over, by its clock.
+        ends: The end of the turn, by its clock.
     """
 
     __slots__ = ("_clock", "ends", "look_at")
@@ -43,7 +43,7 @@ class Turn(Generic[C]):
 
         Args:
             look_at: The number of steps before the first look at the clock.
-            seconds: How long the turn may last.
+            seconds: The longest time of the turn.
         """
         clock = self._clock
         if clock is not None:
@@ -52,10 +52,10 @@ class Turn(Generic[C]):
         return self
 
     def is_over(self, steps: int = 0) -> bool:
-        """Tell whether other tasks are to run now; if not, `look_at` is when to ask again.
+        """Tell whether other tasks should run now; if not, `look_at` is the number of steps before the next call.
 
         Args:
-            steps: How many steps the loop has made in this turn; 0 where only the time counts.
+            steps: The number of steps of the loop in this turn; 0 if only the time counts.
         """
         clock = self._clock
         if clock is None:
@@ -66,6 +66,6 @@ class Turn(Generic[C]):
         return False
 
     def go_on(self: Turn[Scheduler], loop: Callable[[], None]) -> Cancellable:
-        """Have `loop` called in the scope's next turn, because this turn is over."""
+        """Call `loop` in the scope's next turn, because this turn is over."""
         assert self._clock is not None, "without a scheduler a turn has no end"
         return self._clock.call_later(0, loop)

@@ -1,1 +1,1 @@
-"""The base stages that sources, operators and sinks are made of."""
+"""The base stages of sources, operators and sinks."""

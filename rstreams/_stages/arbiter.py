@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Arbiter(Stage[T, T]):
-    """A stage that emits the items of one source after the other; the operator says which and when."""
+    """A stage that emits the items of one source after the other; the operator chooses the sources and the times."""
 
     __slots__ = ("_awaiting", "_emissions", "_introduced", "_suspended")
 
@@ -30,7 +30,7 @@ class Arbiter(Stage[T, T]):
         super().__init__(downstream)
         self._emissions = 0
         self._awaiting = False  # the `on_subscribe` of a source switched to is due
-        self._introduced = False  # `on_subscribe` has gone downstream, which happens once (1.9)
+        self._introduced = False  # `on_subscribe` has gone downstream; this happens once (1.9)
         self._suspended = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -76,11 +76,11 @@ class Arbiter(Stage[T, T]):
 
     @property
     def _demand(self) -> int:
-        """What is requested and not yet emitted."""
+        """The items requested and not yet emitted."""
         return UNBOUNDED if self._requested >= UNBOUNDED else self._requested - self._emissions
 
     def _switch_to(self, source: Publisher[T]) -> None:
-        """Go on with `source`, which gets the demand the sources before it have left unmet."""
+        """Go on with `source`, and pass it the demand that earlier sources have left unmet."""
         self._upstream = ENDED
         self._awaiting = True
         source.subscribe(self)

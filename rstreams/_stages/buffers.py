@@ -1,10 +1,10 @@
 """Lists that end by time or by another stream: shared by buffer_time, buffer_count_or_time and buffer_boundary.
 
 Theory of operation. There is one list at a time. It is `_due` when its time is over, or when it is full and a full list
-ends. A due list is emitted on demand. Without demand it stays open and takes further items, so there is never more than
-one list. The source is asked only while a list is wanted. Items kept and items asked for are together at most
-`_bound`, the room of the list. A list that is empty when its time is over is emitted if it is wanted at that moment.
-Otherwise it does not count, and its time begins again with the next request.
+ends. A due list is emitted on demand. Without demand it stays open and takes further items. There is never more than
+one list. The source is asked only while a list is wanted. Items kept and items asked for are together at most `_bound`,
+the room of the list. A list that is empty when its time is over is emitted if it is wanted at that moment. Otherwise it
+does not count, and its time begins again with the next request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Buffering(KeepingStage[T, list[T]]):
-    """A stage that emits lists; the operator says when one is over."""
+    """A stage that emits lists; the operator decides when a list ends."""
 
     __slots__ = (
         "_bound",
@@ -42,13 +42,13 @@ class Buffering(KeepingStage[T, list[T]]):
     def __init__(self, downstream: Subscriber[list[T]], most: int, complete_at: int) -> None:
         super().__init__(downstream)
         self._bound = most
-        self._complete_at = complete_at  # so many items end a list
+        self._complete_at = complete_at  # this number of items ends a list
         self._items: list[T] = []
         self._holds: list[Hold] = []
-        self._coming = 0  # asked for and not here yet
+        self._coming = 0  # requested, not received yet
         self._demand = 0
         self._due = False
-        self._error: BaseException | None = None  # that came while a list was being emitted
+        self._error: BaseException | None = None  # an error that came during the emission of a list
         self._started = False
         self._source_over = False
 
@@ -58,12 +58,12 @@ class Buffering(KeepingStage[T, list[T]]):
         """Begin, with the first request; the source is asked after it."""
 
     def _begin(self) -> None:
-        """Note that a list begins."""
+        """Called when a list begins."""
 
     def _stop(self) -> None:
-        """Let go of what ends lists: there are none to come."""
+        """Stop the timer or stream that ends lists: no more lists come."""
 
-    # what ends a list calls these
+    # called by the timer or stream that ends lists
 
     def cut(self) -> None:
         """End the list, or let it wait for demand."""
@@ -73,13 +73,13 @@ class Buffering(KeepingStage[T, list[T]]):
         self._work()
 
     def finish(self) -> None:
-        """End the stream, the list that is open included: there is nothing more that ends one."""
+        """End the stream, including the open list: nothing can end a list any more."""
         if not self._ended and not self._source_over:
             self._upstream.cancel()
             self.on_complete()
 
     def fail(self, error: BaseException) -> None:
-        """End the stream with `error`, as soon as no signal is on its way (1.3)."""
+        """End the stream with `error`, as soon as no signal is being emitted (1.3)."""
         if self._emitting is None:
             self._fail(error)
         else:
@@ -131,13 +131,13 @@ class Buffering(KeepingStage[T, list[T]]):
 
     @property
     def window(self) -> int:
-        return UNBOUNDED  # how many items a list has is not known
+        return UNBOUNDED  # the number of items in a list is not known
 
     def _kept_items(self) -> int:
         return len(self._items)
 
     def _work(self) -> None:
-        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+        if self._emitting is not None:  # called during an emission: the loop below goes on when that returns
             return
         if self._demand and not self._started and not self._source_over and not self._ended:
             self._started = True

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Connectable(Watched, Generic[T]):
-    """A publisher whose subscribers share one run of the source, which `connect` begins.
+    """A publisher whose subscribers share one run of the source; `connect` begins the run.
 
-    There is one run: who subscribes after its end gets what is kept, if the operator keeps something, and the end.
-    For a new run call the operator again, or use `ref_count`.
+    There is one run. A subscriber that comes after its end gets the kept items, if the operator keeps some, and the
+    end. For a new run, call the operator again or use `ref_count`.
     """
 
     __slots__ = ("_make_run", "_run", "_source")
@@ -33,15 +33,15 @@ class Connectable(Watched, Generic[T]):
         self._run.needs = NOBODY
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        """Add `subscriber` to those who share the run; it may request before the run has begun."""
+        """Add `subscriber` to the subscribers of the run; it may request before the run has begun."""
         require_subscriber(subscriber)
         self._begins(self._run.join(subscriber))
 
     def connect(self) -> Cancellable:
-        """Begin the run: subscribe to the source. Calling it again begins nothing.
+        """Begin the run: subscribe to the source. Further calls have no effect on the source.
 
-        Returns: What ends the run: its `cancel()` cancels the source and ends the subscribers, and those who come
-            later, with an `RStreamsError`. It does nothing once the run has ended.
+        Returns: An object that can end the run: its `cancel()` cancels the source, and ends all present and later
+            subscribers with an `RStreamsError`. It does nothing after the run has ended.
         """
         self._run.connect(self._source)
         return _Connection(self._run)
@@ -49,7 +49,8 @@ class Connectable(Watched, Generic[T]):
     def ref_count(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that begins a run when `subscribers` are there, and cancels it when all have left.
 
-        Its runs are its own: each starts with nothing kept. Who subscribes after the end of one begins the next.
+        Its runs are its own: each starts without kept items. A subscriber that comes after the end of a run begins the
+        next.
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
@@ -59,7 +60,7 @@ class Connectable(Watched, Generic[T]):
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that calls `connect` when `subscribers` are there, and cancels nothing when they leave.
 
-        When all have left the source is asked for nothing more; the next subscriber goes on where they stopped.
+        When all have left, no more items are requested; the next subscriber goes on where they stopped.
 
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
@@ -90,7 +91,7 @@ class AutoConnected(Watched, Generic[T]):
         self._subscribers = subscribers
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        """Add a subscriber, and begin if it is the last that was waited for."""
+        """Add a subscriber, and begin the run if it is the last one needed."""
         require_subscriber(subscriber)
         self._run.needs = self._subscribers
         self._begins(self._run.join(subscriber))

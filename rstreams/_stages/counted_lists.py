@@ -1,4 +1,4 @@
-"""Lists of a certain number of items: what buffer_count needs, and its lists that overlap or leave gaps."""
+"""Lists with a fixed number of items: the base of buffer_count, and its lists that overlap or leave gaps."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Lists(KeepingStage[T, list[T]]):
             super().on_subscribe(subscription)
             return
         msg = (
-            f"buffer_count(count={self._count}) needs {self._count} items at once, but the link it reads lets {window} "
-            f"be held: its window, less pack_items - 1 if its items come packed; count must be {window} or less, or "
-            f"the window larger"
+            f"buffer_count(count={self._count}) needs {self._count} items at once, but of the link it reads only "
+            f"{window} can be held: its window, minus pack_items - 1 if its items come packed; count must be "
+            f"{window} or less, or the window larger"
         )
         self._ended = True
         subscription.cancel()
@@ -43,7 +43,7 @@ class Lists(KeepingStage[T, list[T]]):
 
 
 class Overlapping(Lists[T]):
-    """The stage of lists that begin every `skip` items, however many they hold."""
+    """The stage of lists that begin every `skip` items."""
 
     __slots__ = ("_demand", "_lists", "_skip", "_source_complete", "_started", "_to_begin")
 
@@ -54,7 +54,7 @@ class Overlapping(Lists[T]):
         self._started = False
         self._source_complete = False
         self._to_begin = 0  # items until the next list begins
-        self._lists: deque[tuple[list[T], list[Hold]]] = deque()  # those that have begun
+        self._lists: deque[tuple[list[T], list[Hold]]] = deque()  # lists that have begun
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -104,7 +104,7 @@ class Overlapping(Lists[T]):
         self._emit(items, SharedHold(holds) if holds else NO_HOLD)
 
     def _emit_rest(self) -> None:
-        """Emit the lists that will not fill any more, as they are requested, and complete behind the last."""
+        """Emit the lists that will not fill any more, as they are requested, and complete after the last."""
         if self._emitting is not None:
             return
         while self._lists and self._demand and not self._ended:

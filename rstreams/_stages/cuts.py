@@ -11,10 +11,11 @@ from rstreams.abc import Cancellable, Scheduler, Subscription
 
 
 class Span:
-    """A span of time that is begun anew again and again.
+    """A span of time that can be started again and again.
 
-    The timer runs on when a span is cut short, and looks at the clock when it fires: lists that fill quickly set no
-    timer each. A span begun when the one before has run out begins where that ended, so that spans do not drift.
+    When a span is cut short, the timer runs on, and looks at the clock when it fires. Therefore lists that fill quickly
+    need no timer each. A span that begins when the one before has run out begins at the exact end of that one: spans do
+    not drift.
     """
 
     __slots__ = ("_due", "_ran_out", "_run_out", "_scheduler", "_span_s", "_timer")
@@ -28,15 +29,15 @@ class Span:
         self._due = 0.0
 
     def begin(self) -> None:
-        """Begin a span; the one that is running is over."""
+        """Begin a span; this ends the current one."""
         now = self._scheduler.now()
         self._due = (now if self._ran_out is None else self._ran_out) + self._span_s
-        self._due = max(self._due, now)  # it may be late by more than a span
+        self._due = max(self._due, now)  # the last span may have ended more than a span ago
         if self._timer is None:
             self._timer = self._scheduler.call_later(self._due - now, self._fire)
 
     def stop(self) -> None:
-        """End it without a call."""
+        """End the span without a call."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -55,9 +56,9 @@ class Span:
 
 
 class Boundary:
-    """The subscriber to a stream whose items end lists or windows; the items themselves do not matter.
+    """The subscriber to a stream whose items end lists or windows; their values do not matter.
 
-    It asks for all of them: as long as nothing can be ended, one is as good as many, so none has to be kept.
+    It asks for all of them. While no list can be ended, several items count as one, and none has to be kept.
     """
 
     __slots__ = ("_complete", "_cut", "_ended", "_fail", "_subscription")
@@ -79,7 +80,7 @@ class Boundary:
         self._subscription = subscription
         subscription.request(UNBOUNDED)
 
-    def on_next(self, item: object) -> None:  # noqa: ARG002 - that it came is all that counts
+    def on_next(self, item: object) -> None:  # noqa: ARG002 - only its coming counts
         if not self._ended:
             self._cut()
 
@@ -94,7 +95,7 @@ class Boundary:
             self._complete()
 
     def upstreams(self) -> Sequence[Subscription]:
-        """Return the subscription, for `explain`, while there is one."""
+        """Return the subscription, if there is one, for `explain`."""
         return () if self._ended or self._subscription is ENDED else (self._subscription,)
 
     def stop(self) -> None:

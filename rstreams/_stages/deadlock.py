@@ -1,14 +1,15 @@
-"""Cycles of demand that can never move: they are found and named.
+"""Cycles of demand that can never move: how they are found and described.
 
     group_by has 17 live groups. The 17th waits for flat_map to ask for one more. flat_map asks when one of its 16
-    streams ends. These are groups; each waits for items or its end. group_by reads no further: it keeps all the
-    items it may, and they are of the 17th.
+    streams ends. These are groups; each waits for items or its end. group_by requests no more: it keeps as many items
+    as it may, and all of them belong to the 17th group.
 
-    share has two subscribers, and zip reads both: one directly, one through a filter that lets 1 of 1,000 through.
-    zip waits for the filter, the filter for share, and share for zip: it keeps all it may for the direct one.
+    share has two subscribers, and zip reads both: one directly, one through a filter that lets 1 of 1,000 items pass.
+    zip waits for the filter, the filter for share, and share for zip: it keeps as many items for the direct one as it
+    may.
 
 Theory of operation. A stage is blocked when it may keep no more items and therefore asks for no more. It then calls
-`find_deadlock`. The question is always the same: "what must happen before this can move?"
+`find_deadlock`. The question is always the same: which events must happen before this can move?
 
     (ASK, stage)     before the stage asks its source for more, or cancels it
     (SEND, stage)    before it sends its subscriber another signal
@@ -16,8 +17,8 @@ Theory of operation. A stage is blocked when it may keep no more items and there
 
 A stage answers in `waits_to`: with a list of questions, any one of which would have to come true first, or with None.
 
-None means that the stage may move by itself (a timer, a task, user code, something not known here), or is moving just
-now. The answers are followed through the live stages. If they never come to a None, all stages found wait only for each
+None means that the stage may move by itself (a timer, a task, user code, something not known here), or is moving now.
+The answers are followed through the live stages. If they never come to a None, all stages found wait only for each
 other. None of them ever moves again, and that is a `DemandDeadlock`. One None anywhere means no alarm. A stage that
 gives no answer counts as None: an operator without answers can only hide a deadlock. The last subscriber's own cancel
 does not count as a way out.
@@ -25,14 +26,14 @@ does not count as a way out.
 A source needs no demand to end, and its end may be the way out. Therefore only sources count that are known to do
 nothing unasked: plain iterators, async iterators, and a link, after enough time for it to announce its end.
 
-A group or window without a subscriber may get one at any time, and counts so. The exception: it is certain that only a
-concat_map has seen it, which goes on to it at the end of its current stream.
+A group or window without a subscriber may get one at any time, and counts as None. There is one exception: only a
+concat_map has seen it, and will go on to it at the end of its current stream.
 
 A stage that only reacts says so (`Stage.only_reacts`), and that is its answer. Any other stage (zip, a dispatcher)
 gives the answers that it can; the default is None. A stage that blocks by itself has the members of `Blocked`, and a
 `lookout`. It looks when it has become blocked, in a turn of its own (`call_later(0, ...)`), when all stages have
-finished what they were doing. While it stays blocked it looks again now and then, because the others may change without
-a signal to it. It never looks for each item.
+finished their present work. While it stays blocked it looks again from time to time, because the others may change
+without a signal to it. It never looks for each item.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
     """Return the error if it is certain that `blocked` can never move again, else None.
 
     Args:
-        blocked: Where to begin.
-        quiet: Whether sources that have sent all they were asked for count as having no end to tell.
+        blocked: The stage to begin with.
+        quiet: Whether a source that has sent all requested items is taken to have no end to announce.
     """
     due: list[tuple[Way, object]] = [(ASK, blocked)]
     seen = {(ASK, id(blocked))}
@@ -80,7 +81,7 @@ def _error(blocked: Blocked, waits_for: str, stands: str, streams: int) -> Deman
 
 
 def takes_too_few(blocked: Blocked, taker: str, streams: int) -> str:
-    """Return how a stage stands whose streams are all of `blocked`, which has more than it takes at a time."""
+    """Describe a stage whose streams all come from `blocked`, which has more of them than the stage takes at a time."""
     name, part = blocked.describes, blocked.part_name
     return (
         f"its next {part} waits for {taker}(concurrency={streams}), all of whose streams wait for items of that "

@@ -1,4 +1,4 @@
-"""A question that one item can settle: shared by all, any and contains."""
+"""A question that one item can answer: shared by all, any and contains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def settled(source: Publisher[T], operator: str, settles: Callable[[T], object], *, by: bool) -> Publisher[bool]:
-    """Emit `by` with the first item that `settles` it, or the opposite when the source completes."""
+    """Emit `by` with the first item for which `settles` is true, or the opposite when the source completes."""
     return Lifted(source, lambda downstream: _Settled(downstream, operator, settles, by=by))
 
 

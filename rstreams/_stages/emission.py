@@ -2,7 +2,7 @@
 
 Theory of operation. `request` adds to the demand and runs the loop, unless the loop is running already. A request from
 inside `on_next` only adds to a number. The loop sees it at the end of its batch. The stack stays flat, however many
-items ask for one more (3.3). C code (`islice`) counts a batch, so an item costs one call of `on_next` and one look at
+items ask for one more (3.3). C code (`islice`) counts a batch. An item costs one call of `on_next` and one look at
 `ended`. `chain` tells exhaustion from the end of a batch: behind the items stands an iterator whose first step notes
 that there are no more items.
 
@@ -10,9 +10,9 @@ Over such a source, the operators that do something to one item and pass it on d
 their work by `then`, and `fusion` makes one loop of it all. Dropped items of a batch count as demand again.
 
 Without a scheduler a batch is the whole demand. In a scope, the loop goes on for one `Turn` and leaves the rest of the
-demand to the scope's next turn. Without that, an endless source under a `reduce`, or under a `filter` that lets nothing
-through, would keep out all other tasks, and with them the heartbeats of a connection. Batches double from 1. A turn of
-slow items is therefore noticed soon, and a turn of quick items looks at the clock only ten times. After a turn of quick
+demand to the scope's next turn. Without that, an endless source could keep out all other tasks, and the heartbeats of a
+connection with them: under a `reduce`, or under a `filter` that drops all items. Batches double from 1. A turn of slow
+items is therefore noticed soon, and a turn of quick items looks at the clock only ten times. After a turn of quick
 items the batches begin with as many items as that turn had, up to 64.
 
 The loop never draws an item that was not requested. A list, tuple or range knows that nothing is left. Its completion
@@ -43,11 +43,11 @@ from rstreams.abc import Cancellable, Hold, Subscriber
 
 T = TypeVar("T")
 
-# Elsewhere a length hint is only a hint; these tell exactly what is left.
+# Elsewhere a length hint is only a hint; the hint of these types is exact.
 _EXACT: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(iter(range(2**64))))
 
-_FEW: Final = 8  # items do not say whether the next ones are quick
-_MANY: Final = 64  # are not drawn without a look at the clock, however quick the ones before were
+_FEW: Final = 8  # after fewer items it is not known whether the next ones are quick
+_MANY: Final = 64  # the most items drawn without a look at the clock, however quick the last ones were
 
 _LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
 
@@ -60,12 +60,12 @@ _logger = logging.getLogger("rstreams")
 
 
 def log_dropped(error: BaseException, happened: str) -> None:
-    """Log an error no subscriber is left for: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
+    """Log an error that no subscriber can get: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
     _logger.error("%s, after its subscription had ended", happened, exc_info=error)
 
 
 class IteratorPublisher(Watched, Generic[T]):
-    """A publisher that makes a new iterator for each subscriber and sends it what `steps` make of the items."""
+    """A publisher that makes a new iterator for each subscriber, and sends it the results of `steps` over the items."""
 
     __slots__ = ("_make_iterator", "_steps")
 
@@ -94,7 +94,7 @@ _GOES_ON: Final = (True,) * SLICE
 
 
 class IteratorEmission(Scannable, Generic[T]):
-    """One subscription to the items of an iterator; see the module's text."""
+    """One subscription to the items of an iterator; see the text of this module."""
 
     __slots__ = (
         "__weakref__",
@@ -124,7 +124,7 @@ class IteratorEmission(Scannable, Generic[T]):
 
     def __init__(self, iterator: Iterator[Any], subscriber: Subscriber[T], steps: tuple[Step, ...]) -> None:
         self._subscriber = subscriber
-        self._first_look = 1  # at the clock, behind how many items of a turn
+        self._first_look = 1  # the number of items in a turn before it looks at the clock
         self.ended = False
         self.refused = False  # the subscriber has raised
         self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
@@ -133,17 +133,17 @@ class IteratorEmission(Scannable, Generic[T]):
         self._maker = "an iterator, or a function over its items," if steps else "an iterator"
         self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
         self._exact = iterator if isinstance(iterator, _EXACT) else None
-        # Only generators are closed: a file or a cursor that iterates over itself is its owner's to close.
+        # Only generators are closed. A file or a cursor that iterates over itself is closed by its owner.
         self._generator = iterator if isinstance(iterator, Generator) else None
         self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
-        self._handed: Iterator[int] | None = None  # goes on with each item drawn by somebody else
-        self._drawn: list[T] | None = None  # where items gather that are drawn
+        self._handed: Iterator[int] | None = None  # advances with each item drawn by another stage
+        self._drawn: list[T] | None = None  # collects items for `draws`
         self._demand = 0
         self._requested = 0
         self._delivered = 0
         self._thread = get_ident()
-        self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
+        self._busy = True  # until `on_subscribe` has returned, because signals come one after the other (1.3)
         self._exhausted = False
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class IteratorEmission(Scannable, Generic[T]):
     def hold(self) -> Hold:
         return NO_HOLD
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - the name in the protocol
         return None
 
     def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
@@ -197,17 +197,17 @@ class IteratorEmission(Scannable, Generic[T]):
         return compress(self._items, self._handed), partial(_nothing_left, exact)
 
     def draws(self) -> Callable[[int], list[T]] | None:
-        """Let the items be drawn; see `Drawable`."""
+        """Return a function that draws items; see `Drawable`."""
         if self._demand:
             return None
         drawn = self._drawn = []
         if self._steps:
             self._loop, self._stop = fused_loop(self._steps, drawn.append, self)
         else:
-            goes_on: list[bool] = []  # `compress` looks at it behind each item: cleared by `cancel`, it ends the loop
+            goes_on: list[bool] = []  # `compress` looks at it after each item; when `cancel` clears it, the loop ends
 
             def gather(items: Iterable[Any]) -> int:
-                goes_on[:] = _GOES_ON  # only now: many links draw nothing for a long time
+                goes_on[:] = _GOES_ON  # only now: many links draw no items for a long time
                 drawn.extend(compress(items, goes_on))
                 goes_on.clear()
                 if self.ended:
@@ -231,7 +231,7 @@ class IteratorEmission(Scannable, Generic[T]):
 
     @property
     def label(self) -> str:
-        """Return what the items come from, and what is done to them in the same loop."""
+        """Return the kind of iterator, and the operators that run in the same loop."""
         return " | ".join([_LABELS.get(self._kind, self._kind.__name__), *(step.work.operator for step in self._steps)])
 
     @property
@@ -240,21 +240,21 @@ class IteratorEmission(Scannable, Generic[T]):
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested and delivered; of items that were handed over, how many have been drawn."""
+        """Return the numbers of items requested and delivered; for items that were handed over, the number drawn."""
         if self._handed is not None:
             drawn = maxsize - length_hint(self._handed)
             return Counts(drawn, drawn)
         return Counts(self._requested, self._delivered)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: it does nothing before it is asked, not even end."""
+        """Return the events that must happen first: it does nothing before a request, and does not even end."""
         moves = self._busy or self._next_turn is not None or self._handed is not None
         if way != SEND or moves or self.ended or self._demand:
             return None
         return [(ASK, self._subscriber)]
 
     def _emit(self) -> None:
-        """Send items for as long as there are items and demand, or until the turn is over."""
+        """Send items while there are items and demand, or until the turn is over."""
         self._busy = True
         self._next_turn = None
         turn, sent = self._turn.begin(self._first_look), 0
@@ -281,7 +281,7 @@ class IteratorEmission(Scannable, Generic[T]):
                 self._dispose()
 
     def _emit_batch(self, batch: int) -> None:
-        """Draw `batch` items, or as many as there are, and send what comes of them."""
+        """Draw `batch` items, or as many as there are, and send the results."""
         self._demand = take_demand(self._demand, batch)
         try:
             dropped = self._loop(islice(self._items, batch))
@@ -290,7 +290,7 @@ class IteratorEmission(Scannable, Generic[T]):
         except BaseException as error:
             ended, self.ended = self.ended, True
             if self.refused or not isinstance(error, Exception):
-                raise  # 2.13: the subscription counts as cancelled, and the caller of `request` hears why
+                raise  # 2.13: the subscription counts as cancelled, and the caller of `request` gets the error
             if ended:
                 log_dropped(error, self._maker + " failed")
             else:
@@ -303,14 +303,14 @@ class IteratorEmission(Scannable, Generic[T]):
         self._exhausted = True
 
     def _dispose(self) -> None:
-        """Let go of the iterator; a generator runs its `finally` blocks now and not at some collection of garbage."""
+        """Release the iterator; a generator runs its `finally` blocks now, and not when garbage is collected."""
         generator, self._generator = self._generator, None
         self._items = iter(())
         self._exact = None
         if self._next_turn is not None:
             self._next_turn.cancel()
         if generator is not None and getattr(generator, "gi_running", False):
-            self._generator = generator  # cancelled by its own code: its loop cancels again behind it
+            self._generator = generator  # it was cancelled by its own code: its loop cancels again afterwards
         elif generator is not None:
             try:
                 generator.close()

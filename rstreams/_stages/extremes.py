@@ -1,4 +1,4 @@
-"""The one item that comes before all others by some order: shared by min and max."""
+"""The item that comes before all others in some order: shared by min and max."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class Ordered(Protocol):
-    """What can be compared with its like."""
+    """A type whose values can be compared with each other."""
 
     def __lt__(self, other: Any, /) -> bool:  # noqa: ANN401 - as in `min`
-        """Tell whether this is less."""
+        """Tell whether this value is less."""
         ...
 
 
 def extreme(
     source: Publisher[T], operator: str, key: Callable[[T], Any] | None, before: Callable[[Any, Any], bool]
 ) -> Publisher[T]:
-    """Emit the item whose key is `before` that of all others; if there is none, fail with `NoItem`."""
+    """Emit the item whose key is `before` those of all others; without items, fail with `NoItem`."""
     return Lifted(source, lambda downstream: _Extreme(downstream, operator, key, before))
 
 
@@ -41,7 +41,7 @@ class _Extreme(Folding[T, T]):
         super().__init__(downstream, operator)
         self._key = key
         self._before = before
-        self._best: tuple[T, Any] | None = None  # and its key
+        self._best: tuple[T, Any] | None = None  # with its key
 
     def _fold(self, item: T) -> bool:
         key = item if self._key is None else self._key(item)

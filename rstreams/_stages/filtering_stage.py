@@ -1,4 +1,4 @@
-"""A stage that drops some of its items, and asks for another in the place of each: shared by the filters."""
+"""A stage that drops some of its items, and asks for another one for each of them: shared by the filters."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Dropping(Stage[T, T]):
         if not self._accepts(n):
             return
         if n >= UNBOUNDED:
-            self._unbounded = True  # nothing needs replacing any more
+            self._unbounded = True  # no replacements are needed any more
         self._upstream.request(n)
 
     def _drop(self) -> None:
-        """Ask for an item in the place of the one in `on_next`."""
+        """Ask for an item to replace the one in `on_next`."""
         self._dropped += 1
         if not self._unbounded:
             self._upstream.request(1)

@@ -1,6 +1,6 @@
 """All items folded into one result: shared by reduce and the aggregates.
 
-Theory of operation. The first request asks the source for all it has. Each item changes the state of the stage. The
+Theory of operation. The first request asks the source for all items. Each item changes the state of the stage. The
 result is emitted when the source has completed and there is demand. Some operators know their result before: `any`
 knows it with the first item that passes. They say so, and the source is cancelled.
 
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Folding(KeepingStage[T, R], ABC):
-    """A stage that emits one result; the operator says what an item does to it."""
+    """A stage that emits one result; the operator folds the items into it."""
 
     __slots__ = ("_ack", "_asked", "_gathering", "_known", "_operator")
 
@@ -38,7 +38,7 @@ class Folding(KeepingStage[T, R], ABC):
         self._operator = operator
         self._ack = ack
         self._asked = False
-        self._known = False  # there is nothing more to come that could change the result
+        self._known = False  # no further item can change the result
         self._gathering: Gathering | None = None  # the claims on the items, if they need any
 
     only_reacts = True
@@ -47,13 +47,13 @@ class Folding(KeepingStage[T, R], ABC):
 
     @abstractmethod
     def _fold(self, item: T) -> bool:
-        """Fold an item in, and tell whether the result is known now; what it raises fails the item."""
+        """Fold an item into the result, and tell whether the result is known now; an exception fails the item."""
 
     @abstractmethod
     def _result(self) -> R:
-        """Return the result; what it raises fails the stream."""
+        """Return the result; an exception fails the stream."""
 
-    # and this is the rest
+    # the rest of the stage
 
     def on_subscribe(self, subscription: Subscription) -> None:
         insists = self._ack == "on_result"
@@ -115,7 +115,7 @@ class Folding(KeepingStage[T, R], ABC):
         try:
             result = self._result()
         except Exception as error:
-            self._fail(error)  # which needs no demand
+            self._fail(error)  # an error needs no demand
             return
         if self._asked:
             gathering, self._gathering = self._gathering, None

@@ -2,7 +2,7 @@
 
 Theory of operation. `map`, `filter`, `scan`, `skip` and `do_on_next` do something to one item and pass it on. As stages
 each of them costs a call of `on_next` an item. A source over an iterator has a loop of its own, and that loop can do
-their work instead. A `Work` says what an operator does, in a line or two of Python. `fused_loop` makes one function of
+their work instead. A `Work` has the work of an operator, in a line or two of Python. `fused_loop` makes one function of
 the works of several operators, such as for map, filter and scan:
 
     def loop(items):
@@ -17,8 +17,8 @@ the works of several operators, such as for map, filter and scan:
             if subscription.ended: return dropped
         return dropped
 
-This is what one would write by hand. The text consists of the constants in the operators' files and of numbers, never
-of anything from outside. It is compiled once for each sequence of operators.
+A programmer would write the same loop by hand. The text consists of constants in the operators' files and of numbers,
+never of anything from outside. It is compiled once for each sequence of operators.
 
 The loop does exactly what the stages would do, in the same order. The tests run chains both ways and compare.
 
@@ -38,22 +38,22 @@ from functools import cache
 from typing import Any, Final, Protocol, TypeAlias
 
 Loop: TypeAlias = Callable[[Iterable[Any]], int]
-"""Sends what it makes of the items, and returns how many of them it dropped on the way."""
+"""Sends the results for the items, and returns how many items were dropped on the way."""
 
 
 class Stopped(BaseException):
-    """What a stopped loop ends with; it never leaves the source."""
+    """The exception that ends a stopped loop; it never leaves the source."""
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What an operator does to each item, as text: `item`, `{function}` and `{state}` stand for what it works with.
+    """The work of an operator on an item, as text with the names `item`, `{function}` and `{state}`.
 
     Attributes:
         operator: The operator's name.
-        does: The statement that makes the next item of `item`; "" if the work is to drop items.
+        does: The statement that makes the next item from `item`; "" if the work is to drop items.
         drops: The expression that is true if the item is to be dropped.
-        when_dropping: The statement that follows then; "" if there is none.
+        when_dropping: The statement to run for a dropped item; "" if there is none.
     """
 
     operator: str
@@ -81,12 +81,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A work with all that it needs.
+    """A `Work` with its function and state.
 
     Attributes:
-        work: What is done.
+        work: The work to do.
         function: The user's function; None for `skip`.
-        state: What the work starts from: the seed of `scan`, the count of `skip`.
+        state: The state at the start: the seed of `scan`, the count of `skip`.
     """
 
     work: Work
@@ -95,7 +95,7 @@ class Step:
 
 
 class Ending(Protocol):
-    """What a loop needs to know of its subscription."""
+    """The state of a subscription that a loop needs."""
 
     ended: bool
     refused: bool
@@ -107,11 +107,11 @@ _UNLESS_ENDED: Final = "if subscription.ended: return dropped"
 def fused_loop(
     steps: tuple[Step, ...], on_next: Callable[[Any], None], subscription: Ending
 ) -> tuple[Loop, Callable[[], None]]:
-    """Return a loop that does `steps` with each item and sends what comes out to `on_next`, and what stops it.
+    """Return a loop that does `steps` with each item and sends the results to `on_next`, and a function that stops it.
 
-    It may be called again for further items, and goes on from the state it has come to. It returns, or raises
-    `Stopped`, when it has been stopped: at the end of the subscription. Any other exception leaves it as it is;
-    `subscription.refused` tells whether it is one of `on_next`.
+    The loop may be called again for further items, and goes on from its last state. When it has been stopped, at the
+    end of the subscription, it returns or raises `Stopped`. Any other exception leaves it unchanged;
+    `subscription.refused` tells whether it came from `on_next`.
     """
     make = _maker(tuple(step.work for step in steps))
     return make(on_next, subscription, [step.function for step in steps], [step.state for step in steps], _stopped)
@@ -151,7 +151,7 @@ def _maker(works: tuple[Work, ...]) -> Callable[..., tuple[Loop, Callable[[], No
     return make
 
 
-def compiled(title: str, text: str, **names: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the text uses
+def compiled(title: str, text: str, **names: Any) -> dict[str, Any]:  # noqa: ANN401 - any names that the text uses
     """Return the names that `text` defines, which may use `names`; a traceback shows its lines under `title`."""
     linecache.cache[title] = (len(text), None, text.splitlines(keepends=True), title)
     exec(compile(text, title, "exec"), names)  # noqa: S102 - made of constants

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class OneInner(KeepingStage[T, R], ABC):
-    """A stage that emits the items of its current inner stream; the operator says when the next one begins."""
+    """A stage that emits the items of its current inner stream; the operator decides when the next one begins."""
 
     __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing", "suspended")
 
@@ -35,7 +35,7 @@ class OneInner(KeepingStage[T, R], ABC):
         self._current: Inner[T, R] | None = None
         self._passing: Inner[T, R] | None = None
         self._outer_complete = False
-        self.suspended = False  # no stream is to send anything
+        self.suspended = False  # no stream may send anything
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -53,7 +53,7 @@ class OneInner(KeepingStage[T, R], ABC):
 
     @property
     def window(self) -> int:
-        return 2**63 - 1  # how many items an outer one makes is not known
+        return 2**63 - 1  # the number of items from an outer item is not known
 
     def suspend(self) -> None:
         self.suspended = True
@@ -128,7 +128,7 @@ class OneInner(KeepingStage[T, R], ABC):
             self._passing = before
 
     def end(self, inner: Inner[T, R], error: BaseException | None) -> None:
-        """Note that an inner stream is through, or has failed."""
+        """Note that an inner stream has completed or failed."""
         if self._current is not inner:
             return
         self._current = None
@@ -145,7 +145,7 @@ class OneInner(KeepingStage[T, R], ABC):
 
     @property
     def demand(self) -> int:
-        """What is requested and not yet emitted."""
+        """The items requested and not yet emitted."""
         return self._demand
 
 
@@ -182,10 +182,10 @@ class Inner(Scannable, Generic[T, R]):
         self._stage.end(self, None)
 
     def hold(self) -> Hold:
-        """Claim the item on its way through, and the outer item."""
+        """Claim the item that is being passed on, and the outer item."""
         hold = self.upstream.hold()
         return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._stage)]

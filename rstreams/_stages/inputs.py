@@ -4,7 +4,7 @@ Theory of operation. Each source has an `Input`. It asks for `prefetch` items ah
 are taken out. Items kept and asked for are together at most `prefetch`. Kept items are held. A source over a plain
 iterator hands its items over and is not asked ahead: one item is drawn when the operator looks for one.
 
-An input shows at any time what the operator waits for:
+An input shows at any time the state that the operator waits for:
 
     empty       it waits for its source
     full        it asks for no more before items have been taken out
@@ -101,12 +101,12 @@ class Input(Scannable, Generic[T]):
 
     @property
     def full(self) -> bool:
-        """Whether it asks for no more before items have been taken out."""
+        """Whether it requests no more before items have been taken out."""
         return len(self.queue) + self._taken >= self._asked
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left and nothing will come."""
+        """Whether no items are left and none will come."""
         return not self.queue and (self.complete or (self.drawn and self._nothing_left()))
 
     def ask_ahead(self) -> None:
@@ -129,7 +129,7 @@ class Input(Scannable, Generic[T]):
             self._end()
             self._stage.failed(error)
             return False
-        if self._stage.ended:  # drawing it has cancelled
+        if self._stage.ended:  # the iterator has cancelled
             self.upstream.cancel()
             return False
         self.queue.append((item, NO_HOLD))
@@ -140,7 +140,7 @@ class Input(Scannable, Generic[T]):
         return self.queue.popleft()
 
     def taken(self) -> None:
-        """Note that an item has been taken out, and ask for more when enough have been."""
+        """Note that an item has been taken out, and request more when enough have been."""
         if self.drawn or self.complete:
             return
         self._taken += 1
@@ -149,11 +149,11 @@ class Input(Scannable, Generic[T]):
             self.upstream.request(self._refill)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._stage)]
 
     def let_go(self) -> None:
-        """Give back what is kept, and end the source."""
+        """Give kept items back, and end the source."""
         queue, self.queue = self.queue, deque()
         for _, hold in queue:
             hold.release()
@@ -175,7 +175,7 @@ class Inputs(TurningStage[Any, R]):
     def start(self, sources: Sequence[Publisher[Any]]) -> Self:
         """Subscribe to all sources; return itself."""
         self._downstream.on_subscribe(self)
-        self._draining = True  # until all are there
+        self._draining = True  # until all are subscribed to
         try:
             for source, an_input in zip(sources, self.inputs, strict=True):
                 if not self._ended:
@@ -195,21 +195,21 @@ class Inputs(TurningStage[Any, R]):
         for an_input in self.inputs:
             an_input.ask_ahead()
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: it does all it can as soon as a source sends something or it is asked."""
+        """Return the events that must happen first: it does all it can as soon as it gets a signal or a request."""
         if way == ASK or self._ended or self._draining or self._next_turn is not None or self.suspended:
             return None
         waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]
         return [*waits, (CANCEL if self._demand else ASK, self._downstream)]
 
     def takes(self, blocked: Blocked) -> tuple[str, int]:
-        """Return what it has, and what it waits for."""
+        """Return the items it has, and those it waits for."""
         kept = " and ".join(str(len(i.queue)) for i in self.inputs)
         text = (
             f"{self.label}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
-            f"what it lacks must come from that {blocked.describes}: one of the two must be able to keep more"
+            f"the items it lacks must come from that {blocked.describes}: one of the two must be able to keep more"
         )
         return text, len(self.inputs)
 
@@ -219,7 +219,7 @@ class Inputs(TurningStage[Any, R]):
         return sum(len(i.queue) for i in self.inputs)
 
     def _finish(self) -> None:
-        """End the stream: what is still kept has nobody to go with, and is given back."""
+        """End the stream: items that are still kept have no partners, and are given back."""
         if self._errors:
             self._fail(all_of(self.label, self._errors))
         elif not self._ended:
@@ -235,12 +235,12 @@ class Inputs(TurningStage[Any, R]):
     # inputs call these
 
     def arrived(self) -> None:
-        """See what can be done with a new item, or without a source that is complete."""
+        """Use a new item, or the end of a source."""
         if not self._ended:
             self._drain()
 
     def failed(self, error: BaseException) -> None:
-        """End the stream because a source failed, or let that wait for the end."""
+        """End the stream because a source failed, or keep the error until the end."""
         if not self._delay_errors:
             self._fail(error)
         elif not self._ended:
@@ -249,5 +249,5 @@ class Inputs(TurningStage[Any, R]):
 
 
 def claims(holds: Sequence[Hold]) -> list[Hold]:
-    """Return those of `holds` that have to be told anything."""
+    """Return those of `holds` that must be ended."""
     return [hold for hold in holds if hold is not NO_HOLD]

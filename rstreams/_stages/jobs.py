@@ -1,10 +1,10 @@
-"""Items in the hands of tasks, several at a time: shared by map_async and map_blocking.
+"""Items processed by tasks, several at a time: shared by map_async and map_blocking.
 
-Theory of operation. A worker is a task that takes one item after the other. A new item gets an idle worker, or a
-new one; there are never more workers than items in progress at one time. To wake a task costs a fifth of starting one,
-and a worker that is through with an item takes the next one without either. Workers stay until the stream has ended.
+Theory of operation. A worker is a task that takes one item after the other. A new item goes to an idle worker, or to a
+new one. There are never more workers than items in progress at one time. Waking a task costs a fifth of starting one. A
+worker that has finished an item takes the next one without either cost. Workers stay until the stream has ended.
 
-A function that never waits would keep other tasks out, so a worker pauses after 1,024 items or 5 ms.
+A function that never waits would keep out other tasks. Therefore a worker pauses after 1,024 items or 5 ms.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ R = TypeVar("R")
 
 SLICE_ITEMS: Final = 1024
 SLICE_S: Final = 0.005
-"""How long a worker goes on without a pause, in items and in seconds."""
+"""The longest time that a worker goes on without a pause, in items and in seconds."""
 
 
 @dataclass(eq=False, slots=True)
 class _Job(Generic[T, R]):
-    """An item kept: the claim on it, and in the end what it was made into."""
+    """An item that is kept: the claim on it, and its result when it is ready."""
 
     item: T
     kept: SharedHold
@@ -40,7 +40,7 @@ class _Job(Generic[T, R]):
 
 
 class Jobs(KeepingStage[T, R]):
-    """A stage that gives each item to a task and emits what it makes of it."""
+    """A stage that gives each item to a task and emits the results."""
 
     __slots__ = (
         "_busy",
@@ -71,16 +71,16 @@ class Jobs(KeepingStage[T, R]):
         self._concurrency = concurrency
         self._scheduler = scheduler
         self._ordered = ordered
-        self._unasked = 0  # requested here, not yet there
-        self._busy = 0  # requested there, not yet emitted here
+        self._unasked = 0  # requested here, not yet from the source
+        self._busy = 0  # requested from the source, not yet emitted here
         self._jobs: dict[_Job[T, R], None] = {}  # in the order of the items
         self._emits = False
-        self._waiting: deque[_Job[T, R]] = deque()  # those of them that no worker has taken yet
+        self._waiting: deque[_Job[T, R]] = deque()  # those of `_jobs` that no worker has taken yet
         self._workers: list[Cancellable] = []
-        self._idle: list[Event] = []  # for each worker that waits for an item
+        self._idle: list[Event] = []  # one for each worker that waits for an item
         self._called = 0  # workers on their way to an item
 
-    only_reacts = True  # while no task is at work
+    only_reacts = True  # while no task works
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -88,7 +88,7 @@ class Jobs(KeepingStage[T, R]):
         job: _Job[T, R] = _Job(item, share_hold(self._upstream.hold()))
         self._jobs[job] = None
         self._waiting.append(job)
-        if not self._emits:  # else the worker that emits takes it next
+        if not self._emits:  # if it does, the worker that emits takes it next
             self._call_workers()
 
     def on_complete(self) -> None:
@@ -108,7 +108,7 @@ class Jobs(KeepingStage[T, R]):
             self._upstream.request(n)
 
     def _call_workers(self) -> None:
-        """See that there is a worker on its way for each item that waits."""
+        """Make sure that a worker is on its way for each item that waits."""
         while self._called < len(self._waiting):
             self._called += 1
             if self._idle:
@@ -149,7 +149,7 @@ class Jobs(KeepingStage[T, R]):
                 job.kept.fail(error)
                 self._fail(error)
             return
-        except BaseException:  # the scope ends, and with it the subscription: what is held must not stay held
+        except BaseException:  # the scope ends, and the subscription with it: the holds must end
             self.cancel()
             raise
         if not self._ended:

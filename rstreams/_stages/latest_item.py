@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class LatestItem(KeepingStage[T, T], ABC):
-    """A stage that asks for everything and keeps at most one item, which gives way to a newer one.
+    """A stage that asks for all items and keeps at most one, which a newer one replaces.
 
-    The operator says when the kept item may go out (`_due`, which a timer's `_fire` sets); it goes on demand.
+    The operator decides when the kept item may be sent (`_due`, set by a timer's `_fire`). It is then sent on demand.
     """
 
     __slots__ = ("_asked", "_demand", "_due", "_error", "_kept", "_scheduler", "_timer")
@@ -36,7 +36,7 @@ class LatestItem(KeepingStage[T, T], ABC):
         self._due = False
         self._demand = 0
         self._asked = False
-        self._error: BaseException | None = None  # that came while an item was being emitted
+        self._error: BaseException | None = None  # an error that came during an emission
 
     # the operator writes these
 
@@ -45,9 +45,9 @@ class LatestItem(KeepingStage[T, T], ABC):
         """Receive an item of the source."""
 
     def _begin(self) -> None:
-        """Begin, with the first request; the source is asked behind it."""
+        """Begin, with the first request; the source is asked after it."""
 
-    # and this is the rest
+    # the rest of the stage
 
     def on_error(self, error: BaseException) -> None:
         if self._ended or self._upstream is ENDED:
@@ -77,20 +77,20 @@ class LatestItem(KeepingStage[T, T], ABC):
             self._upstream.request(UNBOUNDED)
 
     def _keep(self, item: T) -> None:
-        """Keep `item`; the one kept before has been replaced, which counts as done."""
+        """Keep `item`; the one kept before is replaced, and done."""
         before, self._kept = self._kept, (item, share_hold(self._upstream.hold()))
         if before is not None:
             before[1].done()
 
     def _fire(self) -> None:
-        """Let the kept item go out: its time has come."""
+        """Let the kept item be sent: its time has come."""
         self._timer = None
         self._due = True
         self._send()
 
     def _send(self) -> None:
-        """Emit the kept item, if it may go out and is wanted; and the end behind it."""
-        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+        """Emit the kept item if its time has come and there is demand, then the end."""
+        if self._emitting is not None:  # called during an emission: the loop below goes on when that returns
             return
         while not self._ended:
             if self._error is not None:

@@ -3,15 +3,15 @@
 Theory of operation. `_head` counts the items of the run. A member's `limit` is the number of the last item that it
 wants. While all members have all items and want more, an item goes straight to them (`on_next`), in one loop over their
 `on_next` methods. This is the hot path, and it goes on until `_stop`. Any other item is kept in a linked list, and each
-member goes along the list at its own pace: `at` is its next item; None is the end of the list. An item that everyone
-has passed is freed with the link to it. The last `history` items stay, for later subscribers.
+member goes along the list at its own pace: `at` is its next item; None is the end of the list. An item that all members
+have passed is freed with the link to it. The last `history` items stay, for later subscribers.
 
 An item on its way straight through is held by asking the source. An item in the list has a claim. The claim ends when
 every member that was there has passed the item. An item that is only history is not held.
 
-The source is asked for the demand of the member that wants most, but never for more than `window` items that some
-member does not have yet. In the end the slowest member decides, and at most `window` items are kept besides the
-history. Without members nothing is asked, and items that were asked for before wait for the next member.
+The source is asked for the highest demand of all members, but for at most `window` items that the slowest one does not
+have yet. In the end the slowest member decides, and at most `window` items are kept besides the history. Without
+members nothing is asked, and items that were asked for before wait for the next member.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Reader(Member[T]):
     """A member that goes along the list.
 
     Attributes:
-        at: The kept item it gets next; None if it has got all there is.
-        begin: Where it began, as the run counts.
+        at: The kept item that it gets next; None if it has got all items.
+        begin: Where it began, in the count of the run.
     """
 
     __slots__ = ("_log", "at", "begin")
@@ -58,16 +58,16 @@ class Reader(Member[T]):
         self.begin = 0
 
     def counts(self) -> Counts:
-        """Return what has gone to this subscriber, and what is kept for it."""
+        """Return the numbers of items requested, sent and kept for this subscriber."""
         return self._log.counts_of(self)
 
 
 def _ignore(_item: object) -> None:
-    """Take the place of a subscriber that has left."""
+    """Replace a subscriber that has left."""
 
 
 class Log(Sharing[T, Reader[T]]):
-    """One run of a source whose items all go to every member; see the module's text."""
+    """One run of a source whose items all go to every member; see the text of this module."""
 
     __slots__ = (
         "_asked",
@@ -96,16 +96,16 @@ class Log(Sharing[T, Reader[T]]):
         waits: bool = True,
         error_waits: bool = False,
     ) -> None:
-        """Start with nobody.
+        """Start without members.
 
         Args:
             label: The operator's name.
             window: The most items that are kept because some member has not got them.
-            history: How many items are kept for those who come later.
-            together: Whether an item is asked for only when all members want it, and not as soon as one does.
-            waits: Whether items that come while nobody is there wait for the next one who comes.
-            error_waits: Whether an error comes behind what is kept, as it does where there is history; else what is
-                kept is given back.
+            history: The number of items kept for later subscribers.
+            together: Whether an item is requested only when all members want it; else as soon as one does.
+            waits: Whether items that come while there are no members wait for the next member.
+            error_waits: Whether an error comes after the kept items, as it does with a history; else the kept items are
+                given back.
         """
         super().__init__(label)
         self._window = window
@@ -116,12 +116,12 @@ class Log(Sharing[T, Reader[T]]):
         self._head = 0
         self._stop = 0
         self._asked = 0
-        self._refill = UNBOUNDED  # how far to go before the source is asked for more
+        self._refill = UNBOUNDED  # the number up to which the source is not asked for more
         self._receivers: list[Callable[[T], object]] = []
-        self._told: list[Reader[T]] = []  # whose `on_next` the receivers are
+        self._told: list[Reader[T]] = []  # the members whose `on_next` methods are in `_receivers`
         self._tail = _Kept[T]()
-        self._first = self._tail  # where those who come later start
-        self._unsettled = self._tail  # from here on items may be held
+        self._first = self._tail  # where later subscribers start
+        self._unsettled = self._tail  # items from here on may be held
 
     def on_next(self, item: T) -> None:
         head = self._head
@@ -153,7 +153,7 @@ class Log(Sharing[T, Reader[T]]):
             self._refused(item, receivers, other)
 
     def _receive(self, item: T) -> None:
-        """Keep an item that cannot go straight to all."""
+        """Keep an item that cannot go straight to all members."""
         if self.stopped or self.finished:
             return
         kept, self._tail = self._tail, _Kept[T]()
@@ -166,14 +166,14 @@ class Log(Sharing[T, Reader[T]]):
         self.update()
 
     def _remember(self, item: T) -> None:
-        """Keep an item that all are getting for those who come later."""
+        """Keep an item that all members are getting, for later subscribers."""
         kept, self._tail = self._tail, _Kept[T]()
         kept.item, kept.index, kept.next, kept.hold = item, self._head - 1, self._tail, NO_HOLD
         self._unsettled = self._tail
         self._forget()
 
     def _forget(self) -> None:
-        """Let go of history there is too much of; items that nobody was there to get are no history yet."""
+        """Release history beyond its limit; items that came while there were no members are not history yet."""
         if self.members or not self._waits:
             while self._first is not self._tail and self._head - self._first.index > self._history:
                 self._first = self._first.next
@@ -195,7 +195,7 @@ class Log(Sharing[T, Reader[T]]):
         self._forget()
         self._settle_passed()
         if self._waits and len(self.members) == 1 and member.at is not None and member.at.index < self._start():
-            self._first = member.at  # what it has not got waits for the next one
+            self._first = member.at  # the items it has not got wait for the next member
 
     def _start(self) -> int:
         return self._head if self._first is self._tail else self._first.index
@@ -204,21 +204,21 @@ class Log(Sharing[T, Reader[T]]):
         return self._head if member.at is None else member.at.index
 
     def counts_of(self, member: Reader[T]) -> Counts:
-        """Return the counts of a member, as they are now."""
+        """Return the current counts of a member."""
         position = self._position(member)
         requested = UNBOUNDED if member.limit == UNBOUNDED else member.limit - member.begin
         return Counts(requested, position - member.begin, self._head - position)
 
-    # who waits for whom
+    # which member waits for which
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """Subscribers, items kept for the slowest, and how many these may be."""
+        """The number of subscribers, of items kept for the slowest, and the limit for these."""
         return len(self.members), self._head - min(map(self._position, self.members), default=0), self._window
 
     @property
     def blocked(self) -> bool:
-        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        """Tell whether a member wants more, and another one prevents a request."""
         if self._asked != self._head or len(self.members) < 2:
             return False
         return any(map(self._wants, self.members)) and bool(self._holding_up()) and self._upstream is not ENDED
@@ -255,7 +255,7 @@ class Log(Sharing[T, Reader[T]]):
         return member.at is None
 
     def _settle(self) -> None:
-        """See to what everyone has passed, and to whom items can go straight."""
+        """Release the items that all have passed, and find the members that items can go straight to."""
         self._settle_passed()
         if self._told != self.members:
             self._told = list(self.members)
@@ -295,7 +295,7 @@ class Log(Sharing[T, Reader[T]]):
             self._upstream.request(n)
 
     def _lacking(self, limit: int) -> int:
-        """Return how much to request now, to get to `limit` if the window allows, and note it."""
+        """Return how much to request now, to reach `limit` if the window allows, and note it."""
         if self._upstream is ENDED:
             return 0
         goal = min(limit, self._window + min(map(self._position, self.members)))

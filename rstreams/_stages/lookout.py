@@ -1,4 +1,4 @@
-"""The times when a blocked stage looks for a deadlock; `deadlock` says what it looks for."""
+"""The times at which a blocked stage looks for a deadlock; the search itself is in `deadlock`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rstreams._stages.deadlock import find_deadlock
 from rstreams.abc import Cancellable, Scheduler
 from rstreams.errors import DemandDeadlock
 
-# How soon a stage that stays blocked looks again, at first and in the long run.
+# The time until a stage that stays blocked looks again, at first and in the long run.
 LOOK_AGAIN_S: Final = 0.01
 LOOK_AGAIN_AT_MOST_S: Final = 1.0
 
-# A link that has sent all it was asked for may still be about to say that this was all. After so long it is not.
+# A link that has sent all requested items may still be about to announce its end. After this time it is not.
 LINK_ENDS_S = 5.0
 
 
@@ -22,19 +22,19 @@ class CanBlock(Blocked, Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Tell whether it may keep no more, and so asks for no more."""
+        """Tell whether it may keep no more items, and therefore requests none."""
         ...
 
     def is_dead(self, deadlock: DemandDeadlock) -> None:
-        """End it all."""
+        """End all of it."""
         ...
 
 
 class Lookout:
-    """Looks whether a stage is dead, in a turn of its own and then now and then, for as long as it is blocked.
+    """Looks for a deadlock of a stage, in a turn of its own and then from time to time, while the stage is blocked.
 
-    In a turn of its own all who were in the middle of something are through. Without a scope nobody can tell when that
-    is, and nothing is said.
+    In a turn of its own, no other stage is in the middle of something. Without a scope that moment is unknown, and
+    there is no report.
     """
 
     __slots__ = ("_again_s", "_began", "_check", "_scheduler", "_stage")
@@ -56,7 +56,7 @@ class Lookout:
             self._check = scheduler.call_later(after_s, self._look)
 
     def stop(self) -> None:
-        """Look no more: the stage has ended, or the scope may."""
+        """Stop looking: the stage has ended, or the scope may end."""
         if self._check is not None:
             self._check.cancel()
             self._check = None

@@ -18,7 +18,7 @@ In flat_map an inner stream is made of an outer item, and `outer` is the claim o
 also holds the outer item. The last claim ends when the inner stream is complete and its queue is empty.
 """
 
-# ruff: noqa: SLF001 - an inner stream and its stage are one machine
+# ruff: noqa: SLF001 - an inner stream and its stage work closely together
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PREFETCH = 32
-"""Items an inner stream is asked for ahead of demand, unless the user says otherwise."""
+"""The number of items requested from an inner stream ahead of demand, by default."""
 
 
 class Merging(TurningStage[T, R]):
-    """A stage that emits the items of all its inner streams; the operator says which these are."""
+    """A stage that emits the items of all its inner streams; the operator chooses these."""
 
     __slots__ = (
         "_active",
@@ -62,12 +62,12 @@ class Merging(TurningStage[T, R]):
     def __init__(self, downstream: Subscriber[R], prefetch: int, slots: int = 0, *, delay_errors: bool = False) -> None:
         super().__init__(downstream)
         self.prefetch = prefetch
-        self._slots = slots  # room for inner streams whose outer items are yet to be asked for
+        self._slots = slots  # inner streams whose outer items have not been requested yet
         self._active: dict[MergedInner[T, R], None] = {}
         self._ready: deque[MergedInner[T, R]] = deque()  # those with items to emit, each once
-        self._pushed = 0  # how many of these have them in their queues
+        self._pushed = 0  # how many of these have items in their queues
         self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []  # that wait for the end
+        self._errors: list[BaseException] = []  # errors that wait for the end
         self._passing: MergedInner[T, R] | None = None
         self._outer_complete = False
 
@@ -88,13 +88,13 @@ class Merging(TurningStage[T, R]):
 
     @property
     def window(self) -> int:
-        return UNBOUNDED  # how many items an outer one makes is not known
+        return UNBOUNDED  # the number of items from an outer item is not known
 
     def upstreams(self) -> Sequence[Subscription]:
         return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
 
-    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
-        """Return what must happen before it does anything at all."""
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
+        """Return the events that must happen before it can do anything."""
         if self._draining or self._next_turn is not None or self.suspended or (self._demand and self._ready):
             return None
         waits: list[tuple[Way, object]] = [
@@ -106,7 +106,7 @@ class Merging(TurningStage[T, R]):
         return waits
 
     def takes(self, blocked: Blocked) -> tuple[str, int]:
-        """Return how it stands, with so many inner streams."""
+        """Return its state, and the number of its inner streams."""
         streams = len(self._active)
         return takes_too_few(blocked, self.label, streams), streams
 
@@ -126,7 +126,7 @@ class Merging(TurningStage[T, R]):
             inner.ask_ahead()
 
     def _step(self, most: int) -> int:
-        """Do the next thing there is to do, at most `most` times over; return how much has been done."""
+        """Do the next thing, at most `most` times; return how often it was done."""
         if self._ended:
             return 0
         if self._ready and self._demand:
@@ -143,8 +143,8 @@ class Merging(TurningStage[T, R]):
             return 0
         return 1
 
-    def _emit_rounds(self, most: int) -> int:  # noqa: C901, PLR0912 - the one loop that has to be quick
-        """Draw one item of each iterator, and again, for as long as they are all that is in line."""
+    def _emit_rounds(self, most: int) -> int:  # noqa: C901, PLR0912 - this loop must be quick
+        """Draw one item of each iterator, and repeat this while only iterators are in line."""
         ready, on_next = self._ready, self._downstream.on_next
         line = [(inner, inner.draw) for inner in ready]
         width, emitted, gone = len(line), 0, list[MergedInner[T, R]]()
@@ -162,7 +162,7 @@ class Merging(TurningStage[T, R]):
                             return emitted + 1
                         gone.append(inner)
                         continue
-                    if self._ended:  # drawing it has cancelled
+                    if self._ended:  # the iterator has cancelled
                         inner.upstream.cancel()
                         return emitted + 1
                     self._passing = inner
@@ -212,7 +212,7 @@ class Merging(TurningStage[T, R]):
             inner.drawing_failed(error)
             inner.drawn_out()
             return
-        if self._ended:  # drawing it has cancelled
+        if self._ended:  # the iterator has cancelled
             inner.upstream.cancel()
             return
         self._demand = take_demand(self._demand, 1)
@@ -233,7 +233,7 @@ class Merging(TurningStage[T, R]):
             self._ready.append(inner)
 
     def _finish(self) -> None:
-        """End the stream: all of it has been emitted."""
+        """End the stream: all items have been emitted."""
         if self._errors:
             self._fail(all_of(self.label, self._errors))
         else:
@@ -256,7 +256,7 @@ class Merging(TurningStage[T, R]):
         self._ready.append(inner)
 
     def finish(self, inner: MergedInner[T, R]) -> None:
-        """Note that an inner stream is complete and all it sent has been emitted."""
+        """Note that an inner stream is complete and all its items have been emitted."""
         if inner in self._active:
             del self._active[inner]
             if inner.failure is None:
@@ -267,7 +267,7 @@ class Merging(TurningStage[T, R]):
             self._drain()
 
     def fail(self, inner: MergedInner[T, R], error: BaseException) -> bool:
-        """End the stream because an inner one failed, or say that this is to wait; the outer item counts as failed."""
+        """End the stream because an inner one failed, or return False if that must wait; its outer item fails."""
         if self._delay_errors:
             if inner in self._active:
                 self._errors.append(error)
@@ -281,7 +281,7 @@ class Merging(TurningStage[T, R]):
 
 
 def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
-    """Return what a stream ends with whose errors have waited for the end: the only one, or a group."""
+    """Return the error for a stream whose errors have waited for the end: the only one, or a group."""
     if len(errors) == 1:
         return errors[0]
     return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
@@ -312,8 +312,8 @@ class MergedInner(Scannable, Generic[T, R]):
         self._refill = merging.prefetch - merging.prefetch // 4
         self._emitted = 0  # since the last request
         self._complete = False
-        self.failure: BaseException | None = None  # that waits for the end
-        self.drawn = False  # from an iterator: then these two are set
+        self.failure: BaseException | None = None  # it waits for the end
+        self.drawn = False  # True for an iterator; the next two are set then
         self.draw: Callable[[], R] = _stop
         self.nothing_left: Callable[[], bool] = bool
 
@@ -337,7 +337,7 @@ class MergedInner(Scannable, Generic[T, R]):
         else:
             self._merging.line_up(self)
 
-    def on_next(self, item: R) -> None:  # the stage's work is done here too: there is no quicker way through
+    def on_next(self, item: R) -> None:  # this also does the work of the stage, which is the fastest way
         merging = self._merging
         if merging._ended:
             return
@@ -386,7 +386,7 @@ class MergedInner(Scannable, Generic[T, R]):
         self.upstream = ENDED  # 2.3, 2.4
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the stage does something."""
+        """Return the events that must happen first: the stage does something."""
         return None if way == SEND else [(SEND, self._merging)]
 
     # the merging stage calls these
@@ -397,7 +397,7 @@ class MergedInner(Scannable, Generic[T, R]):
             self.upstream.request(self._merging.prefetch)
 
     def drawn_out(self) -> None:
-        """Note that all of the iterator's items have been drawn and emitted."""
+        """Note that all items of the iterator have been drawn and emitted."""
         self._end()
         self._merging.finish(self)
 
@@ -408,7 +408,7 @@ class MergedInner(Scannable, Generic[T, R]):
             self.failure = error
 
     def pop(self) -> tuple[R, SharedHold]:
-        """Take out the first item, with the claim on it and on the outer item."""
+        """Remove the first item, and return it with the claim on it and on the outer item."""
         item, hold = self.queue.popleft()
         if self.outer is NO_HOLD:
             return item, share_hold(hold)
@@ -416,7 +416,7 @@ class MergedInner(Scannable, Generic[T, R]):
         return item, SharedHold(claims)
 
     def hold(self) -> Hold:
-        """Claim the item on its way straight through, and the outer item."""
+        """Claim the item that is being passed straight on, and the outer item."""
         hold = self.upstream.hold()
         return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
 
@@ -432,7 +432,7 @@ class MergedInner(Scannable, Generic[T, R]):
             self.upstream.request(self._refill)
 
     def let_go(self) -> None:
-        """Give back what is queued, and end the inner stream."""
+        """Give back queued items, and end the inner stream."""
         queue, self.queue = self.queue, deque()
         for _, hold in queue:
             hold.release()

@@ -1,7 +1,8 @@
-"""A source that is not slowed down, and a bound on its waiting items: shared by the on_overflow family.
+"""A source that is not slowed down, with a limit to its waiting items: shared by the on_overflow family.
 
-Theory of operation. The source is asked once for all it has. Up to `size` items wait for demand (see `waiting_items`).
-The strategy decides about an item that finds no room. All of the family but on_overflow_reduce are this stage:
+Theory of operation. The source is asked once for all its items. Up to `size` items wait for demand (see
+`waiting_items`). The strategy decides about an item for which there is no room. This is the stage of the whole family
+except on_overflow_reduce:
 
     error, drop   no item waits
     latest        one item waits, and the next one replaces it
@@ -27,7 +28,7 @@ Strategy: TypeAlias = Literal["error", "drop_oldest", "drop_newest"]
 
 
 class Unslowed(WaitingItems[T]):
-    """A stage that asks its source for everything."""
+    """A stage that asks its source for all items."""
 
     __slots__ = ("_asked",)
 
@@ -36,7 +37,7 @@ class Unslowed(WaitingItems[T]):
         self._asked = False
 
     def suspend(self) -> None:
-        """Do nothing: the source is not to be slowed down."""
+        """Do nothing: the source is not slowed down."""
 
     def resume(self) -> None:
         """Do nothing."""
@@ -48,7 +49,7 @@ class Unslowed(WaitingItems[T]):
 
 
 class Overflowing(Unslowed[T]):
-    """A stage that lets a number of items wait, and does with one too many what its strategy says."""
+    """A stage that lets a number of items wait, and applies its strategy to any further one."""
 
     __slots__ = ("_on_drop", "_overflow", "_size", "_strategy")
 
@@ -65,8 +66,8 @@ class Overflowing(Unslowed[T]):
 
         Args:
             downstream: The subscriber.
-            size: The most that wait.
-            strategy: What becomes of one too many.
+            size: The most items that wait.
+            strategy: The treatment of an item for which there is no room.
             on_drop: Called with each item that is dropped.
             overflow: The text of the `BufferOverflow`.
         """
@@ -85,7 +86,7 @@ class Overflowing(Unslowed[T]):
             self._keep(item)
             self._drop_oldest(*self._kept.popleft())
         else:
-            self._upstream.hold().release()  # nobody has tried it
+            self._upstream.hold().release()  # it was not processed
             self._fail(BufferOverflow(self._overflow))
 
     def _drop_newest(self, item: T) -> None:

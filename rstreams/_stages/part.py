@@ -1,4 +1,4 @@
-"""One of the streams that a stream is made into: a group, a window. See `splitter`, whose stage feeds it."""
+"""One of the streams that a stream is split into: a group or a window. The stage in `splitter` feeds it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class Shared:
-    """How many parts keep an item that belongs to several."""
+    """The number of parts that keep an item which belongs to several."""
 
     __slots__ = ("copies",)
 
     def __init__(self) -> None:
-        self.copies = 1  # the stage's own, until all parts have had it
+        self.copies = 1  # the stage's own, until all parts have had the item
 
     def leave(self) -> bool:
-        """Note that one keeps it no more, and tell whether that was the last."""
+        """Note that a part no longer keeps it, and tell whether that was the last one."""
         self.copies -= 1
         return not self.copies
 
@@ -35,11 +35,11 @@ Entry: TypeAlias = tuple[T, Hold, Shared | None]
 
 
 class Whole(Protocol[T]):
-    """What a part needs of the stage that feeds it (`splitter`)."""
+    """The calls that a part makes to the stage that feeds it (`splitter`)."""
 
     @property
     def part_name(self) -> str:
-        """What the parts are called."""
+        """The word for a part."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Whole(Protocol[T]):
 
     @property
     def item_window(self) -> int:
-        """How many items can be held at once."""
+        """The most items that can be held at once."""
         ...
 
     def upstreams(self) -> Sequence[Subscription]:
@@ -57,19 +57,19 @@ class Whole(Protocol[T]):
         ...
 
     def waits_for_items(self) -> Waits:
-        """Return what must happen before an item comes, or the end."""
+        """Return the events that must happen before an item or the end comes."""
         ...
 
     def require_own_thread(self, n: int | None = None) -> None:
-        """Refuse a request from another thread, or without a number a cancel."""
+        """Refuse a request of `n` from another thread, or a cancel if `n` is None."""
         ...
 
     def hold_item(self) -> Hold:
-        """Claim the item that is on its way straight through."""
+        """Claim the item that is being passed straight on."""
         ...
 
     def sent(self, items: int) -> None:
-        """Note that so many kept items have left a part for good."""
+        """Note that `items` kept items have left a part for good."""
         ...
 
     def forget(self, part: Part[T]) -> None:
@@ -81,7 +81,7 @@ class Whole(Protocol[T]):
         ...
 
     def broken(self, error: BaseException, part: Part[T] | None) -> None:
-        """End it all because a subscriber raised."""
+        """End all parts because a subscriber raised."""
         ...
 
 
@@ -89,12 +89,13 @@ class Part(Scannable, Generic[T]):
     """One of the streams: a publisher for one subscriber, and its subscription.
 
     Attributes:
-        send: What takes an item straight to the subscriber, while nothing waits and there is demand; else None.
+        send: Takes an item straight to the subscriber, while no item waits and there is demand; else None.
         complete: No more items come; some may wait.
-        over: It has ended: all is sent, or it was cancelled, or it has failed.
+        over: It has ended: all items are sent, or it was cancelled, or it has failed.
         taken: It has had its subscriber.
-        requested: How many items its subscriber has asked for in all.
-        delivered: How many have gone there; `send` must be set to None with the one that makes it `requested`.
+        requested: The number of items its subscriber has requested in all.
+        delivered: The number of items sent there; `send` must be set to None with the item that makes it equal to
+            `requested`.
     """
 
     __slots__ = (
@@ -131,7 +132,7 @@ class Part(Scannable, Generic[T]):
         if self.taken or self.over:
             error = self._error if self.over and not self.taken else None
             what = self._splitting.part_name
-            text = f"a {what} of {self._splitting.label} has one subscriber, and this one has had its own"
+            text = f"a {what} of {self._splitting.label} takes only one subscriber, and it has had one"
             subscribe_failed(subscriber, RStreamsError(text) if error is None else error)
             return
         self.taken = True
@@ -191,7 +192,7 @@ class Part(Scannable, Generic[T]):
 
     @property
     def label(self) -> str:
-        """What it is."""
+        """The word for a part."""
         return self._splitting.part_name
 
     @property
@@ -200,11 +201,11 @@ class Part(Scannable, Generic[T]):
         return self.over
 
     def runs(self) -> Sequence[Subscription]:
-        """Return itself, if it has its subscriber."""
+        """Return a list of itself, if it has its subscriber."""
         return [self] if self.taken else []
 
     def counts(self) -> Counts:
-        """Return what its subscriber has requested and received, and what waits for it."""
+        """Return the numbers of items requested, received and waiting."""
         return Counts(self.requested, self.delivered, len(self._queue))
 
     def upstreams(self) -> Sequence[Subscription]:
@@ -225,7 +226,7 @@ class Part(Scannable, Generic[T]):
 
     @property
     def emitting(self) -> bool:
-        """Tell whether it is in the middle of sending what waits."""
+        """Tell whether it is sending items that wait."""
         return self._busy or (self.requested > self.delivered and bool(self._queue))
 
     def pass_on(self, item: T) -> None:
@@ -250,15 +251,15 @@ class Part(Scannable, Generic[T]):
         self._queue.append((item, hold, shared))
 
     def close(self) -> None:
-        """Take note that no more items come."""
+        """Note that no more items come."""
         self.complete = True
         if not self.taken and not self._queue:
-            self._splitting.forget(self)  # its subscriber finds it complete, and nobody need know before
+            self._splitting.forget(self)  # a subscriber that comes later finds it complete; no signal is needed before
         elif not self._busy:
             self._drain()
 
     def shut(self, error: BaseException | None) -> Sequence[Entry[T]]:
-        """End it without a signal, and return what was waiting; one that subscribes later is told the error."""
+        """End it without a signal, and return the items that waited; a later subscriber gets the error."""
         self.over = True
         self.send = None
         self._error = error
@@ -266,12 +267,12 @@ class Part(Scannable, Generic[T]):
         return queue
 
     def tell(self, error: BaseException) -> None:
-        """Tell the subscriber, if there is one, of a failure; `shut` has come before."""
+        """Pass an error to the subscriber, if there is one; `shut` was called before."""
         if self.subscriber is not None:
             self.subscriber.on_error(error)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before its subscriber gets a signal."""
+        """Return the events that must happen before its subscriber gets a signal."""
         if way != SEND or self.over or self.complete or self._busy:
             return None
         items = self._splitting.waits_for_items()
@@ -280,7 +281,7 @@ class Part(Scannable, Generic[T]):
         return None if self._queue else items
 
     def _drain(self) -> None:
-        """Send what waits as far as it was asked for, and complete behind the last."""
+        """Send waiting items as far as they were requested, and complete after the last."""
         subscriber = self.subscriber
         if subscriber is None or self.over:
             return
@@ -292,15 +293,15 @@ class Part(Scannable, Generic[T]):
         elif self.requested > self.delivered and not self._queue and not self.over:
             self._open()
         if sent:
-            self._splitting.sent(sent)  # last: the source may answer at once, with items for this part too
+            self._splitting.sent(sent)  # last, because the source may answer at once, also with items for this part
 
     def _open(self) -> None:
-        """Let items go straight to the subscriber for as long as there is demand."""
+        """Let items go straight to the subscriber while there is demand."""
         if self.subscriber is not None:
             self.send = self.subscriber.on_next
 
     def _emit_waiting(self, subscriber: Subscriber[T]) -> int:
-        """Send what waits and was asked for; return how many items have left for good."""
+        """Send waiting items that were requested; return how many have left for good."""
         self._busy = True
         sent = 0
         try:

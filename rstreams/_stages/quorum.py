@@ -1,4 +1,4 @@
-"""A run of a source that begins when enough subscribers are there: what share, broadcast and distribute share."""
+"""A run of a source that begins when enough subscribers are there: the base of share, broadcast and distribute."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Gathered(Watched, Generic[T]):
-    """A publisher whose subscribers share a run, begun when a number of them have come and ended when all have left.
+    """A publisher whose subscribers share a run; it begins when enough of them are there and ends when all have left.
 
     Args:
-        source: What is shared.
+        source: The publisher to share.
         make_run: Makes a run.
-        subscribers: How many must be there for a run to begin.
-        again: Whether who comes after the end of a run begins another one; else it gets that end.
+        subscribers: The number of subscribers that begins a run.
+        again: Whether a subscriber that comes after the end of a run begins another one; else it gets that end.
     """
 
     __slots__ = ("_again", "_make_run", "_run", "_source", "_subscribers")
@@ -46,7 +46,7 @@ class Gathered(Watched, Generic[T]):
             run.connect(self._source)
 
     def wait_no_more(self) -> None:
-        """Begin the run with those who are there, or with the next one who comes."""
+        """Begin the run with the present subscribers, or with the next one."""
         self._subscribers = 1
         if self._run is not None and self._run.members:
             self._run.connect(self._source)

@@ -1,4 +1,4 @@
-"""An item that must be there: first, last, element_at and single fail without one."""
+"""An item that must exist: first, last, element_at and single fail without one."""
 
 from __future__ import annotations
 

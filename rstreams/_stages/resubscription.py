@@ -1,16 +1,17 @@
 """The same source again: shared by retry, retry_backoff and repeat.
 
-Theory of operation. `_again` subscribes anew, with the demand that is not met (see `arbiter`). A source that ends
-inside the call of `subscribe` or `request` comes back to `_again` before that call has returned. It then only sets
-`_due`, and the loop that is running goes on with it. Nothing recurses.
+Theory of operation. `_again` subscribes again, with the unmet demand (see `arbiter`). A source may end inside the call
+of `subscribe` or `request`. `_again` is then called before that call has returned, and only sets `_due`. The loop that
+is running goes on with it. Nothing recurses.
 
 In a scope the loop goes on for one `Turn`, and then in the scope's next turn. A source that always fails at once does
 not keep other tasks out, and can be cancelled. Without a scope there is no other turn. An endless loop then fails after
 `SLICE` subscriptions in a row without an item, because nothing could end it. With items it is like any endless source:
 items come as long as they are wanted, and a subscriber can cancel when it gets one.
 
-A source that has ended says nothing more (1.7). It need not be told apart from the next one. A signal that it sends
-all the same, before the next source is there, is ignored. A second end would be a second try, and a second timer.
+A source that has ended sends nothing more (1.7). Therefore it need not be told apart from the next one. If it breaks
+the rule and sends a signal before the next source is there, that signal is ignored. A second end would cause a second
+try, and a second timer.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class Resubscribing(Arbiter[T]):
         """Make a stage.
 
         Args:
-            downstream: Where the items go.
-            source: What is subscribed to.
-            endless: What to say if it goes on for ever, without a scope; None if it has a limit of its own.
+            downstream: The subscriber.
+            source: The publisher to subscribe to.
+            endless: The error text for an endless loop without a scope; None if the operator has a limit of its own.
         """
         super().__init__(downstream)
         self._endless = endless
-        self._source_over = False  # and the next one is not there
+        self._source_over = False  # and the next one is not there yet
         self._source = source
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
@@ -56,7 +57,7 @@ class Resubscribing(Arbiter[T]):
 
     @property
     def waits_for(self) -> str:
-        """What `explain` says that it waits for."""
+        """The reason for waiting that `explain` shows."""
         if self._next_turn is None or self._scheduler is None or not self._source_over:
             return ""
         return f"its next try is in {max(self._next_at - self._scheduler.now(), 0):.1f} s"
@@ -79,7 +80,7 @@ class Resubscribing(Arbiter[T]):
             super().on_complete()
 
     def request(self, n: int) -> None:
-        # A source that ends inside this call is subscribed to again behind it, not inside it.
+        # A source that ends inside this call is subscribed to again after it, not inside it.
         looping, self._looping = self._looping, True
         try:
             super().request(n)
@@ -102,7 +103,7 @@ class Resubscribing(Arbiter[T]):
             self._take_turn()
 
     def _rest(self) -> None:
-        """Note that the source is over."""
+        """Note that the source has ended."""
         self._upstream = ENDED
         self._source_over = True
 
@@ -134,8 +135,8 @@ class Resubscribing(Arbiter[T]):
             self._switch_to(self._source)
         except Exception as error:
             if not self._awaiting or self._ended:
-                raise  # by the subscriber, out of a signal (2.13)
-            self._awaiting = False  # the source breaks 1.9: trying once more would not make it whole
+                raise  # raised by the subscriber during a signal (2.13)
+            self._awaiting = False  # the source breaks 1.9: another try would not help
             self._fail(error)
 
     def _let_go(self) -> None:
@@ -145,7 +146,7 @@ class Resubscribing(Arbiter[T]):
 
 
 def worth_it(predicate: Callable[[Exception], object] | None, stage: Stage[T, T], error: Exception) -> Exception | None:
-    """Return what ends the stream of `stage`, or None if `error` is worth another try; the predicate may cancel."""
+    """Return the error that ends the stream of `stage`, or None if it should try again; the predicate may cancel."""
     try:
         again = predicate is None or bool(predicate(error))
     except Exception as raised:

@@ -1,8 +1,8 @@
 """Every item to one subscriber: shared by distribute and partition.
 
-Theory of operation. An item whose subscriber has demand, with nothing before it, goes straight there. Any other item is
-kept, with a hold. Items asked for (`_outstanding`) and items kept are together at most `window`. The operator says how
-many that is.
+Theory of operation. An item goes straight to its subscriber if that has demand and no item waits before it. Any other
+item is kept, with a hold. Items requested (`_outstanding`) and items kept are together at most `window`. The operator
+decides how many items that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RoutedMember(Member[T]):
     """A member that gets some of the items.
 
     Attributes:
-        received: How many it has got.
+        received: The number of items it has got.
     """
 
     __slots__ = ("_routing", "received")
@@ -36,7 +36,7 @@ class RoutedMember(Member[T]):
         self.received = 0
 
     def counts(self) -> Counts:
-        """Return what has gone to this subscriber, and what is kept that it could get."""
+        """Return the numbers of items requested, sent and kept that this subscriber could get."""
         return Counts(self.requested, self.received, self._routing.kept_for(self))
 
     def emit(self, item: T, kept: SharedHold) -> None:
@@ -56,7 +56,7 @@ class Routing(Sharing[T, M]):
 
     @abstractmethod
     def kept_for(self, member: M) -> int:
-        """Return how many items are kept that `member` could get."""
+        """Return the number of kept items that `member` could get."""
 
     @property
     def numbers(self) -> tuple[int, int, int]:
@@ -83,7 +83,7 @@ class Routing(Sharing[T, M]):
         return super()._serve()
 
     def _ask_for(self, demand: int, room: int) -> None:
-        """Request what there is demand and room for, all in all; by halves of the window if the room is the limit."""
+        """Request items up to the demand and the room; by halves of the window if the room is the limit."""
         goal = min(demand, room)
         n = goal - self._outstanding
         if self._upstream is not ENDED and n > 0 and (goal == demand or not self._outstanding or 2 * n >= self._window):

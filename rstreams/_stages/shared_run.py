@@ -1,17 +1,17 @@
 """One run of a source, shared by several subscribers: the base of publish, broadcast, distribute and similar operators.
 
 Theory of operation. A `Sharing` is the one subscriber of the source. It has a `Member` for every subscriber, which is
-the subscription of that subscriber. The subclass decides which member gets an item, and what the source is asked for:
-`log` gives each item to every member, `router` gives each item to one member.
+the subscription of that subscriber. The subclass decides which member gets an item, and how much the source is asked
+for: `log` gives each item to every member, `router` gives each item to one member.
 
 There is one rule about order. Every change (a request, a cancel, a new member, an item, the end) is noted, and `update`
-serves the members. `_busy` is set while members are served or an item is passed on. A change that comes meanwhile, from
-inside some subscriber's `on_next`, is only noted. Therefore nothing recurses (3.3), signals come one after the other
-(1.3), and a member may cancel, request or bring in another one at any time. The loop works in turns (see `Turn`).
+serves the members. `_busy` is set while members are served or an item is passed on. A change that comes during that
+time, from inside some subscriber's `on_next`, is only noted. Therefore nothing recurses (3.3), signals come one after
+the other (1.3), and a member may cancel, request or add another one at any time. The loop works in turns (see `Turn`).
 
-A subscriber that raises in `on_next`, against rule 2.13, counts as having cancelled, and its item as failed. If it was
-the last subscriber and the run is over with it, its error is raised to the source. Otherwise the error is logged,
-because raising it would end the run of all the others.
+A subscriber that raises in `on_next`, against rule 2.13, counts as cancelled, and its item as failed. If it was the
+last subscriber and the run ends with it, its error is raised to the source. Otherwise the error is logged, because
+raising it would end the run of all others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound="Member[Any]")
 
 NOBODY: Final = -1
-"""What a run needs that begins by `connect()`, however many subscribers are there."""
+"""The value of `needs` for a run that begins by `connect()`, with any number of subscribers."""
 
 _logger = logging.getLogger("rstreams")
 
@@ -50,11 +50,11 @@ class Member(Scannable, Generic[T]):
 
     Attributes:
         subscriber: The subscriber.
-        scheduler: That of the scope it subscribed in, if there is one.
+        scheduler: The scheduler of the scope it subscribed in, if there is one.
         turn: The turns that the run takes in that scope.
-        thread: The one it subscribed in, and the only one that may call it.
-        requested: What it has requested in all.
-        limit: What it has requested, and not received yet or in all, as the run counts.
+        thread: The thread it subscribed in, which alone may call it.
+        requested: The number of items requested in all.
+        limit: The items requested and not yet received, or the number of the last requested item in the run's count.
         ended: Whether it has cancelled or got the end.
     """
 
@@ -112,7 +112,7 @@ class Member(Scannable, Generic[T]):
         """The most items that can be held at once before no further one comes."""
         return self._run.window
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
     @property
     def downstream(self) -> object:
@@ -130,17 +130,17 @@ class Member(Scannable, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for besides its source."""
+        """The reason for waiting, besides the source."""
         return self._run.waits_for
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before it sends its subscriber something."""
+        """Return the events that must happen before it sends its subscriber something."""
         return self._run.waits_to_serve(self) if way == SEND else None
 
     # the run calls this
 
     def emit(self, item: T, kept: SharedHold) -> None:
-        """Send an item that was kept; `kept` is the claim on it, which is the caller's."""
+        """Send a kept item; the caller owns `kept`, the claim on it."""
         claim = kept.hold()
         self._emitting = kept
         try:
@@ -154,14 +154,14 @@ class Member(Scannable, Generic[T]):
 
 
 class Sharing(Scannable, ABC, Generic[T, M]):
-    """One run of a source and its subscribers; see the module's text.
+    """One run of a source and its subscribers; see the text of this module.
 
     Attributes:
-        members: The subscribers that are there, in the order in which they came.
-        joining: How many are being told of their subscription, and not yet members.
+        members: The present subscribers, in the order in which they came.
+        joining: The number of subscribers that are in `on_subscribe`, and not yet members.
         connected: Whether the source has been subscribed to.
-        finished: Whether the source has ended; `error` then says how.
-        stopped: Whether the run was broken off.
+        finished: Whether the source has ended; `error` is its error, if any.
+        stopped: Whether the run was stopped early.
         on_deserted: Called when the last member has left.
     """
 
@@ -185,12 +185,12 @@ class Sharing(Scannable, ABC, Generic[T, M]):
     part_name = "subscriber"
 
     def __init__(self, label: str) -> None:
-        """Start with nobody; `label` is the operator's name."""
+        """Start without members; `label` is the operator's name."""
         self._label = label
         self._lookout = Lookout(self)
         self._upstream: Subscription = ENDED
         self._busy = False
-        self._due = False  # something has changed since the members were served
+        self._due = False  # something has changed since the last time members were served
         self._next_turn: Cancellable | None = None
         self.members: list[M] = []
         self.joining = 0
@@ -199,7 +199,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         self.stopped = False
         self.error: BaseException | None = None
         self.on_deserted: Callable[[], None] | None = None
-        self.needs = 0  # subscribers, before it begins by itself; or NOBODY
+        self.needs = 0  # the number of subscribers that begins the run, or NOBODY
 
     # publishers call these
 
@@ -226,7 +226,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
             raise
         finally:
             self.joining -= 1
-            if member.ended and self.connected and not self.finished:  # the others may have left meanwhile
+            if member.ended and self.connected and not self.finished:  # the others may have left in the meantime
                 self._see_if_deserted()
         if not member.ended:
             self._place(member)
@@ -234,7 +234,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
             self.update()
 
     def stop(self) -> None:
-        """Break the run off: the source is cancelled, and what is kept is given back."""
+        """Stop the run early: cancel the source, and give kept items back."""
         if not self.stopped:
             self.stopped = True
             self._lookout.stop()
@@ -242,11 +242,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
                 self._next_turn.cancel()
                 self._next_turn = None
             upstream, self._upstream = self._upstream, ENDED
-            upstream.cancel()  # first: what is given back must not come again
+            upstream.cancel()  # first: items that are given back must not come again
             self._let_go()
 
     def disconnect(self, error: BaseException) -> None:
-        """Break the run off, and tell the members and those who come later that it ended with `error`."""
+        """Stop the run early; present and later members end with `error`."""
         if not self.finished and not self.stopped:
             self.stop()
             self.finished = True
@@ -297,19 +297,19 @@ class Sharing(Scannable, ABC, Generic[T, M]):
             self.update()
 
     def _see_if_deserted(self) -> None:
-        """Call `on_deserted` if nobody is there, and nobody is just coming."""
+        """Call `on_deserted` if there are no members, and none is being added."""
         if not self.members and not self.joining and self.on_deserted is not None:
             self.on_deserted()
 
     def refuse(self, member: M, error: BaseException) -> None:
-        """Deal with what a member's subscriber raised; called while that is being handled."""
+        """Handle an exception raised by a member's subscriber; called while it is being handled."""
         member.cancel()
         if not isinstance(error, Exception):
             self.stop()
             raise error
         if not self.members and self._is_over():
             raise error
-        _logger.error("a subscriber of a shared stream raised; it counts as having cancelled", exc_info=error)
+        _logger.error("a subscriber of a shared stream raised; it counts as cancelled", exc_info=error)
 
     def hold(self) -> Hold:
         """Claim the item that is being passed on."""
@@ -326,7 +326,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     @property
     def waits_for(self) -> str:
-        """What `explain` says that the members wait for, as far as it is not the source."""
+        """The reason for waiting of the members that `explain` shows, besides the source."""
         there = len(self.members)
         if not self.connected:
             if self.needs == NOBODY:
@@ -338,17 +338,17 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         return f"it waits for {which}" if full and there > 1 else ""
 
     def require_own_thread(self, call: str) -> None:
-        """Refuse a call from another thread than that of the subscribers, who would be called in it."""
+        """Refuse a call from another thread than that of the subscribers, because they would be called in it."""
         if self.members and get_ident() != self.members[0].thread:
             refuse_thread(call, self.members[0].thread)
 
     def update(self) -> None:
-        """Serve the members, now or, if that is being done, after the step at hand."""
+        """Serve the members now or, if they are being served, after the current step."""
         self._due = True
         if not self._busy and self._next_turn is None:
             self._take_turn()
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
     @property
     def label(self) -> str:
@@ -363,28 +363,28 @@ class Sharing(Scannable, ABC, Generic[T, M]):
     @property
     @abstractmethod
     def numbers(self) -> tuple[int, int, int]:
-        """Subscribers, items kept for the one for whom most are, and how many these may be."""
+        """The number of subscribers, the most items kept for one of them, and the limit for these."""
 
     @property
     def stands(self) -> str:
-        """The numbers in words."""
+        """The numbers as text."""
         live, kept, window = self.numbers
         return (
             f"{self.label} has {live} subscribers, keeps {kept} items that one of them has not asked for "
-            f"(window={window}), and reads no further before it does"
+            f"(window={window}), and reads no further until that one asks for them"
         )
 
     @property
     def blocked(self) -> bool:
-        """Tell whether some member wants more, and nothing is asked for because of another one."""
+        """Tell whether a member wants more, and another one prevents a request."""
         return False
 
     def is_dead(self, deadlock: DemandDeadlock) -> None:
-        """End it all."""
+        """End all of it."""
         self.disconnect(deadlock)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before the source is asked for more, or cancelled."""
+        """Return the events that must happen before the source is asked for more, or cancelled."""
         if way == SEND or not self._rests():
             return None
         if way == CANCEL:
@@ -395,7 +395,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
 
     def waits_to_serve(self, member: M) -> Waits:
-        """Return what must happen before a member is sent something."""
+        """Return the events that must happen before a member gets something."""
         if member.ended or not self._rests():
             return None
         return [(SEND, self._upstream), (ASK, self if self._wants(member) else member.subscriber)]
@@ -407,11 +407,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         return not self._busy and not self._due and self._next_turn is None
 
     def _holding_up(self) -> Sequence[M] | None:
-        """Return the members one of which must ask before the source is asked, None if others may come and do so."""
+        """Return the members of which one must ask before the source is asked; None if others may come and ask."""
         return None
 
     def _wants(self, member: M) -> bool:
-        """Tell whether a member has asked for something it has not got."""
+        """Tell whether a member has requested something that it has not got."""
         return member.limit > 0
 
     # the subclass writes these
@@ -428,7 +428,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     @abstractmethod
     def _next(self) -> M | None:
-        """Return a member that can get an item that is kept, None if there is no such member."""
+        """Return a member that can get a kept item, None if there is none."""
 
     @abstractmethod
     def _serve_item(self, member: M) -> None:
@@ -436,23 +436,23 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     @abstractmethod
     def _is_through(self, member: M) -> bool:
-        """Tell whether nothing is kept for `member`, so that it can get the end."""
+        """Tell whether no item is kept for `member`; it can then get the end."""
 
     def _settle(self) -> None:
-        """See to what is kept, after all members have been served."""
+        """Bring the kept items up to date, after all members have been served."""
 
     @abstractmethod
     def _ask(self) -> None:
-        """Request what the source is to send."""
+        """Request items from the source."""
 
     def _let_go(self) -> None:
-        """Give back what is kept, because it will not be emitted."""
+        """Give kept items back, because they will not be emitted."""
 
     def _is_over(self) -> bool:
-        """Tell whether there is nothing more to come for anyone."""
+        """Tell whether no more signals come for any member."""
         return self.stopped or self.finished
 
-    # and how it is done
+    # the loop
 
     def _take_turn(self) -> None:
         self._next_turn = None
@@ -472,7 +472,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
                 self._lookout.begin(self.members[0].scheduler, after_s=LOOK_AGAIN_S)
 
     def _serve(self) -> bool:
-        """Send what is kept as far as there is demand, and the end; return False if the turn was over before."""
+        """Send kept items as far as there is demand, and the end; return False if the turn was over before."""
         turn, steps = (self.members[0].turn if self.members else _ENDLESS).begin(), 0
         while (member := self._next()) is not None:
             if steps >= turn.look_at and turn.is_over(steps):

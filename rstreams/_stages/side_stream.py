@@ -1,4 +1,4 @@
-"""A stage beside which another stream runs, whose first item changes something: shared by take_until and skip_until.
+"""A stage beside another stream, whose first item changes something: shared by take_until and skip_until.
 
 The other stream is subscribed to first. Its item may come before any item of the source. The effect on the stage then
 waits until the subscriber has its subscription (1.9). The other stream may also emit from inside the subscriber's
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Beside(Dropping[T], ABC):
-    """A stage with a boundary; the operator says what its first item does."""
+    """A stage with a boundary; the operator defines the effect of its first item."""
 
     __slots__ = ("_boundary", "_busy", "_due")
 
@@ -44,9 +44,9 @@ class Beside(Dropping[T], ABC):
 
     @abstractmethod
     def _first_item(self) -> None:
-        """Do what the first item of the boundary does, and stop the boundary."""
+        """Apply the effect of the first item of the boundary, and stop the boundary."""
 
-    # and this is the rest
+    # the rest of the stage
 
     def on_subscribe(self, subscription: Subscription) -> None:
         first = self._upstream is ENDED and not self._ended
@@ -55,7 +55,7 @@ class Beside(Dropping[T], ABC):
             self._is_free()
 
     def request(self, n: int) -> None:
-        if self._due is None:  # else nothing will be asked of the source
+        if self._due is None:  # otherwise no more items are requested from the source
             super().request(n)
 
     def on_complete(self) -> None:
@@ -71,7 +71,7 @@ class Beside(Dropping[T], ABC):
         try:
             self._downstream.on_next(item)
         except BaseException:
-            self.cancel()  # 2.13: the boundary too
+            self.cancel()  # 2.13: also cancels the boundary
             raise
         self._is_free()
 

@@ -6,17 +6,18 @@ straight through. Otherwise it is kept in the part's queue, with a hold. There i
 and items asked for are together at most `prefetch` (less, if a link's window is less). When `prefetch` items wait,
 nothing more is asked for, and parts whose subscribers do ask wait too. `deadlock` then looks whether that can end.
 
-Counts. Of `_bound` items, `_kept` wait here, `_left` have left and were not yet asked for anew, and the rest is on its
-way. Items that have left are asked for again in batches, at the latest when nothing is on its way (`_ask_at`).
+Counts. Of `_bound` items, `_kept` wait here, `_left` have left and were not yet requested again, and the rest is on its
+way. Items that have left are requested again in batches, at the latest when no item is on its way (`_ask_at`).
 
-Lives. The stream of parts and each part end on their own. A cancel of the stream of parts closes the parts without a
-subscriber; the others go on. The source is cancelled when no part is left that could get items. Failures reach all.
+Lifetimes. The stream of parts and each part end on their own. A cancel of the stream of parts closes the parts without
+a subscriber; the others go on. The source is cancelled when no part is left that could get items. Failures reach all.
+`_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
 `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
 
-Outcomes. A part is not an item: the holds are those of its items. Items that wait in a cancelled part will not be
-processed by anyone, so they are done. But a stage such as flat_map that is cancelled or fails cancels its parts first,
-and the stream of parts afterwards. In that case all waiting items are given back. The outcome therefore stays open
-(`_undecided`) until the turn is over. Items that wait in a part which is cancelled after the end of the stream are
+Outcomes. A part is not an item: only its items have holds. Items that wait in a cancelled part will not be processed by
+anyone; therefore they are done. But a stage such as flat_map that is cancelled or fails cancels its parts first, and
+the stream of parts afterwards. In that case all waiting items are given back. The outcome therefore stays open
+(`_undecided`) until the turn is over. If a part is cancelled after the end of the stream, the items that wait in it are
 given back.
 """
 
@@ -46,7 +47,7 @@ P = TypeVar("P")
 
 
 class Splitting(Stage[T, P]):
-    """A stage that emits parts; the operator says when one begins and ends and what belongs to it."""
+    """A stage that emits parts; the operator decides when a part begins and ends, and which items belong to it."""
 
     __slots__ = (
         "_ask_at",
@@ -80,8 +81,8 @@ class Splitting(Stage[T, P]):
         self._started = False
         self._sending = False
         self._over = False
-        self._parts: dict[Part[T], None] = {}  # those with items to come or waiting
-        self._unsent: deque[tuple[Part[T], P]] = deque()  # no demand for them yet; each has an item
+        self._parts: dict[Part[T], None] = {}  # parts that get items or have items waiting
+        self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item
         self._undecided: list[Hold] = []
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._later: Cancellable | None = None
@@ -143,12 +144,12 @@ class Splitting(Stage[T, P]):
                 self._give_back(part.shut(_too_late(self)))
         self._decide(release=True)
         self._stop_if_idle()
-        self._ask()  # what was given back has left
+        self._ask()  # the items that were given back have left
 
     def hold(self) -> Hold:
-        return NO_HOLD  # a part is no item
+        return NO_HOLD  # a part is not an item
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - the name in the protocol
         return None
 
     def counts(self) -> Counts:
@@ -164,7 +165,7 @@ class Splitting(Stage[T, P]):
         """Begin, with the first request for parts; the source is asked after it."""
 
     def _stop(self) -> None:
-        """Let go of what runs beside the source: there are no more items to come."""
+        """Stop the streams or timers beside the source: no more items come."""
 
     def _forgotten(self, part: Part[T]) -> None:
         """Note that a part gets no more items because it was cancelled."""
@@ -172,19 +173,19 @@ class Splitting(Stage[T, P]):
     # the operator calls these
 
     def _accepts_more(self, n: int) -> bool:
-        """Add to the demand for parts, if it is a demand."""
+        """Add `n` to the demand for parts, if it is a valid demand."""
         if not self._accepts(n):
             return False
         self._demand = add_demand(self._demand, n)
         return True
 
     def _add(self, part: Part[T], shown: P) -> None:
-        """Take on a new part, to be emitted as `shown` with `_send_parts`."""
+        """Add a new part, to be emitted as `shown` by `_send_parts`."""
         self._parts[part] = None
         self._unsent.append((part, shown))
 
     def _send_parts(self) -> None:
-        """Emit new parts, as far as they were requested; complete behind the last."""
+        """Emit new parts as far as they were requested, and complete after the last."""
         if self._sending:
             return
         self._sending = True
@@ -204,7 +205,7 @@ class Splitting(Stage[T, P]):
             self._downstream.on_complete()
 
     def _share(self, parts: Iterable[Part[T]], item: T) -> None:
-        """Give the item in `on_next` to each of these parts; they may be several, or none."""
+        """Give the item in `on_next` to each of these parts, of which there may be several or none."""
         shared = Shared()
         kept = False
         for part in parts:
@@ -222,7 +223,7 @@ class Splitting(Stage[T, P]):
             self._has_come()
 
     def _keep(self, part: Part[T], item: T) -> None:
-        """Keep the item in `on_next`, which belongs to this part alone."""
+        """Keep the item in `on_next`, which belongs only to this part."""
         self._kept += 1
         part.keep(item, self._upstream.hold(), None)
         self._has_come()
@@ -246,7 +247,7 @@ class Splitting(Stage[T, P]):
             self.on_complete()
 
     def _ask(self) -> None:
-        """Ask for as many items as have left, if it is time to."""
+        """Request as many items as have left, if it is time to."""
         left = self._left
         if left >= self._ask_at and left and self._started and not self._over:
             self._left = 0
@@ -255,7 +256,7 @@ class Splitting(Stage[T, P]):
     # parts call these
 
     def broken(self, error: BaseException, part: Part[T] | None) -> None:
-        """End it all because a subscriber raised: the source hears of it too (2.13), and the others need an end."""
+        """End all streams because a subscriber raised: the source also gets the error (2.13)."""
         if part is None:
             self._ended = True
         else:
@@ -265,7 +266,7 @@ class Splitting(Stage[T, P]):
             self._fail(error)
 
     def sent(self, items: int) -> None:
-        """Note that so many kept items have left a part for good."""
+        """Note that `items` kept items have left a part for good."""
         self._has_left(items)
 
     def forget(self, part: Part[T]) -> None:
@@ -290,51 +291,51 @@ class Splitting(Stage[T, P]):
             self._later = self._scheduler.call_later(0, self._decide_done)
 
     def require_own_thread(self, n: int | None = None) -> None:
-        """Refuse a request from another thread, or without a number a cancel."""
+        """Refuse a request of `n` from another thread, or a cancel if `n` is None."""
         if get_ident() != self._thread:
             refuse_thread("cancel()" if n is None else f"request({n})", self._thread)
 
     def hold_item(self) -> Hold:
-        """Claim the item that is on its way straight through."""
+        """Claim the item that is being passed straight on."""
         return self._upstream.hold()
 
     @property
     def item_window(self) -> int:
-        """How many items can be held at once."""
+        """The most items that can be held at once."""
         return window_of(self._upstream)
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
     @property
     def describes(self) -> str:
-        """What it is and where it stands, for the text of a `DemandDeadlock`."""
+        """Its name, for the text of a `DemandDeadlock`."""
         return self.label
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """Live parts, items kept, and the bound on them."""
+        """The number of live parts, of items kept, and the limit for these."""
         return len(self._parts), self._kept, self._bound
 
     @property
     def stands(self) -> str:
-        """The numbers in words."""
+        """The numbers as text."""
         live, kept, bound = self.numbers
         return (
-            f"{self.describes} has {live} live {self.part_name}s and keeps {kept} items for those that are not read, "
-            f"as many as it may (prefetch={bound})"
+            f"{self.describes} has {live} live {self.part_name}s and keeps {kept} items for {self.part_name}s that are "
+            f"not read, the most it may keep (prefetch={bound})"
         )
 
     @property
     def blocked(self) -> bool:
-        """Tell whether it may keep no more, and so asks for no more."""
+        """Tell whether it may keep no more items, and therefore requests none."""
         return not self._over and self._kept == self._bound
 
     def is_dead(self, deadlock: DemandDeadlock) -> None:
-        """End it all."""
+        """End all of it."""
         self._fail(deadlock)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first."""
+        """Return the events that must happen first."""
         if way == ASK:
             return self._waits_to_ask()
         if way == CANCEL:
@@ -346,7 +347,7 @@ class Splitting(Stage[T, P]):
         return self.waits_for_items()
 
     def waits_for_items(self) -> Waits:
-        """Return what must happen before an item comes, or the end."""
+        """Return the events that must happen before an item or the end comes."""
         return None if self._over else [(ASK, self), (SEND, self._upstream)]
 
     def _waits_to_ask(self) -> Waits:
@@ -360,7 +361,7 @@ class Splitting(Stage[T, P]):
             if part not in unsent and part.waiting:
                 reader = part.subscriber if part.taken else keeper_of(part, self._downstream)
                 if reader is None or part.emitting:
-                    return None  # its receiver may subscribe at any time
+                    return None  # a subscriber may come at any time
                 waits.append((ASK, reader))
         return waits
 
@@ -373,7 +374,7 @@ class Splitting(Stage[T, P]):
             self._upstream.request(self._bound)
 
     def _has_come(self) -> None:
-        """Note that one of the items that were asked for is kept, and see that there is always one on its way."""
+        """Note that a requested item is kept, and make sure that another one is always on its way."""
         free = self._bound - self._kept
         if free < self._ask_at:
             self._ask_at = free or 1
@@ -384,7 +385,7 @@ class Splitting(Stage[T, P]):
                 self._lookout.begin(self._scheduler)
 
     def _has_left(self, items: int, *, kept: bool = True) -> None:
-        """Note that so many items have left for good, and ask for as many if it is time to."""
+        """Note that `items` items have left for good, and request as many if it is time to."""
         self._forget_kept(items, kept=kept)
         self._ask()
 
@@ -417,7 +418,7 @@ class Splitting(Stage[T, P]):
             hold.release()
 
     def _stop_if_idle(self) -> None:
-        """Cancel the source if nobody is left who could get an item."""
+        """Cancel the source if no part is left that could get an item."""
         if self._ended and not self._over and all(part.complete for part in self._parts):
             self._over = True
             self._quit()

@@ -1,8 +1,8 @@
-"""The base of every operator: the guards of the specification, demand passed up, holds passed up.
+"""The base of every operator: the rules of the specification, demand and holds passed up.
 
-Theory of operation. An operator is a function from publisher to publisher. Subscribing to its result makes one stage.
-Upstream the stage is a subscriber, downstream it is a subscription. `Stage` does everything that is the same in all
-operators. An operator states only what it does with an item:
+Theory of operation. An operator is a function from publisher to publisher. A subscription to its result makes one
+stage. To the source the stage is a subscriber, to the subscriber it is a subscription. `Stage` does everything that is
+the same in all operators. An operator states only its treatment of an item:
 
     on_subscribe   a second one is cancelled (2.5); the first is kept and passed on
     on_next        written by the operator; it returns at once when `self._ended`
@@ -11,20 +11,20 @@ operators. An operator states only what it does with an item:
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
     _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
 
-A stage that keeps an item past `on_next` takes `self._upstream.hold()` in `on_next`. It ends the hold later:
+A stage that keeps an item after `on_next` takes `self._upstream.hold()` in `on_next`. It ends the hold later:
 
     done      the thing made of the item has been handled downstream
     fail      handling it failed
     release   the stream was cancelled
 
-While the stage emits something made of kept items, `hold()` from downstream must claim those items: set
-`self._emitting` to their `SharedHold` around the emission (`_emit` does both).
+While the stage emits something made of kept items, a `hold()` from downstream must claim those items. To this end, set
+`self._emitting` to their `SharedHold` during the emission (`_emit` does both).
 
-When a stream fails, only the cause counts as failed: the item a function raised for, or the outer item of an inner
-stream that failed. All other kept items are given back (released), because nobody has tried them yet.
+When a stream fails, only the cause counts as failed: the item for which a function raised, or the outer item of an
+inner stream that failed. All other kept items are given back (released), because they were not processed yet.
 
-Signals are plain calls in one thread, so a stage needs no lock. But it must expect calls that come back: any call of
-user code or downstream may call request or cancel before it returns. Look at `self._ended` again after it.
+Signals are plain calls in one thread; a stage needs no lock. But it must expect calls that come back: any call of user
+code or downstream may call request or cancel before it returns. Look at `self._ended` again after it.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Ack: TypeAlias = Literal["on_receipt", "on_emit"]
-"""When an item counts as processed that is kept without limit: as soon as it is kept, or when what is made of it is."""
+"""When an item that is kept without limit counts as processed: when it is kept, or when its emission is handled."""
 
 GatherAck: TypeAlias = Literal["within_window", "on_result", "on_receipt"]
-"""When an item counts as processed that a result is made of.
+"""When an item that goes into a result counts as processed.
 
-"within_window": with the result; but the oldest before, where more comes than the window of a link can hold.
-"on_result": with the result, always; where the window cannot hold so many, the stream fails at once.
-"on_receipt": as soon as it has been taken in.
+"within_window": with the result; the oldest items earlier, if more come than the window of a link can hold.
+"on_result": always with the result; if the window cannot hold so many, the stream fails at once.
+"on_receipt": as soon as it has been received.
 """
 
 
 class Stage(Scannable, Generic[T, R]):
-    """One operator in one subscription, with the guards every operator needs; see the module's text.
+    """One operator in one subscription, with the checks that every operator needs; see the text of this module.
 
     Attributes:
-        only_reacts: Whether the stage does nothing by itself: it asks its one source only when its one subscriber asks
-            or an item has come, sends only when its source has sent, and cancels only on one of these. It has no
+        only_reacts: Whether the stage does nothing by itself. It asks its one source only when its one subscriber asks
+            or an item has come. It sends only when its source has sent. It cancels only on one of these. It has no
             timer, no task and no second source.
-        passes_unseen: Whether it only reacts, and shows its items to nobody but its subscriber.
+        passes_unseen: Whether it only reacts, and only its subscriber sees its items.
     """
 
     __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
@@ -78,7 +78,7 @@ class Stage(Scannable, Generic[T, R]):
         self._downstream = downstream
         self._upstream: Subscription = ENDED
         self._ended = False
-        self._requested = 0  # by calls that `_accepts` has seen
+        self._requested = 0  # in calls that `_accepts` has seen
         self._thread = get_ident()
 
     # upstream calls these
@@ -112,7 +112,7 @@ class Stage(Scannable, Generic[T, R]):
             refuse_thread("cancel()", self._thread)
         if not self._ended:
             self._ended = True
-            self._upstream.cancel()  # first: what is given back must not come again
+            self._upstream.cancel()  # first: items that are given back must not come again
             self._let_go()
 
     def hold(self) -> Hold:
@@ -138,7 +138,7 @@ class Stage(Scannable, Generic[T, R]):
     def resume(self) -> None:
         resume(self._upstream)
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
     @property
     def ended(self) -> bool:
@@ -151,7 +151,7 @@ class Stage(Scannable, Generic[T, R]):
         return self._downstream
 
     def counts(self) -> Counts | None:
-        """Return what has gone through: what the source says, less what the operator has dropped."""
+        """Return the numbers of items that have passed: those of the source, minus dropped items."""
         source = counts_of(self._upstream)
         if source is None:
             return None
@@ -162,7 +162,7 @@ class Stage(Scannable, Generic[T, R]):
         return () if self._upstream is ENDED else (self._upstream,)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first, if the stage only reacts."""
+        """Return the events that must happen first, if the stage only reacts."""
         if not self.only_reacts or self._moves():
             return None
         return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]
@@ -171,21 +171,21 @@ class Stage(Scannable, Generic[T, R]):
         """Return the stage that keeps `part` behind this one, if it passes unseen here."""
         return keeper_of(part, self._downstream) if self.passes_unseen else None
 
-    # the operator writes this, if it keeps items
+    # written by an operator that keeps items
 
     def _let_go(self) -> None:
-        """Release what is kept, because it will not be emitted; called at most once."""
+        """Release kept items, because they will not be emitted; called at most once."""
 
-    # the operator writes this, if it only reacts but may be in the middle of something
+    # written by an operator that only reacts but may be in the middle of something
 
     def _moves(self) -> bool:
         """Return whether the stage is doing something now, or will without a further signal."""
         return False
 
-    # the operator writes this, if it does not pass on item for item
+    # written by an operator that does not emit one item for each
 
     def _delivered(self, received: int) -> int:
-        """Return how many items have gone downstream when so many have come."""
+        """Return how many items have gone downstream when `received` items have come."""
         return received
 
     # the operator calls these
@@ -206,8 +206,8 @@ class Stage(Scannable, Generic[T, R]):
             self._downstream.on_error(error)
 
     def _fail_item(self, error: BaseException) -> None:
-        """End the stream because the item in `on_next` could not be processed: it is given back as failed."""
-        if self._ended:  # what failed has cancelled before, or was called after a cancel
+        """End the stream because the item in `on_next` could not be processed; it counts as failed."""
+        if self._ended:  # the function has cancelled before it failed, or was called after a cancel
             log_dropped(error, "a function failed")
         else:
             self._upstream.hold().fail(error)
@@ -227,7 +227,7 @@ class Stage(Scannable, Generic[T, R]):
         return False
 
     def _accepts(self, n: int) -> bool:
-        """Tell whether `n` is a demand to do arithmetic with; if not, end the stream with `DemandError` (3.9)."""
+        """Tell whether `n` is a valid demand, and count it; if not, end the stream with `DemandError` (3.9)."""
         if get_ident() != self._thread:
             refuse_thread(f"request({n})", self._thread)
         if self._ended:
@@ -241,15 +241,15 @@ class Stage(Scannable, Generic[T, R]):
 
 
 class PassingStage(Stage[T, T]):
-    """A stage that does nothing to the items: they go straight to the next stage, and cost nothing here."""
+    """A stage that does not touch the items: they go straight to the next stage, and cost nothing here."""
 
     __slots__ = ("on_next",)
 
-    on_next: OnNext[T]  # the next stage's own: a method here would cost each item a call
+    on_next: OnNext[T]  # that of the next stage: a method here would cost each item a call
 
     @property
     def most(self) -> int:
-        """How many items come at most."""
+        """The most items that come."""
         return most_of(self._upstream)
 
     def __init__(self, downstream: Subscriber[T]) -> None:
@@ -257,7 +257,7 @@ class PassingStage(Stage[T, T]):
         self.on_next = downstream.on_next
 
     def _let_go(self) -> None:
-        self.on_next = _drop  # a source may send what was on its way (2.8)
+        self.on_next = _drop  # a source may still send items that were on their way (2.8)
 
 
 def _drop(item: object) -> None:
@@ -265,13 +265,13 @@ def _drop(item: object) -> None:
 
 
 class KeepingStage(Stage[T, R]):
-    """A stage that emits things made of items it has kept, whose holds travel with what it emits."""
+    """A stage that emits results of items it has kept; the holds go with the results."""
 
     __slots__ = ("_emissions", "_emitting", "_room_known")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
-        self._room_known: bool | None = None  # whether it is known how many items can be held at once
+        self._room_known: bool | None = None  # whether the number of items that can be held at once is known
         self._emissions = 0
         self._emitting: SharedHold | None = None
 
@@ -283,7 +283,7 @@ class KeepingStage(Stage[T, R]):
         return Holds(self, loose=loose)
 
     def counts(self) -> Counts | None:
-        """Return what has been requested and emitted, and how much is kept."""
+        """Return the numbers of items requested, emitted and kept."""
         source = counts_of(self._upstream)
         requested = self._requested or (0 if source is None else source.requested)
         return Counts(requested, self._emissions, self._kept_items())
@@ -291,15 +291,16 @@ class KeepingStage(Stage[T, R]):
     # the operator writes this
 
     def _kept_items(self) -> int:
-        """Return how many items are kept, each of the source's counted once."""
+        """Return the number of kept items, each item of the source counted once."""
         return 0
 
     # the operator calls this
 
     def _held(self, hold: Hold) -> Hold:
-        """Return `hold`, for an item that a list is made of; made loose if it is not known how many can be held.
+        """Return `hold`, for an item of a list; made loose if the number of items that can be held is unknown.
 
-        Behind lists of any size it is not known whether a window has room for the next one: it must not stop there.
+        Behind lists of any size it is unknown whether a window has room for the next item: the stream must not stop
+        there.
         """
         if self._room_known is None:
             self._room_known = window_of(self._upstream) < UNBOUNDED
@@ -308,14 +309,14 @@ class KeepingStage(Stage[T, R]):
         return hold
 
     def _emit(self, item: R, kept: SharedHold) -> None:
-        """Send `item` downstream; `kept`, the claim on what it was made of, ends when all who hold it let go."""
+        """Send `item` downstream; `kept`, the claim on its parts, ends when all holders have released it."""
         before, self._emitting = self._emitting, kept
         self._emissions += 1
         try:
             self._downstream.on_next(item)
         except BaseException as error:
             kept.fail(error)
-            self.cancel()  # 2.13: a subscriber that raises counts as having cancelled
+            self.cancel()  # 2.13: a subscriber that raises counts as cancelled
             raise
         finally:
             self._emitting = before
@@ -347,7 +348,7 @@ class Joined(Watched, Generic[R]):
     """The publisher of an operator over several sources.
 
     Args:
-        start: Makes a stage for a subscriber, subscribes it to the sources and returns it; None if it could not.
+        start: Makes a stage for a subscriber, subscribes it to the sources and returns it; None if that failed.
     """
 
     __slots__ = ("_start",)
@@ -364,20 +365,20 @@ class Joined(Watched, Generic[R]):
 
 
 def raised_during(raised: Exception, error: BaseException) -> Exception:
-    """Return `raised`, which user code raised when it was told of `error`, with `error` as its context."""
+    """Return `raised`, which user code raised when it handled `error`, with `error` as its context."""
     if raised is not error and raised.__context__ is None:
         raised.__context__ = error
     return raised
 
 
 def window_of(subscription: Subscription) -> int:
-    """Return how many items of `subscription` can be held at once: a link has a window, other sources no limit."""
+    """Return the number of items of `subscription` that can be held at once: a link has a window, others no limit."""
     window: int = getattr(subscription, "window", UNBOUNDED)
     return window
 
 
 def most_of(subscription: Subscription) -> int:
-    """Return how many items `subscription` brings at most, as far as that is known before the first."""
+    """Return the most items that `subscription` can bring, as far as this is known before the first."""
     most: int = getattr(subscription, "most", UNBOUNDED)
     return most
 
@@ -389,13 +390,13 @@ def too_small_window(subscription: Subscription, need: int, what: str) -> Config
         return None
     needed = f"{need} items at once" if need < UNBOUNDED else "room for items without limit"
     return ConfigError(
-        f"{what} needs {needed}, but the link it reads lets {window} be held: its window, less pack_items - 1 if its "
-        f"items come packed; open the link with a larger window"
+        f"{what} needs {needed}, but of the link it reads only {window} can be held: its window, minus "
+        f"pack_items - 1 if its items come packed; open the link with a larger window"
     )
 
 
 def comes_settled(subscription: Subscription) -> bool:
-    """Return whether the items of `subscription` are settled before they come: a link may have it so."""
+    """Return whether the items of `subscription` are settled before they come, as on some links."""
     settled: bool = getattr(subscription, "comes_settled", False)
     return settled
 
@@ -416,7 +417,7 @@ def cannot_hold(subscription: Subscription, what: str) -> ConfigError | None:
 
 
 def suspend(subscription: Subscription) -> None:
-    """Have `subscription` send no further item for now, if it is one that can; see `rstreams.abc.Suspendable`."""
+    """Make `subscription` send no further item for now, if it can; see `rstreams.abc.Suspendable`."""
     if isinstance(subscription, Suspendable):
         subscription.suspend()
 

@@ -1,7 +1,6 @@
 """The stages of operators that do something to one item and pass it on: `map`, `filter`, `scan`, `skip`, `do_on_next`.
 
-Theory of operation. Such an operator says once what it does, in a `Work` (`fusion`). Three ways of doing it are made
-from that:
+Theory of operation. Such an operator describes its work once, in a `Work` (`fusion`). The work is done in three ways:
 
     in a loop   over an iterator, `fusion.fused_loop` does the work of all operators that follow each other
     singly      the stage's `on_next` does it to one item
@@ -9,8 +8,8 @@ from that:
 
 A link hands its items over in runs to a subscriber that takes them (`TakesRuns`). A stage that keeps no item and makes
 no further ones passes them on in the same run, one by one as they are drawn. The item drawn last can be held, and an
-item is done when the next one is drawn. All stages down to the sink must let runs through, or the items come one by
-one.
+item is done when the next one is drawn. If a stage on the way to the sink does not let runs through, the items come one
+by one.
 
 The stage's class is made from the text of the work, as `dataclasses` makes methods, and once for each operator.
 """
@@ -51,18 +50,18 @@ class StepStage(Stage[T, R], ABC):
 
     @property
     def on_run(self) -> Callable[[Iterator[T]], None] | None:
-        """What takes a run of items, see `TakesRuns`; None if the subscriber takes none."""
+        """The function that takes a run of items, see `TakesRuns`; None if the subscriber takes none."""
         pass_on = runs_of(self._downstream)
         return None if pass_on is None else lambda items: pass_on(self._through(items))
 
     @property
     def signals_later(self) -> bool:
-        """Whether items never come inside `request`, see `SignalsLater`: as the source says."""
+        """Whether items never come inside `request`, see `SignalsLater`; the source decides."""
         return signals_later(self._upstream)
 
     @property
     def most(self) -> int:
-        """How many items come at most."""
+        """The most items that come."""
         return most_of(self._upstream)
 
 
@@ -82,8 +81,8 @@ def with_step(source: Publisher[Any], step: Step, base: type = StepStage) -> Pub
     """Return `source` with `step` done to each item: in the loop of a source over an iterator, else in a stage.
 
     Args:
-        source: Where the items come from.
-        step: What is done to an item.
+        source: The publisher of the items.
+        step: The work to do on each item.
         base: The class that the stage is made from: `StepStage`, or one derived from it.
     """
     if isinstance(source, IteratorPublisher):

@@ -2,7 +2,7 @@
 
 Theory of operation. `_drain` is the only loop, and it never runs inside itself. Sources that answer at once while it
 runs (`_draining`) only leave their items for it. Therefore nothing recurses (3.3), and signals come one after the other
-(1.3). With a scheduler it goes on for one `Turn`, and then in the next.
+(1.3). With a scheduler the loop goes on for one `Turn`, and then in the next.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ R = TypeVar("R")
 
 
 class TurningStage(KeepingStage[T, R], ABC):
-    """A stage that counts its demand and works it off in turns; the operator says what a step is."""
+    """A stage that counts its demand and meets it in turns; the operator defines a step."""
 
     __slots__ = ("_demand", "_draining", "_next_turn", "_turn", "started", "suspended")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
-        self.started = False  # nothing is asked of any source before the first request
-        self.suspended = False  # no source is to send anything
+        self.started = False  # no source is asked before the first request
+        self.suspended = False  # no source may send anything
         self._demand = 0
         self._draining = False
         self._turn = Turn(current_scheduler.get(None))
@@ -84,4 +84,4 @@ class TurningStage(KeepingStage[T, R], ABC):
 
     @abstractmethod
     def _step(self, most: int) -> int:
-        """Do the next thing there is to do, at most `most` times over; return how much has been done."""
+        """Do the next thing, at most `most` times; return how often it was done."""

@@ -1,9 +1,9 @@
 """Items that wait for demand: shared by limit_rate, pausable and the on_overflow family.
 
-Theory of operation. An item that finds demand and nothing before it goes straight through. Any other item is kept, with
-a hold, and `_drain` emits kept items as demand comes. `_drain` is a loop, so a request from inside `on_next` only adds
-to a number (3.3). It works in turns (see `Turn`). While a turn is awaited something is kept. New items therefore wait
-behind it, and the order stays.
+Theory of operation. If there is demand and no item waits, an item goes straight through. Any other item is kept, with a
+hold, and `_drain` emits kept items as demand comes. `_drain` is a loop; a request from inside `on_next` only adds to a
+number (3.3). It works in turns (see `Turn`). Between two turns there are kept items. New items therefore wait behind
+them, and the order stays.
 
 Completion waits for kept items. An error does not: kept items are given back then, as on a cancel.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class WaitingItems(KeepingStage[T, T], ABC):
-    """A stage that emits its items in order and on demand; the operator says what it asks for, and what is kept."""
+    """A stage that emits its items in order and on demand; the operator chooses the items to request and to keep."""
 
     __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_shut", "_turn")
 
@@ -34,8 +34,8 @@ class WaitingItems(KeepingStage[T, T], ABC):
         super().__init__(downstream)
         self._demand = 0
         self._kept: deque[tuple[T, SharedHold]] = deque()
-        self._shut = False  # nothing goes out, whatever the demand
-        self._busy = False  # emitting what is kept, or changing it
+        self._shut = False  # no item is sent, whatever the demand
+        self._busy = False  # emitting kept items, or changing them
         self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
 
@@ -70,14 +70,14 @@ class WaitingItems(KeepingStage[T, T], ABC):
 
     @abstractmethod
     def _ask(self) -> None:
-        """Request what the source is to send; called after every request from downstream."""
+        """Request items from the source; called after every request from downstream."""
 
     def _wait(self, item: T) -> None:
         """Keep an item that cannot go out now."""
         self._keep(item)
 
     def _emitted(self) -> None:
-        """Note that an item has gone out; the stream may have ended with it."""
+        """Note that an item has been sent; the stream may have ended with it."""
 
     # the operator calls these
 
@@ -85,15 +85,15 @@ class WaitingItems(KeepingStage[T, T], ABC):
         self._kept.append((item, share_hold(self._upstream.hold())))
 
     def _drain(self) -> None:
-        """Emit what is kept, as far as there is demand."""
+        """Emit kept items as far as there is demand."""
         if self._kept and not self._busy and self._next_turn is None:
             self._take_turn()
 
     def _finish(self) -> None:
-        """Complete: all has been emitted."""
+        """Complete: all items have been emitted."""
         super().on_complete()
 
-    # and how it is done
+    # the loop
 
     def _kept_items(self) -> int:
         return len(self._kept)

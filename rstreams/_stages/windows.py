@@ -1,4 +1,4 @@
-"""Windows that end by time, by another stream, or by count and time: shared by the window operators but window_count.
+"""Windows that end by time, by another stream, or by count and time: shared by all window operators but window_count.
 
 Theory of operation. A window ends when the operator cuts it. If the next one was requested, it is opened at once, and
 may stay empty. Otherwise the next item or the next request opens it. Windows that wait for demand therefore always have
@@ -34,7 +34,7 @@ class Windowing(Splitting[T, Publisher[T]]):
 
     def __init__(self, downstream: Subscriber[Publisher[T]], prefetch: int, complete_at: int) -> None:
         super().__init__(downstream, prefetch)
-        self._complete_at = complete_at  # so many items end a window
+        self._complete_at = complete_at  # this number of items ends a window
         self._filled = 0
         self._open: Window[T] | None = None
 
@@ -43,10 +43,10 @@ class Windowing(Splitting[T, Publisher[T]]):
     def _begin(self) -> None:
         """Note that a window begins."""
 
-    # what ends a window calls these
+    # called by the timer or stream that ends windows
 
     def cut(self) -> None:
-        """End the window, and begin the next one if it is wanted."""
+        """End the window, and begin the next one if there is demand for it."""
         if self._over:
             return
         window, self._open = self._open, None
@@ -56,7 +56,7 @@ class Windowing(Splitting[T, Publisher[T]]):
         self._open_if_wanted()
 
     def finish(self) -> None:
-        """End the stream, the open window included: there is nothing more that ends one."""
+        """End the stream, including the open window: nothing can end a window any more."""
         self._end()
 
     # the stage
@@ -66,7 +66,7 @@ class Windowing(Splitting[T, Publisher[T]]):
             return
         window = self._open
         if window is None:
-            if self._ended:  # nobody gets new windows any more
+            if self._ended:  # new windows are not wanted any more
                 self._share((), item)
                 return
             window = self._open_one()
@@ -90,7 +90,7 @@ class Windowing(Splitting[T, Publisher[T]]):
         self._open_if_wanted()
 
     def waits_to(self, way: Way) -> Waits:
-        # What ends windows may come at any time.
+        # A timer or another stream may end windows at any time.
         return None if way == ASK else super().waits_to(way)
 
     def waits_for_items(self) -> Waits:

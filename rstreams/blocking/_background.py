@@ -1,4 +1,4 @@
-"""A `consume` or `respond` in the background: it goes on without a thread of the caller's."""
+"""A `consume` or `respond` in the background: it needs no thread of the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("rstreams.blocking")
 
 
 class Background:
-    """A call that goes on in the background; made by `BlockingConnection.consume_in_background`, for one.
+    """A call that goes on in the background; made for example by `BlockingConnection.consume_in_background`.
 
     It takes no thread while it waits; handlers run in threads of rstreams' own. In a `with` block it is stopped at the
     end.
@@ -24,7 +24,7 @@ class Background:
     """
 
     def __init__(self, portal: Portal, call: str, function: Callable[[], Awaitable[None]]) -> None:
-        """Start `function` in the portal's run; `call` is what the user called, for messages."""
+        """Start `function` in the portal's run; `call` is the name of the user's call, for messages."""
         self._call = call
         self._waited_for = False
         self._started = portal.start(function)
@@ -49,7 +49,7 @@ class Background:
 
     @property
     def error(self) -> BaseException | None:
-        """What it has failed with; None if it has not, or was stopped."""
+        """The error that it failed with; None if it has not failed, or was stopped."""
         future = self._started.future
         return future.exception() if future.done() and not future.cancelled() else None
 
@@ -59,8 +59,8 @@ class Background:
         Args:
             timeout_s: How long to wait, in seconds; None: for ever.
 
-        Errors: Raises what it failed with; `TimeoutError` when the time is over.
-        Context: Blocks its thread. Ctrl-C ends the wait, and nothing else.
+        Errors: The error that it failed with; `TimeoutError` when the time is over.
+        Context: Blocks its thread. Ctrl-C ends only the wait.
         """
         if timeout_s is not None:
             require_seconds("wait", "timeout_s", timeout_s, zero=True)
@@ -75,9 +75,9 @@ class Background:
             raise
 
     def stop(self) -> None:
-        """End it: nothing new is begun, handlers at work return first, and what they were given is settled by that.
+        """End it: no handler is called any more; handlers at work return first, and that settles their items.
 
-        What it had failed with before is raised by `wait`, and not here.
+        An earlier error is raised by `wait`, and not here.
 
         Context: Blocks its thread until then; not to be called by a handler.
         """
@@ -88,7 +88,7 @@ class Background:
         self._started.future.add_done_callback(lambda _: function())
 
     def _ended(self, future: Future[None]) -> None:
-        """Say in the log that it has failed, because nobody may ever ask."""
+        """Log that it has failed, because the user may never ask."""
         error = None if future.cancelled() else future.exception()
         if error is not None and not self._waited_for:
             logger.error("%s in the background has failed: %s", self._call, error, exc_info=error)

@@ -10,7 +10,7 @@ from rstreams.runtime.portal import Portal
 
 
 def readable(portal: Portal, message: Message) -> Message:
-    """Return the message with a body, if that still comes, that threads can read by `for chunk in message.body`."""
+    """Return the message; if its body still comes, with a body for threads: `for chunk in message.body`."""
     if not isinstance(message.body, ByteStream):
         return message
     return replace(message, body=ByteStream(_Chunks(portal, message.body)))

@@ -1,6 +1,6 @@
 """An open connection for threads, and how it is opened."""
 
-# ruff: noqa: ANN401 - options are those of the model that `like` names; items are whatever comes
+# ruff: noqa: ANN401 - options are those of the model that `like` names; items are any values
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _connected(opening: AbstractAsyncContextManager[Connection]) -> Iterator[Blo
         try:
             yield blocking
         finally:
-            blocking.stop_background()  # handlers at work return, and what they were given is settled
+            blocking.stop_background()  # handlers at work return, and their items are settled
 
 
 class BlockingConnection:
@@ -77,13 +77,13 @@ class BlockingConnection:
     def __init__(self, portal: Portal, connection: Connection) -> None:
         self._portal = portal
         self._connection = connection
-        self._background: set[Background] = set()  # what has not ended
+        self._background: set[Background] = set()  # those that have not ended
 
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
 
     def stop_background(self) -> None:
-        """Stop all that goes on in the background; the end of the `with` block also does it.
+        """Stop all calls in the background; the end of the `with` block also does it.
 
         Context: Blocks its thread until handlers that are at work have returned.
         """
@@ -97,7 +97,7 @@ class BlockingConnection:
         return background
 
     def explain(self) -> Sight:
-        """Return what each link of the connection waits for; see `rstreams.Connection.explain`."""
+        """Return a line for each link that tells what it waits for; see `rstreams.Connection.explain`."""
 
         async def explain() -> Sight:
             return self._connection.explain()
@@ -136,9 +136,9 @@ class BlockingConnection:
 
     @shown_like(Connection.stream)
     def stream(self, address: str, **options: Any) -> BlockingStream[Any]:
-        """Return the stream of what is sent to `address`; options as for `rstreams.Connection.stream`.
+        """Return the stream of the items sent to `address`; options as for `rstreams.Connection.stream`.
 
-        With `settlement="manual"` each item comes in a `Delivery`, which the loop's thread may settle, or another one.
+        With `settlement="manual"` each item comes in a `Delivery`, which the loop's thread or another one may settle.
         """
         stream = self._connection.stream(address, **options)
         if options.get("settlement") == "manual":
@@ -165,14 +165,14 @@ class BlockingConnection:
         """Return the stream of messages from `address`, each handed over when its body begins.
 
         A body of bytes is read while it comes, in the body of a `for` loop over the stream: `for chunk in
-        message.body`. Options and all else as for `rstreams.Connection.streamed_messages`.
+        message.body`. Everything else, also the options, is as for `rstreams.Connection.streamed_messages`.
         """
         messages = self._connection.streamed_messages(address, **options)
         return BlockingStream(self._portal, messages.map(lambda message: readable(self._portal, message)))
 
     @like_method(Connection.publish)
     def publish(self, address: str, items: Publisher[Any], **options: Any) -> PublishResult:
-        """Send what `items` publishes to `address`; return when all of it is settled.
+        """Send the items of `items` to `address`; return when all are settled.
 
         Args:
             address: The peer's name for the target.
@@ -203,13 +203,13 @@ class BlockingConnection:
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
-        """Call `handler` with each item from `address`, and settle the item by how that went, until the stream ends.
+        """Call `handler` with each item from `address`, and settle the item by the result, until the stream ends.
 
         Args:
             address: The peer's name for the source.
             handler: A plain function, which may block: each call runs in a worker thread. Its item is accepted when it
-                has returned; what it returns is of no use.
-            concurrency: The most items in `handler` at a time, and so the most threads at work.
+                has returned; its result is not used.
+            concurrency: The most items in `handler` at a time, and therefore the most threads at work.
             settlement: As for `rstreams.Connection.consume`.
             decode: As for `rstreams.Connection.consume`.
             **options: As for `rstreams.Connection.consume`.
@@ -230,9 +230,9 @@ class BlockingConnection:
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> Background:
-        """Consume as `consume` does, and return at once with what stops it.
+        """Consume as `consume` does, but return at once; the returned object stops it.
 
-        It takes no thread of the caller's: this is for programs that consume from several addresses, and for asyncio,
+        It needs no thread of the caller. This is for programs that consume from several addresses, and for asyncio,
         whose `to_thread` has few threads.
 
         Args:
@@ -243,7 +243,7 @@ class BlockingConnection:
             decode: As for `consume`.
             **options: As for `consume`.
 
-        Errors: As `consume`, from `wait` of what it returns; one that nobody waits for is logged.
+        Errors: As `consume`, from `wait` of the returned object; an error that no `wait` raises is logged.
         Cancels: The end of the connection's `with` block also stops it.
         Context: Any thread but the connection's own; never blocks.
         """
@@ -285,7 +285,7 @@ class BlockingConnection:
         Args:
             address: The peer's name for the source.
             handler: A plain function of a request, which may block: each call runs in a worker thread. It returns the
-                reply, or a stream of several.
+                reply, or a stream of replies.
             **options: As for `rstreams.Connection.respond`; as many threads as its `concurrency` may be at work.
 
         Errors: As `rstreams.Connection.respond`; `TypeError` for an async function.
@@ -295,7 +295,7 @@ class BlockingConnection:
 
     @like_method(Connection.respond)
     def respond_in_background(self, address: str, handler: Callable[[Any], object], **options: Any) -> Background:
-        """Respond as `respond` does, and return at once with what stops it; see `consume_in_background`."""
+        """Respond as `respond` does, but return at once; see `consume_in_background`."""
         return self._in_background(f"respond({address!r:.80})", self._responding(address, handler, options))
 
     def _responding(
@@ -315,7 +315,7 @@ class BlockingConnection:
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 
-        Context: Any thread but the connection's own, and none that the connection waits for; blocks it.
+        Context: Any thread but the connection's own, and not a thread that the connection waits for; blocks it.
         """
 
         async def drain_and_close() -> Drained:
@@ -328,14 +328,14 @@ class BlockingConnection:
 
 
 def _in_thread(call: str, handler: Callable[[Any], object]) -> Callable[[Any], Awaitable[object]]:
-    """Return what calls `handler` in a thread, of which there may be as many as `concurrency` allows."""
+    """Return an async function that calls `handler` in a thread; `concurrency` bounds the number of threads."""
     limiter = trio.CapacityLimiter(math.inf)
 
     def run(item: Any) -> object:
         result = handler(item)
         if inspect.iscoroutine(result):
             result.close()
-            msg = f"{call}(handler): handler returned a coroutine, and nobody would await it: {AWAITED}"
+            msg = f"{call}(handler): handler returned a coroutine, which is never awaited: {AWAITED}"
             raise TypeError(msg)
         return result
 

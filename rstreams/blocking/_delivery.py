@@ -1,4 +1,4 @@
-"""Deliveries for threads: settled by hand, wherever the hand is."""
+"""Deliveries for threads: settled by hand, in any thread."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ def open_items(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items
 class Items(Generic[T]):
     """The items of an open stream, for a `for` loop in a thread.
 
-    An item is done when the next one is asked for; the connection's thread is told so in batches, at the latest
-    10 ms later or when the loop has nothing more to take. When the block ends, the item last given out is
-    done if it ended well, and failed if it raised; items that had come and were not given out are released.
+    An item is done when the next one is asked for. The connection's thread is told that in batches: at the latest 10 ms
+    later, or when the loop has no further item to take. When the block ends, the item given out last is done if the
+    block ended well, and failed if it raised. Items that had come and were not given out are released.
 
     Context: One thread takes the items; the signals come in the connection's thread.
     """
@@ -56,7 +56,7 @@ class Items(Generic[T]):
         self._closed = False
         self._error: BaseException | None = None
         self._last: Hold | None = None  # the hold on the item given out last
-        self._done: list[Hold] = []  # items done that the connection's thread has not been told of
+        self._done: list[Hold] = []  # done items that the connection's thread does not know of
         self._told_at = monotonic()
 
     # the thread that loops
@@ -67,7 +67,7 @@ class Items(Generic[T]):
     def __next__(self) -> T:
         """Return the next item; waits for it.
 
-        Errors: What the stream failed with, after the items that came before; `RStreamsError` after the block.
+        Errors: The error of the stream, after the items before it; `RStreamsError` after the block.
         """
         if self._closed:
             msg = "this stream has been closed: its items end with the `with` block that opened it"
@@ -104,7 +104,7 @@ class Items(Generic[T]):
         stream.subscribe(self)
 
     async def end(self, error: BaseException | None) -> None:
-        """End the subscription: `error` is what the block raised."""
+        """End the subscription: `error` is the error of the block."""
         self._closed = True
         with self._changed:
             self._ended = True
@@ -143,12 +143,12 @@ class Items(Generic[T]):
         hold.release()
 
     def on_error(self, error: BaseException) -> None:
-        """End the loop with the error, after what was kept."""
+        """End the loop with the error, after the kept items."""
         self._error = checked_error(error)
         self.on_complete()
 
     def on_complete(self) -> None:
-        """End the loop, after what was kept."""
+        """End the loop, after the kept items."""
         with self._changed:
             self._ended = True
             self._changed.notify()

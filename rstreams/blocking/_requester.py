@@ -1,6 +1,6 @@
 """A requester for threads."""
 
-# ruff: noqa: ANN401 - options are those of the model that `like` names; items are whatever comes
+# ruff: noqa: ANN401 - options are those of the model that `like` names; items are any values
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class BlockingRequester(Generic[T]):
 
     @property
     def late(self) -> int:
-        """Replies that nobody waited for any more."""
+        """Replies that came when no request waited for them any more."""
         return self._requester.late
 
     @like_method(Requester.request)
     def request(self, item: Any, **options: Any) -> T:
-        """Send a request and return what the reply to it carries; see `Requester.request`."""
+        """Send a request and return the item in its reply; see `Requester.request`."""
 
         async def request() -> T:
             return await self._requester.request(item, **options)

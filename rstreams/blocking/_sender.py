@@ -9,7 +9,7 @@ from rstreams.runtime.portal import Portal
 
 
 class BlockingReceipt:
-    """What becomes of one message: known once the peer has settled it."""
+    """The outcome of one message, which is known when the peer has settled it."""
 
     def __init__(self, portal: Portal, receipt: Receipt) -> None:
         self._portal = portal

@@ -1,4 +1,4 @@
-"""Signatures that are written once: a blocking function takes what the one takes that it runs."""
+"""Signatures that are written once: a blocking function has the parameters of the async function that it runs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ S = TypeVar("S")
 
 
 def like(model: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Give a function the parameters of `model`, for type checkers, editors and `help`; it returns what it does."""
+    """Give a function the parameters of `model`, for type checkers, editors and `help`; its result stays the same."""
     return shown_like(model)
 
 
 def like_method(
     model: Callable[Concatenate[Any, P], object],
 ) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], R]]:
-    """Do as `like`, for a method after one of another class."""
+    """Work as `like`, for a method that is modelled on one of another class."""
     return shown_like(model)
 
 
 def shown_like(model: Callable[..., object]) -> Callable[[F], F]:
-    """Give a function the parameters of `model` for `help` alone: where overloads say them to type checkers."""
+    """Give a function the parameters of `model` only for `help`, where overloads tell them to type checkers."""
 
     def give(function: F) -> F:
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(model).replace(return_annotation=returned)
-        setattr(function, "__signature__", signature)  # noqa: B010 - no attribute that functions declare
+        setattr(function, "__signature__", signature)  # noqa: B010 - not an attribute that functions declare
         return function
 
     return give

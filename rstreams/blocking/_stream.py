@@ -45,7 +45,7 @@ AWAITED: Final = (
     "give a plain function, which may block. Async functions are for `rstreams.connect`, under trio; for one of "
     "asyncio give `lambda item: asyncio.run_coroutine_threadsafe(function(item), loop).result()`"
 )
-"""What to do with an async function: the end of an error's text."""
+"""The advice for an async function: the end of an error's text."""
 
 
 class BlockingStream(Generic[T_co]):
@@ -73,7 +73,7 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.parallel(workers, function, window=window))
 
     def to_observable(self) -> Observable[T_co]:
-        """See `Stream.to_observable`; to be subscribed to in the connection's thread."""
+        """See `Stream.to_observable`; subscribe to the result in the connection's thread."""
         return self._stream.to_observable()
 
     def rx(
@@ -83,7 +83,7 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.rx(operator, max_expansion=max_expansion))
 
     def explain(self) -> Explanation:
-        """Return where the runs of this stream stand, as `Stream.explain` does."""
+        """Return the state of the runs of this stream, as `Stream.explain` does."""
 
         async def explain() -> Explanation:
             return self._stream.explain()
@@ -96,9 +96,9 @@ class BlockingStream(Generic[T_co]):
         """Open the stream for a `for` loop in a `with` block, as `Stream.open` does for `async for`.
 
         Args:
-            window: The most items that have been requested or have come and were not given out yet.
+            window: The most items that are requested or have come, and are not given out yet.
 
-        Errors: The loop raises what the stream failed with.
+        Errors: The loop raises the error of the stream.
         Context: Any thread without trio; the loop blocks it while it waits. Ctrl-C ends the wait.
         """
         return open_items(self._portal, self._stream, window)
@@ -106,8 +106,8 @@ class BlockingStream(Generic[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         """Iterate over the items.
 
-        A bare loop cannot tell `break` from an exception, so leaving it early gives the item in hand back as failed:
-        it comes again. Loop inside `with stream.open() as items` to have it accepted.
+        A bare loop cannot tell `break` from an exception. Therefore leaving it early gives the item in hand back as
+        failed: it comes again. Loop inside `with stream.open() as items` to have it accepted.
         """
         with self.open() as items:
             yield from items
@@ -121,7 +121,7 @@ class BlockingStream(Generic[T_co]):
         return self._portal.run(to_list)
 
     def first_or_none(self) -> T_co | None:
-        """Return the first item, or None if the stream completes without one; no other item is drawn."""
+        """Return the first item, or None if the stream completes without one; no other item is requested."""
         return self._portal.run(self._stream.first_or_none)
 
     def for_each(self, function: Callable[[T_co], object]) -> None:

@@ -27,12 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments, without the program's name; those of the process by default.
 
     Returns:
-        The exit code: 0 when all went well, 1 when something failed, 2 for arguments that cannot be, 130 for an
-        interrupt. What went wrong is one line on stderr, with no traceback.
+        The exit code: 0 when all went well, 1 when something failed, 2 for arguments that are not valid, 130 for an
+        interrupt. An error is one line on stderr, without a traceback.
     """
     try:
         arguments = _parsed(argv)
-    except SystemExit as stop:  # argparse has said why: --help, --version, or a mistake
+    except SystemExit as stop:  # argparse has printed the reason: --help, --version, or a mistake
         return stop.code if isinstance(stop.code, int) else MISUSED
     try:
         arguments.run(arguments)

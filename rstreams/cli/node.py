@@ -72,15 +72,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         default=[],
         metavar="NAME[:OVERFLOW]",
         help="an address whose subscribers each get a copy: as fast as the slowest (block, the default), or with its "
-        "oldest items dropped for who is slow (drop_oldest); may be repeated",
+        "oldest items dropped for a slow subscriber (drop_oldest); may be repeated",
     )
     parser.add_argument(
         "--user",
         action="append",
         default=[],
         metavar="NAME:FILE",
-        help="let in only users named so, with the password that is the first line of FILE, or with NAME:env:VARIABLE "
-        "that of an environment variable; may be repeated (default: everyone is let in)",
+        help="let in only these users; the password is the first line of FILE or, with NAME:env:VARIABLE, "
+        "an environment variable; may be repeated (default: everyone is let in)",
     )
     _add_security_to(parser)
     parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
@@ -89,7 +89,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def _add_security_to(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("security")
-    group.add_argument("--tls-cert", metavar="FILE", help="speak TLS, and nothing else, with this certificate (PEM)")
+    group.add_argument("--tls-cert", metavar="FILE", help="speak only TLS, with this certificate (PEM)")
     group.add_argument("--tls-key", metavar="FILE", help="its private key (PEM), if it is not in the same file")
     group.add_argument(
         "--tls-client-ca",
@@ -101,20 +101,20 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME:SUBJECT",
-        help="let in by certificate (SASL EXTERNAL) only the owners of those with such a subject, such as "
+        help="let in by certificate (SASL EXTERNAL) only clients whose certificate has this subject, such as "
         "alice:CN=alice,O=Example; may be repeated (default: every certificate that is signed)",
     )
     group.add_argument(
         "--allow-plain-over-tcp",
         action="store_true",
-        help="take passwords from other machines in clear text; without TLS they come from this one only",
+        help="accept passwords in clear text from other machines; by default, without TLS, only from this machine",
     )
     for option, metavar, default, what in (
         ("--max-connections", "COUNT", DEFAULT_MAX_CONNECTIONS, "the most open connections"),
         ("--max-message-bytes", "BYTES", DEFAULT_MAX_MESSAGE_BYTES, "the largest message"),
         ("--max-unsettled", "COUNT", DEFAULT_MAX_UNSETTLED, "the most messages a consumer may have without settling"),
         ("--max-unsettled-bytes", "BYTES", DEFAULT_MAX_UNSETTLED_BYTES, "the same in bytes"),
-        ("--total-unsettled-bytes", "BYTES", DEFAULT_TOTAL_UNSETTLED_BYTES, "what all consumers' may cost"),
+        ("--total-unsettled-bytes", "BYTES", DEFAULT_TOTAL_UNSETTLED_BYTES, "the most that those of all may cost"),
         (
             "--max-unfinished-bytes",
             "BYTES",
@@ -129,8 +129,8 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the node.
 
-    Errors: `ConfigError` for an option that cannot be; `TransportError` if it cannot listen; `OSError` for a file that
-        cannot be read or written.
+    Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file
+        that cannot be read or written.
     Context: Blocks until a signal comes; then every connection is closed in order.
     """
     collect_seldom()
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def collect_seldom() -> None:
-    """Have Python look for reference cycles seldom: the search stops all links, the longer the more there are.
+    """Have Python search for reference cycles seldom: the search stops all links, for longer if there are more.
 
     The objects of an ended connection are freed without it.
     """
@@ -161,8 +161,8 @@ async def _run(arguments: argparse.Namespace) -> None:
         max_unfinished_bytes=arguments.max_unfinished_bytes,
         total_unfinished_bytes=arguments.total_unfinished_bytes,
     )
-    # One signal is enough, and a second one finds the node closing: a terminal sends it to everyone in it, and so may
-    # whoever started the node.
+    # One signal is enough: a second one finds the node closing. A second one is usual: a terminal sends a signal to all
+    # processes in it, and the program that started the node may also send one.
     with trio.open_signal_receiver(*SIGNALS) as signals:
         stop = trio.Event()
         async with Scope() as scope, node:
@@ -191,7 +191,7 @@ async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
 
 @contextmanager
 def _written(path: Path | None, url: str) -> Iterator[None]:
-    """Have `url` in a file for the length of a block; the file never holds a part of it."""
+    """Have `url` in a file for the length of a block; the file never holds only a part of it."""
     if path is None:
         yield
         return
@@ -246,7 +246,7 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
     if arguments.tls_cert is None:
         for given, option in ((arguments.tls_key, "--tls-key"), (arguments.tls_client_ca, "--tls-client-ca")):
             if given is not None:
-                msg = f"{option} {given!r}: TLS needs a certificate of the node, too; give --tls-cert"
+                msg = f"{option} {given!r}: TLS also needs a certificate of the node; give --tls-cert"
                 raise ConfigError(msg)
         return None
     try:
@@ -258,7 +258,7 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 def _certificate_users(texts: list[str]) -> dict[str, str] | None:
-    """Return the users by certificate subject that `NAME:SUBJECT` says, or None if there is none."""
+    """Return the users by certificate subject, from texts `NAME:SUBJECT`; None if there is no text."""
     users: dict[str, str] = {}
     for text in texts:
         name, _, subject = text.partition(":")
@@ -270,7 +270,7 @@ def _certificate_users(texts: list[str]) -> dict[str, str] | None:
 
 
 def _users(texts: list[str]) -> dict[str, str] | None:
-    """Return the passwords by user, or None if no user was given: everyone is let in."""
+    """Return the passwords by user, or None if no user was given: then every client is let in."""
     users: dict[str, str] = {}
     for text in texts:
         name, password = _user(text)
@@ -282,7 +282,7 @@ def _users(texts: list[str]) -> dict[str, str] | None:
 
 
 def _user(text: str) -> tuple[str, str]:
-    """Return the name and the password that `NAME:FILE` or `NAME:env:VARIABLE` says.
+    """Return the name and the password for `NAME:FILE` or `NAME:env:VARIABLE`.
 
     No error repeats the text behind the name: it may be the password, given by mistake.
     """
@@ -304,10 +304,10 @@ def _first_line(name: str, path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        why = "it is no UTF-8 text"
+        why = "it is not UTF-8 text"
     except OSError as error:
-        why = error.strerror or "it is no file"
+        why = error.strerror or "it is not a file"
     else:
         return text.partition("\n")[0].removesuffix("\r")
-    msg = f"--user {name!r}: the password file cannot be read: {why} (NAME:FILE; the password itself stands in FILE)"
+    msg = f"--user {name!r}: the password file cannot be read: {why} (NAME:FILE; the password itself is in FILE)"
     raise ConfigError(msg)

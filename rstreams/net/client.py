@@ -61,7 +61,7 @@ async def connect(
     Args:
         url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Several
             urls are tried in turn.
-        reconnect: When to open a lost connection again; streams and publishers wait meanwhile, and go on where they
+        reconnect: When to open a lost connection again; until then streams and publishers wait, and go on where they
             were. None: a loss is their error at once.
         tls: The context for `amqps`, such as `rstreams.tls.client_context` makes. None: the certificate is verified by
             the system's authorities, and must be for the host in the url.
@@ -72,23 +72,23 @@ async def connect(
             that returns a `rstreams.net.cbs.Token` for an audience. The function is async, or does not block. It is
             called before the first link to an address, and again before the token expires. `connect_timeout_s` is how
             long each token may take.
-        allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To this
-            machine's own loopback addresses it always may.
+        allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To loopback
+            addresses of this machine it always may.
         idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
         connect_timeout_s: Seconds until the connection must be open.
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
             None: any size.
-        max_unsettled: The most items that a link of this side may have sent without the peer settling them, whatever
-            credit the peer grants.
-        max_unsettled_bytes: The same in bytes of their messages; one alone may have more.
+        max_unsettled: The most items that a link of this side may have sent without the peer settling them, however
+            much credit the peer grants.
+        max_unsettled_bytes: The same in bytes of their messages; a single message may be larger.
         container_id: This side's name for the peer; a random one by default.
         dialect: How the peer writes addresses and filters: "rabbitmq4", "rabbitmq310", "artemis", "activemq",
             "servicebus", "eventhubs", "router", "none" for addresses as they are, or a `rstreams.net.dialects.Dialect`
-            of your own. None: the dialect that matches what the peer says of itself.
+            of your own. None: the dialect that matches the peer's description of itself.
 
     Errors: `ConfigError` for a bad option, or a password or token that would go over the network in clear text;
-        `ConnectFailed` if nothing listens there, it does not speak AMQP 1.0 or TLS, or its certificate is not trusted;
+        `ConnectFailed` if no peer listens there, it does not speak AMQP 1.0 or TLS, or its certificate is not trusted;
         `AuthenticationFailed` if the peer refuses the credentials or the client certificate;
         `ConnectionClosed` if the peer opened and closed it at once. An exception leaves the block unwrapped.
     Cancels: The connection is closed in order, within 3 seconds, and its subscriptions end with it.

@@ -59,7 +59,7 @@ class Connection(RequestReply):
         self._links = links
 
     def __repr__(self) -> str:
-        """Return where the connection leads."""
+        """Return the host and port of the peer."""
         return f"<rstreams connection to {self._links.peer}>"
 
     @property
@@ -74,7 +74,7 @@ class Connection(RequestReply):
 
     @property
     def status(self) -> ConnectionStatus:
-        """Whether the connection is open, lost for a while, or closed, and why."""
+        """The state of the connection: open, lost for a while, or closed; and the reason."""
         return self._links.carrier.status
 
     def explain(self) -> Sight:
@@ -141,25 +141,26 @@ class Connection(RequestReply):
             window: The most items granted, buffered and unsettled together, of one subscription.
             window_bytes: The most bytes of messages granted, buffered and unsettled together; None: any number. See
                 "Bytes" below.
-            settlement: "at_least_once": an item is accepted when the pipeline is through with it. "at_most_once": it is
+            settlement: "at_least_once": an item is accepted when the pipeline is done with it. "at_most_once": it is
                 sent settled; items on their way when the link ends are lost. "effectively_once": as at least once, but
                 a message that comes again after a loss is dropped if it was accepted or is still in hand here.
                 "manual": each item comes in a `Delivery`, and the user decides its outcome. An item at which a stage
                 fails, or that a loop does not reach, is given back.
-            decode: Makes an item of an encoded message. By default the item is the body: bytes for a data section, else
-                the value.
+            decode: Makes an item of an encoded message. By default the item is the body: bytes for a data section,
+                otherwise the value.
             on_failure: The outcome of an item that cannot be decoded, or whose processing failed. "fail" and "modify"
                 give it back as failed, "release" gives it back unchanged; it comes again at once. "reject", "accept"
-                and `DeadLetters(address)` do what their names say. After an item that cannot be decoded the stream ends
-                with "fail", and goes on otherwise. A failure in the pipeline ends the stream, unless the pipeline
-                handles it. A modified message comes again until the queue's limit of failed attempts, a released one
-                without end.
+                give it back as failed, "release" gives it back unchanged; it comes again at once. "reject" rejects it,
+                "accept" accepts it, and `DeadLetters(address)` sends it to that address. After an item that cannot be
+                decoded the stream ends with "fail", and goes on otherwise. A failure in the pipeline ends the stream,
+                unless the pipeline handles it. A modified message comes again until the queue's limit of failed
+                attempts, a released one without end.
             expose_errors: Whether the peer is told the text of an error, for an item that is given back as failed,
                 rejected, or sent to `DeadLetters`; otherwise only its type. A queue of a node notes it on the dead
                 letter.
             browse: Whether to get copies of the messages of a queue, in order, and leave them there. The stream goes on
-                with later messages. If the peer does not say that it sends copies, it is asked for nothing, and the
-                stream ends with `LinkDetached`.
+                with later messages. If the peer does not say that it sends copies, it gets no credit, and the stream
+                ends with `LinkDetached`.
             filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it.
             capabilities: Capabilities that the source must have, such as "queue" or "topic" for some brokers.
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
@@ -171,12 +172,12 @@ class Connection(RequestReply):
 
         Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
             message id, which its senders must not use twice. A message without either is not recognized. Each
-            subscription remembers for itself: another one, or another process, does not know. A failed message is
-            handed over again.
-        Credit: Granted as demand comes, never beyond it and never beyond `window` (see `protocol/credit.py`).
+            subscription remembers for itself: another one does not know these messages. A failed message is handed over
+            again.
+        Credit: Granted when there is demand, never beyond it and never beyond `window` (see `protocol/credit.py`).
         Bytes: With `window_bytes`, credit is granted only for as many messages as are expected to fit. The expectation
             comes from the sizes of the latest messages; at first one message is granted. If messages turn out to be
-            larger, the connection stops reading what does not fit. The window of the link's AMQP session lets in an
+            larger, the connection stops reading those that do not fit. The window of the link's AMQP session lets in an
             eighth more than the bound, or two frames if that is more, and the same again may be on its way. A single
             message may be larger than the bound; then it comes alone, and `max_message_bytes` of the connection limits
             it.
@@ -233,7 +234,7 @@ class Connection(RequestReply):
 
         A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. At most 1.5 MiB
         of it is in memory, whatever its size, and no limit of message sizes applies. Read it while the message is the
-        current one: in the body of an `async for` over the stream, or in `map_async`. When the pipeline is through with
+        current one: in the body of an `async for` over the stream, or in `map_async`. When the pipeline is done with
         the message, the rest of the body is thrown away as it comes. Other bodies come as a whole, as from `messages`,
         up to 64 MiB.
 
@@ -247,7 +248,7 @@ class Connection(RequestReply):
         Errors: As `stream`. If the link ends before the body does, the reader of the body gets the same error. If the
             sender aborts the message, the reader gets `RStreamsError`.
         Cancels: As `stream`; a message whose end has not come is released.
-        Settles: Accepted when the pipeline is through with the message and its end has come.
+        Settles: Accepted when the pipeline is done with the message and its end has come.
         Spec: AMQP 1.0 section 2.6.14.
         """
         _check_address(address)
@@ -304,10 +305,10 @@ class Connection(RequestReply):
             raise ConfigError(msg)
         window = require_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
         if window < concurrency:
-            msg = f"consume(concurrency={concurrency!r}): window={window!r} lets no more than {window} items be in hand"
+            msg = f"consume(concurrency={concurrency!r}): window={window!r} allows only {window} items in hand"
             raise ConfigError(msg)
         if options.get("browse"):
-            msg = "consume(browse=True): what is browsed stays where it is; stream(browse=True) gives it"
+            msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         if settlement == EFFECTIVELY_ONCE:
             options["dedup_window"] = require_dedup_window(options.get("dedup_window"), window)
@@ -336,7 +337,7 @@ class Connection(RequestReply):
                 that is a `ByteStream` is sent while it comes, one message at a time; half a megabyte of it and one
                 chunk are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
                 cannot be sent again: a loss before it is settled ends the call, even if the connection returns.
-            encode: Makes of each item the `Message`, or the value that becomes its body. None: the item is sent as it
+            encode: Returns the `Message` for an item, or the value that becomes its body. None: the item is sent as it
                 is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has recipes.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops a message
@@ -344,8 +345,8 @@ class Connection(RequestReply):
             expose_errors: Whether the text of an exception of `items` goes to the peer; otherwise only that it failed.
             capabilities: Capabilities that the target must have, such as "queue" or "topic" for some brokers.
             pack_items: The most items sent in one delivery, if the peer takes packs; 1: no packs. A pack does not wait
-                for items: a slow stream is not held up.
-            linger_s: How long a pack may wait for more items nevertheless, in seconds.
+                for items: a slow stream is not delayed.
+            linger_s: How long a pack may wait for more items, in seconds; 0: not at all.
             producer_id: Effectively once: the producer's id, which the node remembers. None: a new random id for this
                 call and all losses during it. With an id of your own, and items in the same order each time, publish
                 may be called again, after an error or in a new process, from any item: the node stores the items that
@@ -355,7 +356,7 @@ class Connection(RequestReply):
 
         Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
             "effectively_once" then drops the second one. A node remembers producers for each address, in memory: a
-            node that was started again, or another node of several urls, knows none.
+            node that was started again, or another node of several urls, does not know them.
         Demand: The peer's credit; no item is requested that could not be sent.
         Errors: `LinkDetached` if the peer refuses or ends the link. The connection's error if it is lost and does not
             return. `DeliveryFailed` for the first item that is not accepted. The error of `items`. `ConfigError` that
@@ -417,11 +418,11 @@ class Connection(RequestReply):
             producer_id: As for `publish`.
             first_sequence: The number of the first message sent; the next ones are numbered in the order of sending.
 
-        Errors: `ConfigError` for a bad option; what ended the link, from the calls of the sender, and at the end of the
-            block if a message's outcome never came.
+        Errors: `ConfigError` for a bad option. The error of the link, from the calls of the sender, and at the end of
+            the block if a message's outcome never came.
         Cancels: As an exception in the block: the link is detached at once; messages sent before may arrive.
-        Context: One task of the connection's trio run enters and leaves the block; at its end it waits until all that
-            was sent is settled.
+        Context: One task of the connection's trio run enters and leaves the block; at its end it waits until all sent
+            messages are settled.
         """
         _check_address(address)
         require_encode("sender", encode)
@@ -464,7 +465,7 @@ class Connection(RequestReply):
         Args:
             timeout_s: How long all of it may take, in seconds; more than 0.
 
-        Returns: The items that were not settled in time; none, if it is `complete`. Items that nobody had begun are
+        Returns: The items that were not settled in time; none, if it is `complete`. Items that were not begun are
             given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
 
         Errors: `ConfigError` for a time that is not allowed, or in another thread.

@@ -1,7 +1,7 @@
-"""The end of a stream that goes through a broker, which keeps messages and knows of no end.
+"""The end of a stream that goes through a broker, which keeps messages and does not know an end.
 
-The publisher's side sends one message more, a marker; the subscriber's side turns it back into the signal that it
-stands for. Both must want it, and the address must have one consumer: of several, one alone would get the marker.
+The publisher's side sends one message more, a marker. The subscriber's side turns the marker back into its signal. Both
+must want that, and the address must have one consumer: of several consumers only one would get the marker.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def with_end_marker(items: Publisher[T], *, expose_errors: bool = False) -> Stre
     """Emit the items of `items`, then a message that says how they ended, to be published to a broker.
 
     Args:
-        items: A stream or other publisher, of what `Connection.publish` takes.
-        expose_errors: Whether the text of an exception of `items` goes into the marker; else only that it failed.
+        items: A stream or other publisher, of items that `Connection.publish` takes.
+        expose_errors: Whether the text of an exception of `items` goes into the marker; otherwise only that it failed.
 
     Demand: Passed up; the marker takes one item of it.
     Errors: Those of `items`, behind the marker that tells of them.
@@ -47,9 +47,9 @@ def until_end_marker(messages: Publisher[Message]) -> Stream[Message]:
     """Emit messages until the marker of `with_end_marker` comes, and end as it says.
 
     Args:
-        messages: What comes from the broker, with its properties: `Connection.messages`.
+        messages: The messages from the broker, with their properties: `Connection.messages`.
 
-    Demand: Passed up. The marker is not emitted, and accepted.
+    Demand: Passed up. The marker is accepted and not emitted.
     Errors: `PublisherFailed` with the condition and text of the marker; those of `messages`.
     Cancels: `messages`, also when the marker has come.
     Spec: AMQP 1.0 section 3.2.5 (application properties).
@@ -74,7 +74,7 @@ class _UntilEndMarker(Stage[Message, Message]):
             self._fail(PublisherFailed(*_why(item.properties)))
 
 
-def _why(properties: Any) -> tuple[str, str]:  # noqa: ANN401 - whatever the sender put there
+def _why(properties: Any) -> tuple[str, str]:  # noqa: ANN401 - any value of the sender
     condition, description = properties.get(_CONDITION), properties.get(_DESCRIPTION)
     told = condition if isinstance(condition, str) else Condition.INTERNAL_ERROR.value
     return told, description if isinstance(description, str) else ""

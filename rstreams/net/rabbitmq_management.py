@@ -38,7 +38,7 @@ class ManagementRefused(RStreamsError):
     """
 
     def __init__(self, request: str, status: int, why: str) -> None:
-        """Say what was asked for, and what the answer was."""
+        """Name the request and the answer."""
         super().__init__(f"{request}: RabbitMQ answered {status}" + (f" ({why})" if why else ""))
         self.status = status
 
@@ -73,8 +73,8 @@ class RabbitMQManagement:
             name: Its name.
             type: "quorum": replicated; "classic": on one node; "stream": a log that can be read again.
             arguments: RabbitMQ's own, such as {"x-max-length": 1000}.
-            auto_delete: Whether it goes with its last consumer.
-            exclusive: Whether it is this connection's, and goes with it.
+            auto_delete: Whether it is deleted with its last consumer.
+            exclusive: Whether only this connection may use it; it is deleted with the connection.
         """
         body = {
             "durable": True,
@@ -89,7 +89,7 @@ class RabbitMQManagement:
         return await self._map("GET", f"/queues/{_quoted(name)}")
 
     async def delete_queue(self, name: str) -> int:
-        """Delete a queue; return how many messages it held."""
+        """Delete a queue; return how many messages it had."""
         return int((await self._map("DELETE", f"/queues/{_quoted(name)}")).get("message_count", 0))
 
     async def purge_queue(self, name: str) -> int:
@@ -129,7 +129,7 @@ class RabbitMQManagement:
 
     async def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Message:
         number = next(self._numbers)
-        # Without a body there must be a null one: the broker ends the session otherwise.
+        # A request without a body must have a null body: the broker ends the session otherwise.
         request = Message(body=body, id=number, subject=method, address=path, reply_to="$me")
         waiting = self._replies.expect(number)
         await self._sender.submit(request)
@@ -177,7 +177,7 @@ class _ManagementReplies:
             raise self._end
 
     def expect(self, number: int) -> _AwaitedReply:
-        """Ask for the reply to one more request."""
+        """Request one more reply, for the request of this number."""
         if self._end is not None:
             raise self._end
         assert self._subscription is not None, "it has started"
@@ -186,7 +186,7 @@ class _ManagementReplies:
         return reply
 
     def cancel(self) -> None:
-        """Ask for no more."""
+        """Request no more replies."""
         if self._subscription is not None and self._end is None:
             self._subscription.cancel()
 
@@ -202,7 +202,7 @@ class _ManagementReplies:
             reply.finish(item, None)
 
     def on_error(self, error: BaseException) -> None:
-        """Fail all calls that wait: no reply will come any more."""
+        """Fail all calls that wait: no further reply will come."""
         if self._end is None:
             self._end = error
         self._settled.set()
@@ -217,7 +217,7 @@ class _ManagementReplies:
 
 @asynccontextmanager
 async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQManagement]:
-    """Manage the RabbitMQ 4 that `connection` leads to, for the length of an `async with` block.
+    """Manage the RabbitMQ 4 at the other end of `connection`, for the length of an `async with` block.
 
     Errors: `LinkDetached` or `SessionEnded` if the peer has no management over AMQP.
     Context: One task of the connection's trio run enters and leaves the block.

@@ -1,17 +1,17 @@
 """An address of a node: what happens to the links that peers attach to its name.
 
 Theory of operation. A node has a table of addresses by name and asks the same few questions of each. It knows no kind
-of address by its class, so a program can write a kind of its own and add it with `Node.add`:
+of address by its class. Therefore a program can write a kind of its own and add it with `Node.add`:
 
-    producer_for    who takes the messages of a link that a peer sends on
-    supply          what a link that a peer receives on is served with
-    statistics      what it has counted
-    explain         how it stands, in one line
-    at_rest, left   whether a node that is drained waits for it, and what it would lose
+    producer_for    the subscriber of the messages of a link on which a peer sends
+    supply          the publisher for a link on which a peer receives
+    statistics      the counters
+    explain         the state in one line
+    at_rest, left   whether a node that is drained waits for it, and how many messages it would lose
     begin, close    the begin and the end of its life
-    next_deadline, expire   when it is to be woken, and what it does then
+    next_deadline, expire   when it is to be woken, and its work then
 
-To an address, a link that a peer sends on is a `Publisher[bytes]`, and a link that a peer receives on is a
+To an address, a link on which a peer sends is a `Publisher[bytes]`, and a link on which a peer receives is a
 `Subscriber`. Demand is the link's credit. A hold is a delivery that is not settled.
 """
 
@@ -58,7 +58,7 @@ class LinkRequest:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What a link that a peer receives on is served with.
+    """The publisher for a link on which a peer receives, and how the link is served.
 
     Attributes:
         publisher: Each link subscribes to it once; the link's credit is the demand.
@@ -93,7 +93,7 @@ class StartSoon(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeServices:
-    """What a node does for its addresses.
+    """The functions that a node offers its addresses.
 
     Attributes:
         now: Returns the time, in seconds that only go on.
@@ -112,11 +112,11 @@ class Address:
     """Base of every kind of address; it refuses all links.
 
     A kind overrides `producer` or `producer_for` if peers may send to it, and `supply` if they may receive from it.
-    All else has a default that fits an address without a state of its own.
+    Every other method has a default that fits an address without a state of its own.
 
     Attributes:
         name: The name that peers attach to. The kind's constructor sets it.
-        kind: What the kind is called, in errors and in `explain`.
+        kind: The name of the kind, in errors and in `explain`.
         takes_dead_letters: Whether a queue may send its dead letters here.
         open_while_draining: Whether links that send here are let in, and go on, while the node is drained.
 
@@ -145,7 +145,7 @@ class Address:
 
         Credit: The subscriber's demand is the sender's credit. A message is accepted when `on_next` returns, or when
             the last hold on it is done.
-        Errors: `ProtocolError` if nothing can be sent here; its condition and text are the peer's.
+        Errors: `ProtocolError` if nothing can be sent here; the peer gets its condition and text.
         """
         text = f"{self.name!r} is a {self.kind}: it takes no items"
         raise ProtocolError(Condition.NOT_ALLOWED.value, text)
@@ -158,9 +158,9 @@ class Address:
         return self.producer(once=link.sends_once)
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - for those that send messages
-        """Return what a link is served with that a peer receives on.
+        """Return the supply of a link on which a peer receives.
 
-        Errors: `ProtocolError` if the peer cannot have the link; its condition and text are the peer's.
+        Errors: `ProtocolError` if the peer cannot have the link; the peer gets its condition and text.
         """
         text = f"{self.name!r} is a {self.kind}: there is nothing to receive"
         raise ProtocolError(Condition.NOT_ALLOWED.value, text)
@@ -168,7 +168,7 @@ class Address:
     # sight
 
     def statistics(self) -> AddressStatistics | None:
-        """Return the counters as they are now, or None for an address that counts nothing."""
+        """Return the counters as they are now, or None for an address without counters."""
         return None
 
     def explain(self) -> str:
@@ -179,7 +179,7 @@ class Address:
 
     @property
     def at_rest(self) -> bool:
-        """Whether a node that is drained need not wait for this address."""
+        """Whether a node that is drained does not have to wait for this address."""
         return True
 
     @property
@@ -198,7 +198,7 @@ class Address:
         return math.inf
 
     def expire(self) -> None:
-        """Do what is due by now."""
+        """Do the work that is due now."""
 
 
 def require_address_name(kind: str, name: str) -> str:

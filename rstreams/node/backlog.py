@@ -16,7 +16,7 @@ class Backlog:
     """Fresh messages, and messages that consumers have given back. All of the latter come first.
 
     Attributes:
-        fresh: Messages that nobody has had, the oldest first: bytes, or a `Lasting` if it can be too old.
+        fresh: Messages that no consumer has had, the oldest first: bytes, or a `Lasting` if it can be too old.
         returned: A heap of messages that were given back.
         taken: How many messages have been taken from the fresh ones. It is the sequence number of the last of them.
         gone: How many of the waiting messages have left the queue already; they are passed over.
@@ -46,7 +46,7 @@ class Backlog:
 
         Args:
             consumer: The consumer.
-            lives: Tells whether a message that can be too old is not; if it is, it leaves the queue.
+            lives: Tells whether a message with a deadline is not too old; if it is too old, it leaves the queue.
         """
         returned, fresh = self.returned, self.fresh
         others: list[Stored] = []
@@ -76,7 +76,7 @@ class Backlog:
             position: The position.
             most: How many messages at most.
             now: The time; messages that are too old by then are left out.
-            delayed: Messages of the queue that wait for their next attempt; they have their places, too.
+            delayed: Messages of the queue that wait for their next attempt; they also have their places.
         """
         found: list[tuple[int, bytes]] = []
         if position < self.taken:

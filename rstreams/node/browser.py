@@ -36,7 +36,7 @@ class Browser(Scannable):
     It gets each message that is ready, or waits for its next attempt, when its position gets there. It does not get a
     message that is at a consumer then and comes back later.
 
-    Demand: Its own; nothing else waits for it.
+    Demand: Its own; no other subscription waits for it.
 
     Attributes:
         position: The sequence number of the last message that it got.
@@ -87,7 +87,7 @@ class Browser(Scannable):
         self.show()
 
     def show(self) -> None:
-        """Hand over the messages behind the position, as far as there is demand; not re-entered from `on_next`."""
+        """Hand over the messages behind the position, as far as there is demand; a nested call does nothing."""
         if self._emitting:
             return
         queue = self._queue

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NoReturn
 
 import trio
 
+from rstreams.errors import ConfigError
 from rstreams.node.address import Address
 
 
@@ -26,10 +28,29 @@ class Deadlines:
         self._sleep.deadline = min(self._sleep.deadline, deadline)
 
     async def run(self) -> None:
-        """Look after the addresses until cancelled."""
+        """Look after the addresses until cancelled.
+
+        Errors: `ConfigError` for an address whose `next_deadline` is not a number, or has not moved on after `expire`.
+        """
         while True:
-            due = min((address.next_deadline for address in self._addresses.values()), default=math.inf)
+            due = min((_deadline_of(address) for address in self._addresses.values()), default=math.inf)
             with trio.CancelScope(deadline=due) as self._sleep:
                 await trio.sleep_forever()
-            for address in list(self._addresses.values()):
+            now = trio.current_time()
+            for address in [each for each in self._addresses.values() if _deadline_of(each) <= now]:
                 address.expire()
+                if _deadline_of(address) <= now:
+                    _refuse_deadline(address, "a time later than the one at which expire() was called")
+
+
+def _deadline_of(address: Address) -> float:
+    deadline = address.next_deadline
+    if not isinstance(deadline, int | float) or math.isnan(deadline):
+        _refuse_deadline(address, "a number of seconds, or math.inf for never")
+    return deadline
+
+
+def _refuse_deadline(address: Address, allowed: str) -> NoReturn:
+    shown = f"{type(address).__qualname__}({address.name!r:.80}).next_deadline"
+    msg = f"{shown} is {address.next_deadline!r:.80}: it must be {allowed}"
+    raise ConfigError(msg)

@@ -1,4 +1,4 @@
-"""The failed attempts to deliver a message, as its dead letter tells them."""
+"""The failed attempts to deliver a message, which its dead letter describes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPT_TIMES: Final = "x-opt-rstreams-attempt-times"
 """The annotation of a dead letter with the times at which its attempts failed, in their order."""
 
 TOLD: Final = (ERROR_CONDITION, ERROR_DESCRIPTION, ERROR_FROM, ATTEMPT_TIMES)
-"""The annotations that tell the errors; a queue removes those of an earlier queue."""
+"""The annotations that describe the errors; a queue removes those of an earlier queue."""
 
 MAX_TIMES: Final = 10
 """The most times that are kept: the first one and the last ones."""
@@ -69,5 +69,5 @@ def _told(error: BaseException, *, expose: bool) -> tuple[str, str]:
         return error.condition or "", str(error.description)[:MAX_TEXT]
     condition, description = (error.annotations.get(name) for name in (ERROR_CONDITION, ERROR_DESCRIPTION))
     if not isinstance(description, str) or not description:
-        description = "modified, delivery-failed"  # nothing else was said
+        description = "modified, delivery-failed"  # the consumer gave no reason
     return str(condition)[:MAX_TEXT] if isinstance(condition, str) else "", description[:MAX_TEXT]

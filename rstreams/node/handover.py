@@ -13,7 +13,7 @@ logger = logging.getLogger("rstreams.node")
 def hand_over(
     subscriber: Subscriber[bytes], encoded: bytes, address: str, drop: Callable[[], None]
 ) -> Exception | None:
-    """Call `on_next`; a subscriber that raises, against rule 2.13, loses its subscription, and nobody else does.
+    """Call `on_next`; only a subscriber that raises, against rule 2.13, loses its subscription.
 
     Args:
         subscriber: The receiver of the message.
@@ -31,6 +31,6 @@ def hand_over(
         try:
             subscriber.on_error(error)
         except Exception:
-            logger.exception("address %r: it raised in on_error too", address)
+            logger.exception("address %r: it also raised in on_error", address)
         return error
     return None

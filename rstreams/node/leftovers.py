@@ -25,7 +25,7 @@ class Leftovers:
     """
 
     def __init__(self) -> None:
-        """Have none."""
+        """Have no messages."""
         self._waiting: deque[Iterator[None]] = deque()
         self._bell = trio.Event()
 

@@ -31,7 +31,7 @@ _DELIVERY_COUNT: Final = 4
 _EXPIRY: Final = 8
 
 
-class Clock(NamedTuple):
+class QueueClock(NamedTuple):
     """The source of time of a queue.
 
     Attributes:
@@ -65,7 +65,7 @@ def dead_letter(
         reason: Why it is a dead letter.
         address: The queue that it comes from.
         failures: How many attempts to deliver it have failed.
-        told: Annotations that tell of these attempts.
+        told: Annotations that describe these attempts.
     """
     annotations = {FAILURE_TEXT: reason[:MAX_TEXT], FAILURE_ADDRESS: address, DELIVERY_COUNT: failures, **told}
     try:

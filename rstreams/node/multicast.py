@@ -42,8 +42,8 @@ class MulticastAddress(Address):
         - One producer alone has credit for the limit. If the capacity is the limit, it is topped up when half is used.
         - Several producers share the limit evenly.
         - Each producer has credit for at least one item while every subscriber asks for some. Otherwise a producer
-          that has nothing to send could keep the others from ever sending. Therefore an item may wait for a subscriber.
-          An item that was granted before a subscriber came may wait for it, too.
+          without items could keep the others from ever sending. Therefore an item may wait for a subscriber.
+        - An item that was granted before a subscriber came may also wait for it.
         - Credit above a share, or above a limit that sank, is not taken back. It runs down.
     Errors: `ConfigError` for a name, overflow or capacity that is not allowed.
     Context: Pure: no task, no clock; items are handed over inside the call that made it possible.
@@ -90,7 +90,7 @@ class MulticastAddress(Address):
         """Return the subscriber for one producer link, to be subscribed to that link's items.
 
         Args:
-            once: Whether its items are numbered, so that those passed on before are dropped and counted.
+            once: Whether its items are numbered, so that repetitions are dropped and counted.
 
         Credit: The subscriber's demand is the link's credit; the class says how much it is.
         """
@@ -98,7 +98,7 @@ class MulticastAddress(Address):
         return DropSeen(self.seen, producer) if once else producer
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
-        """Return copies of what comes in."""
+        """Return copies of the items that come in."""
         return Supply(self, encoded=True, sees_through=True)
 
     @property
@@ -151,7 +151,7 @@ class MulticastAddress(Address):
         self._arrived.append(encoded)
         self._pass_on()
         # An item changes nothing for producers that wait for a slow subscriber: it takes as much from the limit as from
-        # the credit. It changes something where the capacity is the limit, and that is topped up in batches.
+        # the credit. It matters where the capacity is the limit, and that limit is topped up in batches.
         if not producer.ended and (self._waiting or 2 * producer.outstanding <= self._share(self.capacity)):
             self._grant()
 
@@ -167,10 +167,10 @@ class MulticastAddress(Address):
         copies.pending.clear()
         self._requested()  # there is one subscriber less to wait for
 
-    # what passing on is made of
+    # passing on
 
     def _pass_on(self) -> None:
-        """Give each subscriber its copies; not re-entered, therefore all get the items in the same order."""
+        """Give each subscriber its copies; a nested call does nothing: all get the same order."""
         if self._passing:
             return
         self._passing = True
@@ -189,7 +189,7 @@ class MulticastAddress(Address):
             self._grant()
 
     def _grant(self) -> None:
-        """Grant producers the items they lack, in turns; not re-entered, and not while an item is passed on."""
+        """Grant producers the items they lack, in turns; not in a nested call, and not while an item is passed on."""
         self._grant_due = True
         if self._granting or self._passing:
             return
@@ -280,13 +280,13 @@ class _Copies(Scannable):
         )
 
     def offer(self, encoded: bytes) -> None:
-        """Hand a copy over if there is demand, else keep it; without room the oldest one is dropped."""
+        """Hand a copy over if there is demand, or keep it; without room the oldest one is dropped."""
         address = self._address
         self.arrived += 1
         self.pending.append(encoded)
         self._emit()
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
-        # nothing is lost: an item that came while another one was handed over is handed over next.
+        # no item is lost: an item that came while another one was handed over is handed over next.
         if not self.demand and len(self.pending) > address.capacity:
             self.pending.popleft()
             self.dropped += 1
@@ -313,7 +313,7 @@ class _Copies(Scannable):
         return NO_HOLD
 
     def _emit(self) -> None:
-        """Hand over the copies that wait, as far as there is demand; not re-entered from `on_next`."""
+        """Hand over the copies that wait, as far as there is demand; a nested call does nothing."""
         if self._emitting:
             return
         address = self._address

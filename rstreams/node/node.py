@@ -56,7 +56,7 @@ from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
-from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics import AddressStatistics, NodeStatistics
 from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
@@ -91,9 +91,9 @@ class Node:
         max_sessions: The most sessions of one connection.
         window_bytes: The most bytes that one producer may have granted, received and not yet settled; grants are
             counted by the sizes of its latest messages. None: any number. It bounds the memory of links, not the
-            messages that queues store. While one producer's link is full, the others in its AMQP session wait, too.
-        max_unsettled: The most items that one consumer may have without settling them, whatever credit it grants. At
-            the limit it gets no more before it settles some.
+            messages that queues store. While one producer's link is full, the others in its AMQP session also wait.
+        max_unsettled: The most items that one consumer may have without settling them, however much credit it grants.
+            At the limit it gets no more before it settles some.
         max_unsettled_bytes: The same in bytes of their messages; a single message may be larger.
         total_unsettled_bytes: The most that the unsettled deliveries of all consumers may cost together. A delivery
             costs its message and 2,048 bytes. A connection gets a part of the rest, and 131072 bytes in any case.
@@ -106,7 +106,7 @@ class Node:
             pack ahead of the room at its address; these items wait in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
 
-    Errors: An exception leaves the block unwrapped. One connection's failure is logged and touches no other.
+    Errors: An exception leaves the block unwrapped. The failure of a connection is logged, and the others go on.
     Cancels: At the end of the block every connection is closed in order, within 3 seconds.
     Context: One task enters and leaves the block; the node lives in its trio run.
     """
@@ -213,7 +213,7 @@ class Node:
         Args:
             address: The name that peers attach to.
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
-            encode: Makes of each item the `Message` or the body, as for `Connection.publish`.
+            encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
 
         Demand: Each link's credit reaches `publisher` as the demand of its subscription.
         Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
@@ -242,11 +242,11 @@ class Node:
             name: The name that producers and consumers attach to.
             capacity: The most messages stored and granted to producers together.
             dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
-                `max_deliveries` times or are too old; annotations say why. None: they are dropped, and counted.
+                `max_deliveries` times or are too old; annotations tell the reason. None: they are dropped and counted.
             max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as one for each
                 message that its consumer had. None: any number.
             redelivery_delay_s: How long a message waits after its first failed attempt, in seconds; 0: it is handed
-                over again at once. Others pass it meanwhile. It keeps its place in the capacity.
+                over again at once. Other messages may pass it. It keeps its place in the capacity.
             redelivery_delay_factor: The factor by which the wait grows with each further failed attempt; at least 1.
             max_redelivery_delay_s: The longest wait, in seconds.
             dedup_producers: How many producers of "effectively_once" are remembered. For one more, the one that has
@@ -291,7 +291,7 @@ class Node:
         encode: Callable[[Any], object] | None = None,
         expose_errors: bool | None = None,
     ) -> None:
-        """Answer the requests sent to `address` here, with no queue in between; see `Connection.respond`.
+        """Answer the requests sent to `address` here, without a queue in between; see `Connection.respond`.
 
         Args:
             address: The name that requesters attach to.
@@ -311,7 +311,7 @@ class Node:
         self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
 
     def add(self, address: A) -> A:
-        """Add an address of any kind: the other methods that add one call this, and so may a program with its own kind.
+        """Add an address of any kind; the other methods that add one call this. A program may add its own kind.
 
         `docs/extend/address-kind.md` says how a kind is written.
 
@@ -352,7 +352,7 @@ class Node:
                 for client certificates if the context says so.
             allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
                 they always may.
-            max_connections: The most open connections; a further client is told so and closed.
+            max_connections: The most open connections; a further client is refused with that reason.
             max_handshakes: The most clients whose connection is not open yet; for a further one the oldest is closed.
             handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
             max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
@@ -441,6 +441,10 @@ class Node:
         for name, address in self._addresses.items():
             numbers = address.statistics()
             if numbers is not None:
+                if not isinstance(numbers, AddressStatistics):
+                    kind = type(address).__name__
+                    msg = f"{kind}.statistics() must return AddressStatistics or None, not {numbers!r:.80}"
+                    raise TypeError(msg)
                 counted[numbers.group][name] = numbers
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
@@ -454,7 +458,7 @@ class Node:
         )
 
     def explain(self) -> Sight:
-        """Return a line for each address, such as which queue is full: `print(node.explain())`.
+        """Return a line for each address, which tells for instance that a queue is full: `print(node.explain())`.
 
         Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
         nothing. A program on another machine reads the numbers from `$statistics`.

@@ -41,12 +41,12 @@ class NodeLinks:
         addresses: The node's addresses by name; the relay joins them.
         expose_errors: Whether subscribers are told the text of a served stream's exception.
         pack_items: The most items that a producer may send in one delivery.
-        window_bytes: The most bytes that one producer may have on their way here; 0 for any number.
+        window_bytes: The most bytes of one producer that may be on the way here; 0 for any number.
         unsettled: The most that one consumer may have unsettled.
 
     Attributes:
         leftovers: The unsettled messages of consumers that have gone.
-        closing: Whether new links are refused, except those that replies come on.
+        closing: Whether new links are refused, except those that carry replies.
         producers: The ends that receive.
         repliers: The ends that receive, for addresses that are open while the node is drained.
         consumers: The ends that send, and that a node which is drained waits for.
@@ -247,7 +247,7 @@ def _closing() -> ProtocolError:
 
 
 def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
-    """Return the function that gives a message back to its address: this receiver does not take it, others may."""
+    """Return the function that gives a message back to its address: this receiver does not take it, but others may."""
     told = False
 
     def give_back(hold: Hold, outcome: Outcome) -> bool:
@@ -263,7 +263,7 @@ def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
 
 
 def _end(hold: Hold, outcome: Outcome) -> bool:
-    """Refuse an item that no other receiver would take: without it the stream would have a hole."""
+    """Refuse an item that no other receiver would take: without this item the stream would have a gap."""
     hold.fail(outcome.as_error())
     return False
 
@@ -271,7 +271,7 @@ def _end(hold: Hold, outcome: Outcome) -> bool:
 def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
     """Return this side's half of a link: the peer's wishes, as far as this side fulfils them.
 
-    It says something of packs only to a peer that knows them. A receiver that settles second is settled first, and then
+    It mentions packs only to a peer that knows them. A receiver that settles second is settled first, and then
     by its own disposition; this side does not wait for a sender to settle (2.7.3: the receiver decides).
     """
     knows = PACK_ITEMS in frame.properties

@@ -18,7 +18,7 @@ class TakesDeadLetters(Protocol):
 
 
 class ProducerOutlet(Outlet[Hold]):
-    """Passes messages on as the address has room.
+    """Passes messages on when the address has room for them.
 
     Args:
         make: Makes a producer's end at the address.
@@ -32,7 +32,7 @@ class ProducerOutlet(Outlet[Hold]):
         self.subscribe(self._make())
 
     def _idle(self) -> None:
-        """Give back the room that was promised: it is for other producers."""
+        """Give back the promised room to other producers."""
         if self._subscriber is not None and not self._sending:
             self._gone()
             producer = self._close()
@@ -47,7 +47,7 @@ class DeadLetterOutlet(ProducerOutlet):
     """Passes dead letters on to another address; until it has room they keep their places in their own queue.
 
     Args:
-        address: Where they go.
+        address: The address that takes them.
         on_gone: Called for each one that has arrived there.
     """
 

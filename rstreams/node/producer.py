@@ -28,7 +28,7 @@ class Receives(Protocol):
     def _leave(self, producer: Producer) -> None: ...
 
     def explain(self) -> str:
-        """Return how the address stands, in one line."""
+        """Return the state of the address in one line."""
         ...
 
 
@@ -83,7 +83,7 @@ class Producer(Scannable):
 
     @property
     def stores(self) -> bool:
-        """Whether the next message is stored, and not dropped as one too many."""
+        """Whether the next message is stored, and not dropped because it was not requested."""
         return self.outstanding > 0 and not self.ended
 
     def stall(self) -> str:

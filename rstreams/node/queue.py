@@ -17,7 +17,7 @@ from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer, HeldMessage
 from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import hand_over
-from rstreams.node.lifetime import Clock, annotated, dead_letter
+from rstreams.node.lifetime import QueueClock, annotated, dead_letter
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
@@ -31,7 +31,7 @@ from rstreams.protocol.delivery import FAILED, RELEASED, Outcome, outcome_of
 
 
 class Queue(Address):
-    """A bounded queue with competing consumers, in the words of Reactive Streams.
+    """A bounded queue with competing consumers, which are subscribers of Reactive Streams.
 
     A message is stored, handed to one consumer, and gone when that consumer settles it. Consumers with demand take
     turns, one message each. A message that is given back takes its old place again, in front of all later ones.
@@ -43,12 +43,13 @@ class Queue(Address):
     - `fail`: given back with its delivery-count raised, or with the outcome that a `DeliveryFailed` carries. A modified
       message keeps the outcome's annotations. The same consumer does not get it again if it is undeliverable there.
 
-    A consumer that cancels gets no more messages. Its holds outlive the cancel, and still say what became of the
+    A consumer that cancels gets no more messages. Its holds outlive the cancel, and still tell the outcomes of the
     messages that it has.
 
     A message leaves the queue for the dead letters, if there are any, when it is rejected, has failed `max_deliveries`
-    times or is too old. Annotations then say why (see `lifetime` and `failure`), and its time to live is removed. While
-    the dead letters have no room it keeps its place here: nothing is lost, and no queue grows beyond its capacity.
+    times or is too old. Annotations then tell the reason (see `lifetime` and `failure`), and its time to live is
+    removed. While the dead letters have no room it keeps its place here. Thus no message is lost, and no queue grows
+    beyond its capacity.
 
     A message that has failed may have to wait before it is handed over again (`redelivery`). It keeps its place in the
     capacity, and others pass it.
@@ -56,7 +57,7 @@ class Queue(Address):
     Args:
         name: The address.
         capacity: The most messages stored (ready, at consumers or leaving) and granted to producers, together.
-        dead_letters: The address that takes rejected, exhausted and expired messages; None: they are dropped, and
+        dead_letters: The address that takes rejected, exhausted and expired messages; None: they are dropped and
             counted.
         max_deliveries: How many attempts to deliver a message may fail; None: any number.
         redelivery: How long a message that has failed waits.
@@ -88,7 +89,7 @@ class Queue(Address):
         redelivery: RedeliveryDelay | None = None,
         expose_errors: bool = False,
         dedup_producers: int = DEFAULT_PRODUCERS,
-        clock: Clock | None = None,
+        clock: QueueClock | None = None,
         on_deadline: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.name = require_address_name("queue", name)
@@ -97,7 +98,7 @@ class Queue(Address):
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
         self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
-        self._clock = clock or Clock()
+        self._clock = clock or QueueClock()
         self._on_deadline = on_deadline
         self._deadlines = MessageDeadlines()
         self._room = Room(require_capacity("queue", name, capacity))
@@ -121,7 +122,7 @@ class Queue(Address):
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node."""
-        self._clock = Clock(now=services.now)
+        self._clock = QueueClock(now=services.now)
         self._on_deadline = services.wake_at
 
     def subscribe(self, subscriber: Subscriber[bytes], origin: str = "") -> None:
@@ -154,13 +155,13 @@ class Queue(Address):
         subscriber.on_subscribe(browser)
 
     def supply(self, link: LinkRequest) -> Supply:
-        """Return copies for a link that asks for them; otherwise messages, shared out among the consumers."""
+        """Return copies for a link that asks for copies; otherwise messages, which the consumers share."""
         if link.attach.distribution == "copy":
             return Supply(_Subscribing(self.browse), encoded=True)
         return self.supply_consumer(link)
 
     def supply_consumer(self, link: LinkRequest) -> Supply:
-        """Return messages, shared out among the consumers."""
+        """Return messages, which the consumers share."""
         consumers = _Subscribing(partial(self.subscribe, origin=link.origin))
         return Supply(consumers, encoded=True, moves=True, shared=True, sees_through=True)
 
@@ -168,7 +169,7 @@ class Queue(Address):
         """Return the subscriber for one producer link, to be subscribed to that link's items.
 
         Args:
-            once: Whether its messages are numbered, so that those stored before are dropped and counted.
+            once: Whether its messages are numbered, so that repetitions are dropped and counted.
 
         Credit: The subscriber's demand is the link's credit: small first, its part of the free room while it sends.
         Cancels: Only a producer that sends more than it was asked for. When the link ends, its unused credit goes to
@@ -207,7 +208,7 @@ class Queue(Address):
         )
 
     def explain(self) -> str:
-        """Return how many messages are stored, and who waits for room."""
+        """Return how many messages are stored, and which producers wait for room."""
         return queue_line(self.name, self.statistics())
 
     @property
@@ -275,7 +276,7 @@ class Queue(Address):
         self._dispatch()
 
     def _suspend(self, consumer: Consumer) -> None:
-        """Hand nothing to a consumer, whatever its demand, until `_resume`."""
+        """Hand nothing to a consumer, even if it has demand, until `_resume`."""
         if not consumer.suspended:
             consumer.suspended = True
             if consumer.demand:
@@ -326,7 +327,7 @@ class Queue(Address):
     # handing over
 
     def _dispatch(self) -> None:
-        """Hand ready messages to the consumers with demand, in turns; not re-entered from a consumer."""
+        """Hand ready messages to the consumers with demand, in turns; a nested call leaves that to the outer one."""
         if self._browsers:
             for browser in list(self._browsers):
                 browser.show()
@@ -338,7 +339,7 @@ class Queue(Address):
             while passed < len(takers) and (self._returned or self._fresh):
                 consumer = takers.popleft()
                 message: Stored | None
-                if not self._returned and type(fresh := self._fresh[0]) is bytes:  # as most are
+                if not self._returned and type(fresh := self._fresh[0]) is bytes:  # most are such
                     self._fresh.popleft()
                     backlog.taken += 1
                     message = Stored(backlog.taken, fresh)
@@ -483,7 +484,7 @@ class Queue(Address):
 
 @dataclass(frozen=True, slots=True)
 class _Subscribing:
-    """A publisher made of the function that subscribes."""
+    """A publisher whose `subscribe` calls a function."""
 
     begin: Callable[[Subscriber[bytes]], None]
 

@@ -45,7 +45,7 @@ class RedeliveryDelay:
         return self
 
     def after(self, failures: int) -> float:
-        """Return how many seconds a message waits after so many failed attempts."""
+        """Return how many seconds a message waits after `failures` failed attempts."""
         if not self.first_s or not self.max_s:
             return 0.0
         if (failures - 1) * math.log(self.factor) >= math.log(self.max_s / self.first_s):
@@ -54,7 +54,7 @@ class RedeliveryDelay:
 
 
 class Delayed:
-    """The messages that wait for their next attempt; a message that leaves the queue meanwhile is forgotten.
+    """The messages that wait for their next attempt; a message that leaves the queue before that is forgotten.
 
     Attributes:
         count: How many there are.
@@ -62,7 +62,7 @@ class Delayed:
 
     def __init__(self) -> None:
         self.count = 0
-        self._heap: list[tuple[float, int, Stored]] = []  # by when each is due, with some that have gone
+        self._heap: list[tuple[float, int, Stored]] = []  # ordered by the due time; some have left the queue
 
     def __iter__(self) -> Iterator[Stored]:
         return (message for _, _, message in self._heap if not is_gone(message))

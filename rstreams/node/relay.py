@@ -5,8 +5,8 @@ address. An address gives room to a way as it does to a producer's link. A messa
 A full address must not stop messages for others: only half of the link's window may wait, and a message beyond that is
 refused.
 
-A message that no address takes is rejected, with the condition that an attach to the same address would be refused
-with. If its sender has settled it already, a rejection would not reach the sender: its link is ended instead.
+A message that no address takes is rejected, with the condition of a refused attach to the same address. If its sender
+has settled it already, a rejection would not reach the sender: its link is ended instead.
 
 Spec: Using the AMQP Anonymous Terminus for Message Routing 1.0.
 """
@@ -35,7 +35,7 @@ class Routes(Protocol):
     def route(self, name: str) -> Subscriber[bytes]:
         """Return a producer's end at the address `name`.
 
-        Errors: `ProtocolError` with the condition that a link to it would be refused with.
+        Errors: `ProtocolError` with the condition for a refused link to it.
         """
         ...
 
@@ -44,7 +44,7 @@ class Relay(Address):
     """The address without a name: senders that attach to it send to any other address.
 
     Args:
-        routes: Knows the addresses.
+        routes: Finds the addresses.
         window: The most messages of one link that can be on hand; half of them may wait for room.
     """
 
@@ -72,7 +72,7 @@ class Relay(Address):
         raise ProtocolError(Condition.NOT_FOUND.value, f"no address {self.name!r} here")
 
     def explain(self) -> str:
-        """Return nothing: the other addresses say how they stand."""
+        """Return an empty line: the other addresses tell their states."""
         return ""
 
     def address_gone(self, name: str) -> None:
@@ -90,10 +90,10 @@ class Relayed:
     """The node's end of one link without an address: a subscriber of its messages.
 
     Args:
-        routes: Knows the addresses.
+        routes: Finds the addresses.
         window: The most messages that can be on hand; half of them may wait for room.
 
-    Demand: All that the link's window allows: each message holds its place there until its address has it.
+    Demand: As much as the link's window allows: each message keeps its place there until its address has it.
     Errors: A message is rejected if it is malformed, names no address, or its address does not exist or has no room.
     Spec: As the module says.
     """
@@ -111,7 +111,7 @@ class Relayed:
         return sum(way.waiting for way in self._ways.values())
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Ask for all that the link can have on hand; a second subscription is cancelled (2.5)."""
+        """Request all messages that the link can have on hand; a second subscription is cancelled (2.5)."""
         if self._subscription is not ENDED:
             subscription.cancel()
             return
@@ -130,13 +130,13 @@ class Relayed:
             return
         way.put(item, hold)
         if self.waiting > self._most_waiting:
-            text = f"the address {way.name!r} has no room, and as many messages as may wait for some do already"
+            text = f"the address {way.name!r} has no room, and no more messages may wait for room"
             self._refuse(way.take_last(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
 
     def _way_for(self, item: bytes) -> _RelayWay:
         name = address_of(item)
         if name is None:
-            text = "a message on a link without an address must say where it is to go, in its field to"
+            text = "a message on a link without an address must name its address in its field to"
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
         way = self._ways.get(name)
         if way is None:
@@ -213,7 +213,7 @@ class _RelayWay(ProducerOutlet):
         return holds
 
     def cancel(self) -> None:
-        """The address takes no more of anybody."""
+        """Refuse the messages that wait: the address takes no more messages."""
         super().cancel()
         self._relayed.address_gone(self.name)
 

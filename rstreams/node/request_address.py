@@ -60,7 +60,7 @@ class RequestAddress(Address):
         raise ProtocolError(Condition.NOT_ALLOWED.value, f"{self.name!r} takes requests: there is nothing to receive")
 
     def explain(self) -> str:
-        """Return nothing: requests are not stored."""
+        """Return an empty line: requests are not stored."""
         return ""
 
     def take(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None]) -> None:
@@ -102,7 +102,7 @@ class _Requests:
         self._address.take(item, self._subscription.hold(), self._on_answered)
 
     def on_error(self, error: BaseException) -> None:
-        """Do nothing: the requester has gone, and its requests are answered nevertheless."""
+        """Do nothing: the requester has gone, but its requests are still answered."""
 
     def on_complete(self) -> None:
         """Do nothing, as `on_error`."""
@@ -134,7 +134,7 @@ class LocalReplies:
             sender.complete()
 
     async def send_all(self, address: str, replies: Stream[Message]) -> None:
-        """Send replies as they are asked for."""
+        """Send replies when they are requested."""
         producer = self._producer(address)
         if producer is None:
             return
@@ -147,7 +147,7 @@ class LocalReplies:
             raise
 
     def _producer(self, address: str) -> Subscriber[bytes] | None:
-        """Return the subscriber of replies to `address`; None if it takes none, and then the log says why."""
+        """Return the subscriber of replies to `address`; None if it takes none; the log then tells the reason."""
         target = self._find(address)
         why = f"no address {address!r} here"
         if target is not None:

@@ -1,22 +1,24 @@
 """The room of a queue: its free places, and how they become the credit of its producers.
 
-Theory of operation. A place is taken by a stored message, or promised to a producer: the producer's outstanding demand,
-which is the credit of its link. Promises cannot be taken back. Therefore they follow these rules:
+Theory of operation. A place is taken by a stored message, or promised to a producer. The promised places are the
+producer's outstanding demand, which is the credit of its link. Promises cannot be taken back. Therefore they follow
+these rules:
 
     stored + outstanding <= capacity          always
-    a producer with nothing outstanding       is given something at once while a place is free;
-                                              if none is, it waits, and the one that waited longest is served first
-    a producer that uses what it was given    is topped up when half of what it may have is used, so credit
-                                              travels in batches and not message by message
+    a producer with nothing outstanding       is given something at once while a place is free; if none is, it waits,
+                                              and the one that waited longest is served first
+    a producer that uses its credit           is topped up when half of its limit is used: credit travels in batches
+                                              and not message by message
 
-What a producer may have outstanding is the lesser of two:
+    limit of a producer = min(window, quarter)
 
-    its window     small at first (capacity // 128, at least 1), and growing as it is topped up: a producer that
-                   never sends holds little
-    a quarter      of the places that are free or its own (less if more than four wait), at least 1: the next
-                   producer finds room, too, and of N busy producers each gets capacity / (N + 3)
+    window     small at first (capacity // 128, at least 1), and growing as it is topped up: a producer that never
+               sends holds little
+    quarter    of the places that are free or its own (less if more than four wait), at least 1: the next producer
+               finds room, and each of N busy producers gets capacity / (N + 3)
 
-Credit above that, because others came or the queue filled up, is not taken back. It runs down as the producer sends.
+Credit above that, because others came or the queue became fuller, is not taken back. It is used up as
+the producer sends.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class Room:
         self.stored -= messages
 
     def serve(self) -> None:
-        """Give the free places to the waiting producers, the longest waiting first; not re-entered from a producer."""
+        """Give the free places to the waiting producers, the longest waiting first; a nested call does nothing."""
         if self._serving:
             return
         self._serving = True
@@ -109,7 +111,7 @@ class Room:
         return bool(self._waiting) and self.stored + self.outstanding >= self.capacity
 
     def _most(self, producer: Producer) -> int:
-        """Return the most that `producer`, which has a place or finds a free one, may have outstanding now."""
+        """Return the limit of `producer`, which has a place or finds a free one."""
         own_or_free = self.capacity - self.stored - self.outstanding + producer.outstanding
         part = own_or_free // max(4, len(self._waiting))
         return min(producer.window, max(1, part))

@@ -3,7 +3,7 @@
 Theory of operation. A producer numbers its messages, each higher than the one before. After a loss it sends those
 without an outcome again, in the same order and before any new one (`net.links.effectively_once`). Therefore
 the highest number stored of a producer is enough: a message whose number is not higher has been stored, over this link
-or a lost one. Only links whose attach says that they do so are looked at.
+or a lost one. Only links whose attach announces such numbers are checked.
 
 If two links send as the same producer, either the older one is lost and does not know it yet, or two producers have the
 same id by mistake. In the second case messages of one would be taken for those of the other. Therefore the older link

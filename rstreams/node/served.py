@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 class Served(Address, Generic[T]):
-    """A publisher under an address: each subscription here is one of the publisher, and is counted.
+    """A publisher under an address: each subscription here subscribes to the publisher, and is counted.
 
     Args:
         name: The address.
         publisher: The publisher of the items; each subscriber's demand reaches it.
-        encode: Makes of each item the value that is sent; None: the item itself is sent.
+        encode: Returns the value to send for an item; None: the item itself is sent.
 
     Demand: Passed up unchanged.
     Errors: `ConfigError` for a name or a publisher that is not allowed. Errors of the publisher are passed on.
@@ -60,7 +60,7 @@ class Served(Address, Generic[T]):
         return Supply(self)
 
     def explain(self) -> str:
-        """Return how many subscribers there are, and how many items they had."""
+        """Return how many subscribers there are, and how many items they got."""
         return served_line(self.name, self.statistics())
 
     def statistics(self) -> ServedStatistics:

@@ -1,4 +1,4 @@
-"""How an address stands, in one line made of its statistics."""
+"""The state of an address in one line, made from its statistics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rstreams.node.statistics import MulticastStatistics, QueueStatistics, Serve
 
 
 def queue_line(name: str, numbers: QueueStatistics) -> str:
-    """Return how many messages a queue stores, and who waits for room."""
+    """Return how many messages a queue stores, and which producers wait for room."""
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
     full = " is full" if stored >= numbers.capacity else ""
     text = (
@@ -30,7 +30,7 @@ def multicast_line(name: str, numbers: MulticastStatistics) -> str:
 
 
 def served_line(name: str, numbers: ServedStatistics) -> str:
-    """Return how many subscribers a served stream has, and how many items they had."""
+    """Return how many subscribers a served stream has, and how many items they got."""
     return (
         f"served stream {name!r:.80}: {_number(numbers.subscribers, 'subscriber')}, "
         f"{_number(numbers.delivered, 'item')} delivered"

@@ -22,10 +22,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AddressStatistics:
-    """Base of what each kind of address counts: a frozen dataclass of plain values.
+    """Base of the counters of each kind of address: a frozen dataclass of plain values.
 
     Attributes:
-        group: The attribute of `NodeStatistics` that the address stands in.
+        group: The attribute of `NodeStatistics` that has the addresses of this kind.
     """
 
     group: ClassVar[str] = "others"
@@ -179,7 +179,7 @@ class NodeStatistics:
         connections: Connections that are open.
         unsettled: Items sent to consumers and subscribers, and not settled.
         unsettled_bytes: The part of `total_unsettled_bytes` that their deliveries use.
-        waiting: Consumers and subscribers that get no more until they have settled some, whatever credit they grant.
+        waiting: Consumers and subscribers that get no more until they have settled some of them.
         unfinished_bytes: Bytes received of messages that have not come whole.
         queues: Queues, by name.
         multicasts: Multicasts, by name.

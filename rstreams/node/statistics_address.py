@@ -31,5 +31,5 @@ class StatisticsAddress(Address):
         return Supply(self._snapshots)
 
     def explain(self) -> str:
-        """Return nothing: the other addresses say how they stand."""
+        """Return an empty line: the other addresses tell their states."""
         return ""

@@ -43,10 +43,10 @@ class Stored:
         try:
             return with_delivery_count(self.encoded, self.failures)
         except RemoteProtocolError:
-            return self.encoded  # not an AMQP message: the queue does not look into it, and its consumers do
+            return self.encoded  # not an AMQP message: only its consumers look into it
 
     def come_back(self) -> None:
-        """Note that a consumer has had it: no other one is the first to acquire it."""
+        """Note that a consumer has had it: no later one is the first to acquire it."""
         self.encoded = once_acquired(self.encoded)
 
 

@@ -60,7 +60,7 @@ class ReplyStream(Address):
         """Hand the replies over to `subscriber`; a second one is refused."""
         require_subscriber(subscriber)
         if self._subscriber is not None:
-            text = f"{self.name!r} has its receiver"
+            text = f"{self.name!r} has a receiver already"
             subscribe_failed(subscriber, LinkDetached(Condition.RESOURCE_LOCKED.value, text))
             return
         self._subscriber = subscriber
@@ -94,7 +94,7 @@ class ReplyStream(Address):
             sender.subscription.cancel()
 
     def hold(self) -> Hold:
-        """Take a hold on the reply that is being handed over; it is the sender's."""
+        """Take a hold on the reply that is being handed over; the sender gave it."""
         return self._source.hold() if self._senders else NO_HOLD
 
     def suspend(self) -> None:
@@ -202,7 +202,7 @@ class Temporaries:
         """Delete an address, and end the links that send there; return whether there was one."""
         made = self._made.pop(name, None)
         if made is not None:
-            text = f"the address {name!r} was there for a link, which has ended"
+            text = f"the address {name!r} was made for a link, which has ended"
             for end in made[1]:
                 end.give_up(ProtocolError(Condition.RESOURCE_DELETED.value, text))
         return made is not None

@@ -1,8 +1,8 @@
-"""reactivex, both ways: observables as streams, streams as observables, reactivex operators under demand.
+"""reactivex, both ways: observables as streams, streams as observables, and reactivex operators under demand.
 
-An observable sends when it likes; a stream sends what was requested. Where the first becomes the second, something must
-be said about items that nobody is ready for (`from_observable`). Where a reactivex operator stands inside a stream
-(`rx`), the stream goes in item by item.
+An observable sends when it likes; a stream sends the items that were requested. Where an observable becomes a stream,
+an option says what happens to items without demand (`from_observable`). An operator of reactivex inside a stream (`rx`)
+gets the stream's items one by one.
 
 An operator of reactivex that takes time, such as `delay`, finds a scheduler that keeps the time of the stream's scope:
 its timers are trio's, its callbacks run in the stream's own thread, and a virtual clock moves it.

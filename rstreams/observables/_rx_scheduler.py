@@ -1,4 +1,4 @@
-"""The time of a scope, as reactivex sees it: its timers are the scope's, and what is due at once runs at once."""
+"""A scheduler of reactivex over the time of a scope: it uses the scope's timers, and runs due actions at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RxScheduler(PeriodicScheduler):
     def now(self) -> datetime:
         return UTC_ZERO + timedelta(seconds=self._scheduler.now())
 
-    def schedule(self, action: Any, state: Any = None) -> abc.DisposableBase:  # noqa: ANN401 - as reactivex has it
+    def schedule(self, action: Any, state: Any = None) -> abc.DisposableBase:  # noqa: ANN401 - reactivex's own
         return CurrentThreadScheduler.singleton().schedule(action, state)
 
     def schedule_relative(self, duetime: Any, action: Any, state: Any = None) -> abc.DisposableBase:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""from_observable: what an observable sends, as a stream."""
+"""from_observable: the items of an observable, as a stream."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from rstreams.operators.on_overflow_latest import on_overflow_latest
 T = TypeVar("T")
 
 Overflow: TypeAlias = Literal["error", "drop_oldest", "drop_newest", "latest", "drop"]
-"""What becomes of items that come without demand."""
+"""The ways to treat items that come without demand."""
 
-_FROM_THREADS: Final = 1024  # items of other threads on their way into the stream's; then those threads wait
+_FROM_THREADS: Final = 1024  # items on their way from other threads; with so many, those threads wait
 
 
 def from_observable(observable: Observable[T], *, overflow: Overflow = "error", size: int = 256) -> Publisher[T]:
-    """Emit what `observable` sends.
+    """Emit the items of `observable`.
 
     Args:
         observable: Subscribed to anew for each subscriber, with its first request.
-        overflow: What becomes of items that come without demand. With "error", "drop_oldest" and "drop_newest" up to
-            `size` of them wait, and one too many ends the stream with `BufferOverflow`, takes the place of the first
-            that waits, or is dropped. With "latest" the newest waits, with "drop" none.
+        overflow: How items that come without demand are treated. With "error", "drop_oldest" and "drop_newest" up to
+            `size` of them wait. One more ends the stream with `BufferOverflow`, takes the place of the oldest, or is
+            dropped. With "latest" only the newest waits; with "drop" none waits.
         size: The most items that wait; at least 1.
 
-    Demand: An observable knows none.
+    Demand: An observable does not know demand.
     Errors: `ConfigError` at the call for a bad option, `TypeError` for any object that is not an observable. The
         observable's error ends the stream.
     Cancels: Disposes of the subscription to the observable.
-    Context: If the observable sends from another thread, its items enter the stream's in order, provided that the
-        stream runs in a scope; while 1,024 are on their way, the sending thread waits. Without a scope that is a
-        `ConfigError`.
+    Context: If the observable sends from another thread, its items are passed to the stream's thread in order; that
+        needs a scope, and without one it is a `ConfigError`. While 1,024 items are on their way, the sending thread
+        waits.
     Spec: Reactive Streams 1.1.
     """
     if not isinstance(observable, Observable):
@@ -65,7 +65,7 @@ def from_observable(observable: Observable[T], *, overflow: Overflow = "error", 
 
 
 class _ObservablePublisher(Generic[T]):
-    """A publisher that sends without regard to demand, to the operator that stands behind it."""
+    """A publisher that ignores demand; the operator behind it takes care of that."""
 
     def __init__(self, observable: Observable[T]) -> None:
         self._observable = observable
@@ -89,7 +89,7 @@ class _Observing(Scannable, Generic[T]):
         self._thread = get_ident()
         self._on_the_way = BoundedSemaphore(_FROM_THREADS)
         self._disposable: abc.DisposableBase | None = None
-        self._open = False  # `on_subscribe` has returned: signals come one after the other (1.3)
+        self._open = False  # whether `on_subscribe` has returned: signals are serial (1.3)
         self._asked = False
         self._ended = False
 

@@ -1,12 +1,12 @@
 """rx: an operator of reactivex inside a stream.
 
-Theory of operation. The stream goes into the operator item by item, each only when there is demand and all that came of
-the one before has been emitted; so what the operator makes of one item is all that ever waits. What waits, what the
-operator asks for and how it ends meet in one loop (`_loop`), which nothing re-enters: what an operator sends while the
-loop runs only waits.
+Theory of operation. The stream goes into the operator item by item. The next item goes in only when there is demand and
+the operator's whole output for the item before has been emitted. Therefore only the output for one item ever waits. One
+loop (`_loop`) emits the output that waits, asks for input and ends the stream. It is never re-entered: output that the
+operator sends while the loop runs is only kept.
 
-An operator that subscribes to what it was given more than once, such as `retry`, starts a run of the source each time;
-every run is a `_Feed`.
+An operator that subscribes to its source more than once, such as `retry`, starts a run of the source each time; every
+run is a `_Feed`.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ R = TypeVar("R")
 def rx(
     source: Publisher[T], operator: Callable[[Observable[T]], Observable[R]], *, max_expansion: int = 1024
 ) -> Publisher[R]:
-    """Emit what an operator of reactivex makes of the items of `source`.
+    """Emit the output of an operator of reactivex for the items of `source`.
 
     Args:
-        source: Where the items come from.
-        operator: What reactivex's `pipe` takes, such as `reactivex.operators.pairwise()`.
-        max_expansion: The most items that may wait for demand: what the operator makes of one item, and what it sends
-            at times of its own; at least 1.
+        source: The publisher of the items.
+        operator: An operator for reactivex's `pipe`, such as `reactivex.operators.pairwise()`.
+        max_expansion: The most items that may wait for demand: the output for one item, and items that the operator
+            sends later by itself; at least 1.
 
-    Demand: One item is asked for at a time, when there is demand and nothing waits. An operator that needs all items,
-        such as `to_list`, so gets them one by one.
-    Holds: An item is held until all that the operator sent while it was given that item has been handled, and shares
-        its outcome. What the operator keeps and sends later holds nothing.
+    Demand: One item is asked for at a time, when there is demand and no output waits. An operator that needs all items,
+        such as `to_list`, also gets them one by one.
+    Holds: An item is held until the items that the operator sent in the same call have been handled, and shares their
+        outcome. Items that the operator keeps and sends later hold nothing.
     Errors: `ConfigError` at the call if `max_expansion` is less than 1. `BufferOverflow` naming `max_expansion` if more
-        items wait than that. A result of `operator` that is not an observable is a `TypeError`. What the operator ends
-        with, ends the stream, after the items that wait.
+        items wait than that. A result of `operator` that is not an observable is a `TypeError`. The operator's end ends
+        the stream, after the items that wait.
     Cancels: The source, when the operator disposes of it or ends before it. An operator that subscribes again, such as
         `retry`, starts a new run of the source.
-    Context: What an operator sends from another thread is a `SpecViolation` of rule 1.3: give it no scheduler of its
-        own, then it finds one that keeps the time of the stream's scope.
+    Context: An item that an operator sends from another thread is a `SpecViolation` of rule 1.3. Give the operator no
+        scheduler of its own: then it finds one that keeps the time of the stream's scope.
     Spec: Reactive Streams 1.1, 1.3, 3.3.
     """
     require_count("rx", "max_expansion", max_expansion, 1)
@@ -153,7 +153,7 @@ class _Rx(KeepingStage[T, R]):
     def upstreams(self) -> list[Subscription]:
         return [feed.upstream for feed in self._feeds]
 
-    # what the operator sends
+    # the operator's output
 
     def _on_output(self, item: R) -> None:
         if get_ident() != self._thread:
@@ -162,7 +162,7 @@ class _Rx(KeepingStage[T, R]):
             return
         if len(self._waiting) >= self._max_expansion:
             option = f"max_expansion={self._max_expansion}"
-            self._fail(BufferOverflow(f"rx({option}): as many items wait for demand, and the operator sent one more"))
+            self._fail(BufferOverflow(f"rx({option}): that many items wait for demand, and the operator sent one more"))
             return
         kept = self._pushing
         self._waiting.append((item, kept if kept is NO_HOLD else SharedHold((kept.hold(),))))
@@ -183,11 +183,11 @@ class _Rx(KeepingStage[T, R]):
         msg = "the operator given to rx() sends from another thread: give it no scheduler of its own"
         error = SpecViolation(rule, msg)
         if self._scheduler is not None:
-            self._operator_error = error  # whatever else the operator ends with until that has arrived
+            self._operator_error = error  # also if the operator ends with another error before this one arrives
             self._scheduler.post(partial(self._fail, error))
         raise error
 
-    # the loop: what waits goes out; when nothing does, one more item goes in
+    # the loop: output that waits goes out; when none waits, one more item goes in
 
     def _loop(self) -> None:
         if self._looping or self._next_turn is not None:
@@ -231,7 +231,7 @@ class _Rx(KeepingStage[T, R]):
             self._downstream.on_error(error)
 
     def push(self, feed: _Feed[T, R], item: T, hold: Hold) -> None:
-        """Give the operator an item; what it sends meanwhile shares the claim on it."""
+        """Give the operator an item; its output during the call shares the hold on the item."""
         pushed = share_hold(hold)
         before, self._pushing, self._looping = (self._pushing, self._looping), pushed, True
         try:
@@ -246,11 +246,11 @@ class _Rx(KeepingStage[T, R]):
         self._loop()
 
     def go_on(self) -> None:
-        """See whether an item can be asked for, now that there is somebody to ask."""
+        """Request an item if possible: the source has subscribed now."""
         self._loop()
 
     def forget(self, feed: _Feed[T, R]) -> None:
-        """Note that a run of the source has ended, or that the operator wants no more of it."""
+        """Note that a run of the source has ended, or that the operator needs no more items of it."""
         self._feeds.pop(feed, None)
         self._loop()
 
@@ -279,7 +279,7 @@ class _Feed(Generic[T, R]):
         self._stage = stage
         self.observer = observer
         self.upstream: Subscription = ENDED
-        self.asked = True  # there is nobody to ask yet
+        self.asked = True  # there is no subscription to request from yet
         self._over = False
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -302,7 +302,7 @@ class _Feed(Generic[T, R]):
     def on_error(self, error: BaseException) -> None:
         self._end()
         told = checked_error(error)
-        self.observer.on_error(cast("Exception", told))  # it takes any exception, whatever its type says
+        self.observer.on_error(cast("Exception", told))  # it takes any exception, although its type says otherwise
 
     def on_complete(self) -> None:
         self._end()

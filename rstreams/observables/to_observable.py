@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def to_observable(source: Publisher[T]) -> Observable[T]:
-    """Return an observable of the items of `source`, each of whose subscribers starts a run of its own.
+    """Return an observable of the items of `source`, each of its subscribers starts a run of its own.
 
     Demand: Unbounded: an observer cannot say that it is not ready. Put `on_overflow_...` or `throttle` before it where
         that matters.
@@ -28,8 +28,8 @@ def to_observable(source: Publisher[T]) -> Observable[T]:
     def subscribe(observer: abc.ObserverBase[T], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         observed = _Observed(observer)
         source.subscribe(observed)
-        # When all that subscribes now is through: before that an observer has nothing to dispose of, and a source that
-        # answers at once would send all it has to a `take` that is long satisfied.
+        # Called after the subscribing: before its end an observer cannot dispose of the subscription. A source that
+        # answers at once would send all its items to a `take` that needs no more.
         CurrentThreadScheduler.singleton().schedule(lambda *_: observed.begin())
         return Disposable(observed.dispose)
 
@@ -37,7 +37,7 @@ def to_observable(source: Publisher[T]) -> Observable[T]:
 
 
 class _Observed(Generic[T]):
-    """The subscriber that sends all it gets to an observer."""
+    """The subscriber that sends its items to an observer."""
 
     on_next: Any  # the observer's own: a method here would cost each item a call; its parameter has another name
 
@@ -62,7 +62,7 @@ class _Observed(Generic[T]):
         self._subscription.request(UNBOUNDED)
 
     def on_error(self, error: BaseException) -> None:
-        self._observer.on_error(cast("Exception", error))  # it takes any exception, whatever its type says
+        self._observer.on_error(cast("Exception", error))  # it takes any exception, although its type says otherwise
 
     def on_complete(self) -> None:
         self._observer.on_completed()

@@ -13,20 +13,20 @@ T = TypeVar("T")
 
 
 def all(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[bool]:  # noqa: A001 - the field's name
-    """Emit whether `predicate(item)` is true for every item of `source`: false as soon as one is not.
+    """Emit true if `predicate(item)` is true for every item of `source`, false as soon as it is false for one.
 
         --1--2--9--4-->
           all(x < 5)
         --------False|
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, with the first item for which `predicate` is false or raises.
     Spec: Reactive Streams 1.1, 2.13, 3.13.
 

@@ -13,20 +13,21 @@ T = TypeVar("T")
 
 
 def any(source: Publisher[T], predicate: Callable[[T], object] | None = None) -> Publisher[bool]:  # noqa: A001 - the field's name
-    """Emit whether `predicate(item)` is true for an item of `source`: true as soon as it is for one.
+    """Emit true as soon as `predicate(item)` is true for an item of `source`, false if it is true for none.
 
         --1--2--9--4-->
           any(x > 5)
         --------True|
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will do.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block. Without a predicate, the
+            first item makes the result true.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, with the first item for which `predicate` is true or raises.
     Spec: Reactive Streams 1.1, 2.13, 3.13.
 

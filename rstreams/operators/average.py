@@ -20,13 +20,13 @@ def average(source: Publisher[F]) -> Publisher[float]:
         -----------3.0|
 
     Args:
-        source: Where the numbers come from.
+        source: The publisher of the numbers.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: `NoItem` if there is none. What the addition raises ends the stream with that very exception; the item
-        counts as failed.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: `NoItem` if the source completes without an item. An exception that the addition raises ends the stream
+        unchanged; the item counts as failed.
     Cancels: The source, when the addition raises.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -1,4 +1,4 @@
-"""buffer_boundary: items gathered into lists that the items of another stream end."""
+"""buffer_boundary: items gathered into lists, each ended by an item of another stream."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ T = TypeVar("T")
 
 
 def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_items: int = 1024) -> Publisher[list[T]]:
-    """Gather the items of `source` into lists, each emitted with an item of `boundary`.
+    """Gather the items of `source` into lists, and emit each list when an item of `boundary` comes.
 
         --1--2-----3-----4--|
         ------x-----x-------|
           buffer_boundary
         ------12----3-------4|
 
-    A list may be empty, except the last one, which holds what is left.
+    A list may be empty, except the last one, which holds the remaining items.
 
     Args:
-        source: Where the items come from.
-        boundary: Each of its items ends a list. When it completes, so does the stream, after the list that is open.
+        source: The publisher of the items.
+        boundary: Each of its items ends a list. When it completes, the stream emits the open list and completes.
         max_items: The most items a list holds; at least 1. A list that is full before its boundary is not emitted
             earlier: the source waits.
 
-    Demand: With the first request `boundary` is subscribed to, and asked for all it has; the source is asked for
-        `max_items` items. Asked for and kept are never more than that together, and the source is asked only
-        while a list is wanted. Without demand for a list its boundary stays, and it gathers on until it is requested;
-        any number of boundaries that come meanwhile count as one, and as none if there is no item.
-    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
-        Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
-        (released).
+    Demand: The first request subscribes to `boundary` and asks it for all its items. The source is asked for
+        `max_items` items. Requested and kept items together never exceed this number. The source is asked only while
+        there is demand for a list. Without demand, a boundary is remembered, and its list goes on gathering until it is
+        requested. Any number of boundaries that come before that request count as one, and as none if no item came.
+    Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
+        of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
     Errors: `ConfigError` at the call if `max_items` is less than 1, `TypeError` if `boundary` is not a publisher. An
-        error of the source or of `boundary` passes through at once, without the items kept.
+        error of the source or of `boundary` passes through at once, without the kept items.
     Cancels: `boundary`, at every end; the source, when `boundary` completes or fails.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 

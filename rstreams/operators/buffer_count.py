@@ -16,26 +16,26 @@ T = TypeVar("T")
 
 
 def buffer_count(source: Publisher[T], count: int, *, skip: int | None = None) -> Publisher[list[T]]:
-    """Gather the items of `source` into lists of `count`; the last list holds what is left.
+    """Gather the items of `source` into lists of `count`; the last list holds the remaining items.
 
         --1--2--3--4--5--|
           buffer_count(2)
         -----12----34----5|
 
     Args:
-        source: Where the items come from.
-        count: How many items a list holds; at least 1.
-        skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With less
-            the lists overlap, and at the end there may be several that hold what is left; with more there are
-            gaps, whose items are dropped.
+        source: The publisher of the items.
+        count: The number of items in a list; at least 1.
+        skip: The number of items from the beginning of one list to the beginning of the next; at least 1, by default
+            `count`. With less than `count` the lists overlap, and at the end several of them may hold the remaining
+            items. With more there are gaps, whose items are dropped.
 
-    Demand: A request for n lists asks for n x `skip` items, and the first one for as many as its last list needs
-        besides, saturated. Fewer than `count` items are kept.
-    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
-        Items of a list that never fills, because the source fails or is cancelled, are given back (released).
+    Demand: A request for n lists asks for n x `skip` items. The first request also asks for the items that its last
+        list needs besides. Large numbers saturate. Fewer than `count` items are kept.
+    Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
+        of a list that never fills, because the source fails or is cancelled, are given back (released).
     Errors: `ConfigError` at the call if an option is less than 1; `ConfigError` as `on_error` if the source is a link
-        whose window is smaller than `count`, so that no list could ever fill. An error of the source passes
-        through at once, without the items kept.
+        whose window is smaller than `count`, because no list could ever fill. An error of the source passes through at
+        once, without the kept items.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 
@@ -72,7 +72,7 @@ class _BufferCount(Lists[T]):
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
-        # What is left is fewer items than were requested, so one more list is owed.
+        # The remaining items are fewer than were requested. Therefore one more list is still owed.
         if self._items and not self._ended:
             self._emit_items()
         super().on_complete()

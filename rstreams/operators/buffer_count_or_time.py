@@ -20,21 +20,23 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
           buffer_count_or_time(2, 0.5)
         -----12------3------4|
 
-    A list may be empty, except the last one, which holds what is left.
+    A list may be empty, except the last one, which holds the remaining items.
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         count: The most items a list holds; at least 1.
-        span_s: How long a list gathers at most, in seconds; more than 0. It counts from the end of the list before.
+        span_s: The longest time that a list gathers, in seconds; more than 0. It counts from the end of the list
+            before.
 
-    Demand: With the first request the source is asked for `count` items. Asked for and kept are never more than that
-        together, and the source is asked only while a list is wanted. Without demand at the end of its time a
-        list gathers on until it is requested; an empty one is dropped, and its time begins anew with the next request.
-    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
-        Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
-        (released). Over a link with a window smaller than `count` lists end by time only.
+    Demand: With the first request the source is asked for `count` items. Requested and kept items together never exceed
+        this number. The source is asked only while there is demand for a list. If there is no demand at the end of its
+        time, a list goes on gathering until it is requested. If the list is empty then, it is dropped, and its time
+        begins again with the next request.
+    Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
+        of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
+        Behind a link with a window smaller than `count`, lists end by time only.
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source passes through at once, without the items kept.
+        of the source passes through at once, without the kept items.
     Cancels: Nothing by itself.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
     Spec: Reactive Streams 1.1, 3.8, 3.17.

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -> Publisher[list[T]]:
-    """Gather the items of `source` into lists, one every `span_s` seconds; the last one holds what is left.
+    """Gather the items of `source` into lists, one every `span_s` seconds; the last one holds the rest.
 
         --1--2-----3------4--|
           buffer_time(0.5)
@@ -23,19 +23,19 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
     A list may be empty, except the last one.
 
     Args:
-        source: Where the items come from.
-        span_s: How long a list gathers, in seconds; more than 0.
+        source: The publisher of the items.
+        span_s: The time that a list gathers, in seconds; more than 0.
         max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted earlier:
             the source waits.
 
-    Demand: With the first request the source is asked for `max_items` items. Asked for and kept are never more than
-        that together, and the source is asked only while a list is wanted. Without demand at the end of its time a
-        list gathers on until it is requested; an empty one is dropped, and its time begins anew with the next request.
-    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome.
-        Items of a list that is not emitted, because the source fails or the stream is cancelled, are given back
-        (released).
+    Demand: With the first request the source is asked for `max_items` items. Requested and kept items together never
+        exceed this number. The source is asked only while there is demand for a list. If there is no demand at the end
+        of its time, a list goes on gathering until it is requested. If the list is empty then, it is dropped, and its
+        time begins again with the next request.
+    Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
+        of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source passes through at once, without the items kept.
+        of the source passes through at once, without the kept items.
     Cancels: Nothing by itself.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
     Spec: Reactive Streams 1.1, 3.8, 3.17.

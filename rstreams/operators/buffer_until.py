@@ -1,4 +1,4 @@
-"""buffer_until: items gathered into lists that end with an item of a kind."""
+"""buffer_until: items gathered into lists, each ended by an item that a predicate chooses."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def buffer_until(
         --------125---35----4|
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item; the item it is true for is the last of its list.
-        max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such an
-            item.
+        source: The publisher of the items.
+        predicate: Called once for each item. The item for which it is true is the last of its list.
+        max_items: The most items, kept and requested, together; at least 1. A list with that many items is emitted
+            without such an item.
 
-    Demand: While a list is wanted, the source is asked for as many items as there is room for. Lists that end ahead of
-        demand wait, within `max_items`.
-    Holds: The items of a list are held until the list has been handled by all who hold it, and share its outcome; those
-        of a list that is not emitted are given back (released). Behind a link with a window smaller than `max_items`
-        the window takes its place.
-    Errors: `ConfigError` at the call if `max_items` is less than 1. What `predicate` raises ends the stream, and its
-        item counts as failed. An error of the source passes through at once, without the items kept.
+    Demand: While there is demand for a list, the source is asked for as many items as there is room for. Lists that end
+        ahead of demand wait, within `max_items`.
+    Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Those
+        of a list that is not emitted are given back (released). Behind a link with a window smaller than `max_items`,
+        the window is the limit instead.
+    Errors: `ConfigError` at the call if `max_items` is less than 1. An exception that `predicate` raises ends the
+        stream; its item counts as failed. An error of the source passes through at once, without the kept items.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 3.3, 3.17.
 
@@ -64,7 +64,7 @@ class _BufferUntil(KeepingStage[T, list[T]]):
         self._bound = max_items
         self._lists: deque[tuple[list[T], list[Hold]]] = deque([([], [])])  # the last one is open
         self._kept = 0
-        self._coming = 0  # asked for and not here yet
+        self._coming = 0  # requested, not received yet
         self._demand = 0
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -94,7 +94,7 @@ class _BufferUntil(KeepingStage[T, list[T]]):
         items.append(item)
         hold = self._upstream.hold()
         if hold is not NO_HOLD:
-            loosen(hold)  # nobody knows how long a list becomes: it must not wait for ever for room
+            loosen(hold)  # the length of a list is unknown: waiting for its holders must not block the link for ever
             holds.append(hold)
         self._coming -= 1
         self._kept += 1
@@ -116,10 +116,10 @@ class _BufferUntil(KeepingStage[T, list[T]]):
 
     @property
     def window(self) -> int:
-        return UNBOUNDED  # how many items a list has is not known
+        return UNBOUNDED  # the number of items in a list is not known
 
     def _work(self) -> None:
-        if self._emitting is not None:  # called from what is emitted: the loop below goes on when that returns
+        if self._emitting is not None:  # called during an emission: the loop below goes on when that returns
             return
         while not self._ended:
             room = self._bound - self._kept - self._coming

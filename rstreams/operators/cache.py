@@ -1,4 +1,4 @@
-"""cache: one run of a source, kept whole for all subscribers."""
+"""cache: one run of a source, all of whose items are kept for all subscribers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
     The first subscriber begins the run.
 
     Args:
-        source: Where the items come from.
-        max_items: The most items that are kept; None keeps them without limit, for as long as the publisher lives.
+        source: The publisher of the items.
+        max_items: The most items that are kept; None keeps all items for as long as the publisher lives.
         ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all subscribers
-            that were there when it came have let go of it.
+            that were there when it came have handled it.
 
-    Demand: Each subscriber gets the items at its own pace. The source is asked for what the one that wants most has
-        requested: as all is kept anyway, a slow one holds up nobody.
-    Holds: With "on_emit" an item is failed if one of those subscribers failed it; one that waits for a slow subscriber
-        stays held, so that the window of a link bounds how far the others get ahead.
-    Errors: `ConfigError` at the call if `max_items` is less than 1 or `ack` is none of the two. `BufferOverflow` for
-        one item too many: it is given back (released) and the source cancelled. That error, or one of the source, comes
-        behind the items that are kept, for everyone. A subscriber whose `on_next` raises counts as having
-        cancelled, and the exception is logged.
-    Cancels: The source for one item too many; not when subscribers cancel: who comes next goes on with the run.
+    Demand: Each subscriber gets the items at its own pace. The source is asked for the highest demand of all
+        subscribers. A slow subscriber holds up no other, because all items are kept anyway.
+    Holds: With "on_emit" an item is failed if one of those subscribers failed it. An item that waits for a slow
+        subscriber stays held; therefore the window of a link limits how far the others get ahead.
+    Errors: `ConfigError` at the call if `max_items` is less than 1, or if `ack` is not one of the two. `BufferOverflow`
+        for one item more than `max_items`: it is given back (released) and the source is cancelled. This error, or an
+        error of the source, comes after the kept items, for every subscriber. If the `on_next` of a subscriber raises,
+        that subscriber counts as cancelled, and the exception is logged.
+    Cancels: The source, for one item more than `max_items`. When subscribers cancel, the source is not cancelled: the
+        next subscriber continues the run.
     Context: The source runs in the scope of the first subscriber.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 
@@ -69,7 +70,7 @@ class _Cache(Log[T]):
         if self._head != self._max_items or self.finished:
             super().on_next(item)
             return
-        self._upstream.hold().release()  # nobody has tried it
+        self._upstream.hold().release()  # no subscriber has seen it
         self._upstream.cancel()
         self.on_error(
             BufferOverflow(f"cache(max_items={self._max_items}): {self._max_items} items are kept, and one more came")

@@ -1,4 +1,4 @@
-"""cast: items checked to be of a type."""
+"""cast: items checked against a type."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ R = TypeVar("R")
 
 
 def cast(source: Publisher[T], kind: type[R]) -> Publisher[R]:
-    """Emit the items of `source`, and fail with the first that is not an instance of `kind`.
+    """Emit the items of `source`, and fail with the first one that is not an instance of `kind`.
 
         --1--2--a-->
           cast(int)
         --1--2--X
 
     Args:
-        source: Where the items come from.
-        kind: The class that all of them must be of, or of a class derived from it.
+        source: The publisher of the items.
+        kind: The class that all items must be instances of, directly or by inheritance.
 
     Demand: Passed up unchanged.
-    Errors: `TypeError` at the call if `kind` is not a class; `TypeError` as `on_error`, naming the item and the class,
-        for an item that is not of it, which counts as failed.
+    Errors: `TypeError` at the call if `kind` is not a class. `TypeError` as `on_error` for an item of another class; it
+        names the item and the class, and the item counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 2.13.
 
@@ -36,7 +36,7 @@ def cast(source: Publisher[T], kind: type[R]) -> Publisher[R]:
     if not isinstance(kind, type):
         refuse_object("cast", "kind", kind, "a class")
 
-    def checked(item: Any) -> R:  # noqa: ANN401 - that is what is checked
+    def checked(item: Any) -> R:  # noqa: ANN401 - its type is checked here
         if not isinstance(item, kind):
             msg = f"cast({kind.__name__}): {item!r} is of type {type(item).__name__}"
             raise TypeError(msg)

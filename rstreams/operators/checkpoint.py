@@ -1,4 +1,4 @@
-"""checkpoint: where a stream was put together, told by the errors that pass."""
+"""checkpoint: the place where a pipeline was built, added to the errors that pass."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def checkpoint(source: Publisher[T], description: str = "") -> Publisher[T]:
          checkpoint("prices")
         --1--2--X   with a note
 
-    The traceback of an error shows where it was raised, which may be far from the pipeline it runs through; the note
-    shows the pipeline.
+    The traceback of an error shows where it was raised, which may be far from the pipeline. The note shows the
+    pipeline.
 
     Args:
-        source: Where the items come from.
-        description: What the note calls this place, besides its file and line.
+        source: The publisher of the items.
+        description: The name of this place in the note, beside its file and line.
 
-    Demand: Passed up unchanged; an item costs nothing here, and an error one `add_note`.
-    Errors: Errors of the source pass through, with a line more in their `__notes__`.
+    Demand: Passed up unchanged. An item costs nothing here; an error costs one `add_note`.
+    Errors: Errors of the source pass through with one more line in their `__notes__`.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4.
 

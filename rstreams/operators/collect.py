@@ -20,16 +20,18 @@ def collect(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publis
         -----------[1,2,1]|
 
     Args:
-        source: Where the items come from.
-        ack: When an item is done. "within_window": with the list; where more items come than the window of a link
-            can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the list.
+        source: The publisher of the items.
+        ack: When an item is done. "within_window": with the list; if more items come than the window of a link can
+            hold, the oldest ones earlier. "on_result": always with the list. "on_receipt": as soon as it is in the
+            list.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). The list grows without limit.
-    Holds: Every item is held, and shares the outcome of the list; on a cancel or an error they are given back
-        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
-        accepted.
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items, or whose items come settled. An error of the source passes through, and the list is lost.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). The list grows without limit.
+    Holds: Every item is held, and shares the outcome of the list. On a cancel or an error the items are given back
+        (released). Behind a link, at most as many items are held as its window has room for; if more come, the oldest
+        ones are accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`. `ConfigError` as `on_error` for "on_result" behind a link whose
+        window cannot hold all items, or whose items come settled. An error of the source passes through, and the list
+        is lost.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -1,4 +1,4 @@
-"""combine_latest: the latest items of all sources, whenever one of them has a new one."""
+"""combine_latest: the latest items of all sources, each time one of them has a new one."""
 
 from __future__ import annotations
 
@@ -74,21 +74,22 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
         -----1a-2a-2b----3b->
 
     Args:
-        *sources: Subscribed to at once, in this order; none at all is an empty stream.
-        prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
-        delay_errors: Let failures wait until all other sources are through; several end the stream as an
+        *sources: Subscribed to at once, in this order; without sources the stream is empty.
+        prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+            requested ahead.
+        delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request each source is asked for `prefetch` items, and for more as its items leave. Nothing
-        is skipped: where demand is slow, items wait in the queues of their sources, which take turns. Only items
-        that come before every source has sent one make no tuple if another of the same source follows.
-    Holds: The latest item of each source is held until the next one takes its place, or the stream completes. A tuple
-        shares the outcome of its newest item. On cancel and on error, items that are in no tuple yet are given
-        back (released).
-    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1, and as
-        `on_error` for a link whose window is 1: its next item could never come. The first source that fails ends the
-        stream at once.
-    Cancels: All other sources, when one fails, and when one completes without any item.
+    Demand: The first request asks each source for `prefetch` items, and for more as its items leave. No item is
+        skipped: where demand is slow, items wait in the queues of their sources, which take turns. Only an item that
+        comes before every source has sent one is in no tuple, if another item of the same source follows.
+    Holds: The latest item of each source is held until the next one replaces it, or the stream completes. A tuple
+        shares the outcome of its newest item. On cancel and on error, items that are in no tuple yet are given back
+        (released).
+    Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1.
+        `ConfigError` as `on_error` for a link whose window is 1, because its next item could never come. The first
+        source that fails ends the stream at once.
+    Cancels: All other sources, when one fails, or when one completes without an item.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
     Example:
@@ -103,7 +104,7 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
 
 
 class _Latest(Input[Any]):
-    """An input one item of which is always held."""
+    """An input of which one item is always held."""
 
     __slots__ = ()
 
@@ -130,7 +131,7 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
         self._latest: list[Any] = [None] * count
         self._kept: dict[int, SharedHold] = {}  # the claims on the latest items
         self._missing = set(range(count))  # sources that have not sent anything yet
-        self._next = 0  # whose turn it is
+        self._next = 0  # the source whose turn it is
 
     def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time
         if self._ended:
@@ -148,7 +149,7 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
                 return 1
             if self._ended:
                 return 0
-        # Nothing is there; an iterator may just have shown its end.
+        # No item is there. An iterator may just have reached its end.
         return int(all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing))
 
     def _replace(self, position: int) -> None:

@@ -24,16 +24,16 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         --1--2----3--4--|
 
     Args:
-        *sources: Subscribed to one at a time, each when the one before it has completed; none at all is an
-            empty stream.
-        delay_errors: Let failures wait until all later sources are through; several end the stream as an
+        *sources: Subscribed to one at a time, each when the one before it has completed. Without sources the stream is
+            empty.
+        delay_errors: Hold failures back until all later sources have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: Goes to the current source. What a source leaves unmet is asked of the next one.
-    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with
-        its error; later ones are never subscribed to.
-    Cancels: The current source, when cancelled itself.
-    Spec: Reactive Streams 1.1, 3.3 (any number of empty sources goes by without recursion), 3.17.
+    Demand: Goes to the current source. Demand that a source leaves unmet goes to the next one.
+    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with its
+        error. Later sources are never subscribed to.
+    Cancels: The current source, when the stream is cancelled.
+    Spec: Reactive Streams 1.1, 3.3 (any number of empty sources, without recursion), 3.17.
 
     Example:
         >>> await Stream.of(1, 2).concat(Stream.of(8, 9)).to_list()
@@ -72,7 +72,7 @@ class _Concat(Arbiter[T]):
         self.advance()
 
     def advance(self) -> None:
-        """Subscribe to the next source; one that completes at once only makes the loop turn again (3.3)."""
+        """Subscribe to the next source; one that completes at once only makes the loop run again (3.3)."""
         self._due = True
         if self._advancing:
             return
@@ -89,7 +89,7 @@ class _Concat(Arbiter[T]):
             self._advancing = False
 
     def _finish(self) -> None:
-        if not self._introduced:  # there was no source at all
+        if not self._introduced:  # there were no sources
             self.on_subscribe(ENDED)
         self._upstream = ENDED  # 2.3, 2.4
         if self._errors:

@@ -31,19 +31,18 @@ def concat_map(
         --1--1-----2--2------|
 
     Args:
-        source: Where the outer items come from.
-        function: Called once an outer item when its turn has come; it must not block.
-        prefetch: How many outer items are kept at most, the one whose stream is running among them; at least 1.
-        delay_errors: Let failures wait until all other streams are through; several end the stream as an
+        source: The publisher of the outer items.
+        function: Called once for each outer item, when its turn comes; it must not block.
+        prefetch: The most outer items kept, including the one whose stream is running; at least 1.
+        delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request the source is asked for `prefetch` items, and for one more each time an inner stream
-        is through. The inner stream is asked for exactly what was requested and not yet received.
-    Holds: An outer item is held until its stream is complete and all who hold what it emitted have let go. On cancel,
-        and when the stream fails, those that are not through are given back (released).
-    Errors: `ConfigError` at the call if `prefetch` is less than 1. What `function` raises, or a result that is no
-        publisher (`TypeError`), ends the stream, and so does an inner stream that fails; the outer item counts
-        as failed.
+    Demand: The first request asks the source for `prefetch` items, and each end of an inner stream for one more. The
+        inner stream is asked for exactly the items requested and not yet received.
+    Holds: An outer item is held until its stream is complete and all holders of its items have handled them. On cancel,
+        and when the stream fails, the outer items that are not done are given back (released).
+    Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends if `function` raises, if its result
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed.
     Cancels: The source and the inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -70,7 +69,7 @@ class _ConcatMap(OneInner[T, R]):
         self._errors: list[BaseException] = []
         self._waiting: deque[tuple[T, SharedHold]] = deque()
         self._advancing = False
-        self._due = 0  # streams that are through and whose places nobody has been asked to fill yet
+        self._due = 0  # ended streams whose places have not been requested again yet
 
     def on_next(self, item: T) -> None:
         if not self._ended:
@@ -89,10 +88,10 @@ class _ConcatMap(OneInner[T, R]):
         self._outer_complete = True
         self._advance()
 
-    # what `explain` and the search for a deadlock ask, see `_core.sight`
+    # called by `explain` and the search for a deadlock, see `_core.sight`
 
-    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - it moves in every way or in none
-        """Return what must happen before it does anything at all."""
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
+        """Return the events that must happen before it can do anything."""
         current = self._current
         if self._advancing or self.suspended or (current is None and self._waiting):
             return None
@@ -104,11 +103,11 @@ class _ConcatMap(OneInner[T, R]):
         return waits
 
     def keeper_of(self, part: object) -> object | None:
-        """Return itself, if it keeps `part` until the streams before it are through."""
+        """Return this stage if it keeps `part` until the streams before it have ended."""
         return self if any(part in (item, getattr(item, "_source", None)) for item, _ in self._waiting) else None
 
     def takes(self, blocked: Blocked) -> tuple[str, int]:
-        """Return how it stands, with one stream at a time."""
+        """Return its state, and that it takes one stream at a time."""
         return takes_too_few(blocked, self.label, 1), 1
 
     # inside
@@ -128,7 +127,7 @@ class _ConcatMap(OneInner[T, R]):
             self._fail(error)
 
     def _advance(self) -> None:
-        """Go to the next stream; one that completes at once only makes the loop turn again (3.3)."""
+        """Go to the next stream; one that completes at once only makes the loop run again (3.3)."""
         if self._advancing:
             return
         self._advancing = True

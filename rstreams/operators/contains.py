@@ -1,4 +1,4 @@
-"""contains: whether an item is among them."""
+"""contains: whether a stream has an item."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ T = TypeVar("T")
 
 
 def contains(source: Publisher[T], value: object) -> Publisher[bool]:
-    """Emit whether an item of `source` equals `value`: true as soon as one does.
+    """Emit true as soon as an item of `source` equals `value`, false if none does.
 
         --1--2--3-->
           contains(2)
         -----True|
 
     Args:
-        source: Where the items come from.
-        value: What to look for.
+        source: The publisher of the items.
+        value: The value to look for.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: What the comparison raises ends the stream with that very exception; the item counts as failed.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: An exception that the comparison raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, with the first item that is equal.
     Spec: Reactive Streams 1.1, 2.13, 3.13.
 

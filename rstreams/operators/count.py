@@ -21,14 +21,14 @@ def count(source: Publisher[T], predicate: Callable[[T], object] | None = None) 
         -----------3|
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed. After an error
-        there is no number.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed. After an error no
+        number is emitted.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 2.13.
 

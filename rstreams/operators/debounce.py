@@ -1,4 +1,4 @@
-"""debounce: an item once it has been quiet after it."""
+"""debounce: an item after which the source has been quiet for a while."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ T = TypeVar("T")
 
 
 def debounce(source: Publisher[T], quiet_s: float) -> Publisher[T]:
-    """Emit an item of `source` when `quiet_s` seconds have passed without another; others are left out.
+    """Emit an item of `source` when `quiet_s` seconds have passed without another one; leave out all others.
 
         --1-2-3---------4-|
             debounce(2)
         ----------3-------4|
 
     Args:
-        source: Where the items come from. When it completes its last item follows at once.
-        quiet_s: How long it must be quiet, in seconds; more than 0. It begins anew with each item.
+        source: The publisher of the items. When it completes, its last item follows at once.
+        quiet_s: The quiet time, in seconds; more than 0. It begins again with each item.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
-        waits, and gives way to a newer one.
-    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
-        cancel or an error. One that is replaced or left out is done.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept. Without demand it
+        waits, and a newer item replaces it.
+    Holds: The kept item is held, and shares the outcome of its emission; it is given back (released) on a cancel or an
+        error. An item that is replaced or left out is done.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
         source passes through at once, without the kept item.
     Cancels: Nothing by itself.
-    Context: The quiet is timed in the scope that subscribes.
+    Context: The quiet time is measured in the scope that subscribes.
     Spec: Reactive Streams 1.1, 3.17.
 
     Example:
@@ -58,7 +58,7 @@ class _Debounce(LatestItem[T]):
         self._keep(item)
         self._due = False
         self._quiet_at = self._scheduler.now() + self._quiet_s
-        if self._timer is None:  # else it looks at the clock when it fires
+        if self._timer is None:  # a running timer looks at the clock when it fires
             self._timer = self._scheduler.call_later(self._quiet_s, self._fire)
 
     def _fire(self) -> None:

@@ -1,4 +1,4 @@
-"""default_if_empty: an item instead of nothing."""
+"""default_if_empty: an item in the place of an empty stream."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def default_if_empty(source: Publisher[T], default: R) -> Publisher[T | R]:
         --------0|
 
     Args:
-        source: Where the items come from.
-        default: The item in the place of none.
+        source: The publisher of the items.
+        default: The item to emit if there is none.
 
     Demand: Passed up unchanged; `default` waits for demand.
     Errors: Errors of the source pass through.

@@ -24,14 +24,14 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
         ------1--2--3|
 
     Args:
-        source: Where the items come from.
-        delay_s: How much later, in seconds; more than 0.
+        source: The publisher of the items.
+        delay_s: The delay, in seconds; more than 0.
 
-    Demand: Passed up unchanged, so that no more are on their way than were requested.
-    Holds: Items are held while they are delayed, and share the outcome of what they are emitted as; they are given
-        back (released) on a cancel or an error.
+    Demand: Passed up unchanged: no more items are delayed than were requested.
+    Holds: Items are held while they are delayed, and share the outcome of their emission; they are given back
+        (released) on a cancel or an error.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
-        source passes through at once, without the items delayed; completion comes right behind the last of them.
+        source passes through at once, without the delayed items. Completion comes directly after the last of them.
     Cancels: Nothing by itself.
     Context: Timed in the scope that subscribes.
     Spec: Reactive Streams 1.1.
@@ -57,7 +57,7 @@ class _Delay(KeepingStage[T, T]):
         self._kept: deque[tuple[float, T, SharedHold]] = deque()
         self._timer: Cancellable | None = None
         self._busy = False  # emitting
-        self._error: BaseException | None = None  # that came while emitting
+        self._error: BaseException | None = None  # the error that came during an emission
 
     def on_next(self, item: T) -> None:
         if self._ended or self._upstream is ENDED:
@@ -89,7 +89,7 @@ class _Delay(KeepingStage[T, T]):
         self._busy = True
         now = self._scheduler.now()
         try:
-            for _ in range(SLICE):  # a burst leaves the others their turns
+            for _ in range(SLICE):  # a burst lets other tasks run in between
                 if not self._kept or self._kept[0][0] > now or self._error is not None:
                     break
                 _, item, hold = self._kept.popleft()

@@ -15,24 +15,26 @@ T = TypeVar("T")
 
 
 def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
-    """Emit each item of `source` after a pause of `delay_s` seconds, one after the other, and lose none.
+    """Emit each item of `source` after a pause of `delay_s` seconds, one after the other, without loss.
 
         --1-2-3|
           delay_each(4)
         ------1---2---3|
 
-    The pause of an item begins when it has come and the one before has been emitted, so items are at least that far
-    apart, however fast they come. `delay` moves all items by the same time, `throttle` drops what comes too fast.
+    The pause of an item begins when the item has come and the one before has been emitted. Items are therefore at least
+    that far apart, however fast they come. `delay` moves all items by the same time; `throttle` drops items that come
+    too fast.
 
     Args:
-        source: Where the items come from; it waits, as each item is asked for when the one before has been emitted.
-        delay_s: How long the pause is, in seconds; more than 0.
+        source: The publisher of the items. It is slowed down: each item is requested when the one before has been
+            emitted.
+        delay_s: The length of the pause, in seconds; more than 0.
 
-    Demand: Passed up one at a time, so that no more than one item is on its way or waits here.
-    Holds: The item is held until it has been handled by all who hold what is emitted; it is given back (released) on a
-        cancel or an error.
+    Demand: Passed up one at a time: at most one item is requested or waits here.
+    Holds: The item is held until its emission has been handled by all holders; it is given back (released) on a cancel
+        or an error.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
-        source passes through at once, without the item that waits; completion comes right behind the last item.
+        source passes through at once, without the item that waits. Completion comes directly after the last item.
     Cancels: Nothing by itself.
     Context: Timed in the scope that subscribes, in a task for each item.
     Spec: Reactive Streams 1.1, 3.3.

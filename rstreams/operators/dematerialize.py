@@ -1,4 +1,4 @@
-"""dematerialize: items that are signals, as signals again."""
+"""dematerialize: items that describe signals, turned back into signals."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ R = TypeVar("R")
 
 
 def dematerialize(source: Publisher[Notification[R]]) -> Publisher[R]:
-    """Turn the items of `source`, which are signals, into those signals: the inverse of `materialize`.
+    """Turn the items of `source`, which describe signals, into those signals: the inverse of `materialize`.
 
         --1--2--X   the last item is Failed(error)
          dematerialize
         --1--2--X
 
     Args:
-        source: Where the items come from: `Next(item)`, `Failed(error)` or `Completed()`.
+        source: The publisher of the items: `Next(item)`, `Failed(error)` or `Completed()`.
 
     Demand: Passed up unchanged.
-    Errors: The error in a `Failed`. An item of any other kind is a `TypeError`, and counts as failed.
-    Cancels: The source, with the item that is the end.
+    Errors: The error in a `Failed`. An item of any other kind ends the stream with a `TypeError`, and counts as failed.
+    Cancels: The source, with the item that describes the end.
     Spec: Reactive Streams 1.4, 1.5.
 
     Example:

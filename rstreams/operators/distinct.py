@@ -14,23 +14,24 @@ T = TypeVar("T")
 
 
 def distinct(source: Publisher[T], key: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the items of `source` that have not come before.
+    """Emit the items of `source` that differ from all items before.
 
         --1--2--1--3--2-->
             distinct()
         --1--2-----3----->
 
     Args:
-        source: Where the items come from.
-        key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
-            item itself, by default. Keys must be hashable.
+        source: The publisher of the items.
+        key: Called once for each item, in the task that delivers it. Two items with equal keys are the same. Keys must
+            be hashable. By default the key is the item itself.
 
-    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one. Every key is remembered
-        for the length of the stream, without limit.
-    Holds: None: an item is passed on at once, for the subscriber to hold, or dropped, and then it is done. What is kept
-        are keys, from which nothing is ever emitted; so there is nothing that an `ack` could wait for.
-    Errors: What `key` raises, and a key that is not hashable (`TypeError`), ends the stream; the item counts as failed.
-    Cancels: The source, when that happens.
+    Demand: Passed up unchanged. For each dropped item one more is requested. Every key is remembered as long as the
+        stream runs, without limit.
+    Holds: None. An item is emitted at once, and its subscriber may hold it; or it is dropped, and is done. Only keys
+        are kept, and they are never emitted. Therefore this operator has no option `ack`.
+    Errors: An exception that `key` raises, or a `TypeError` for a key that is not hashable, ends the stream; the item
+        counts as failed.
+    Cancels: The source, in these cases.
     Spec: Reactive Streams 1.1, 2.13, 3.3.
 
     Example:

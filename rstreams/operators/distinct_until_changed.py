@@ -23,14 +23,13 @@ def distinct_until_changed(source: Publisher[T], key: Callable[[T], object] | No
         --1-----2-----1-->
 
     Args:
-        source: Where the items come from.
-        key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
-            item itself, by default.
+        source: The publisher of the items.
+        key: Called once for each item, in the task that delivers it. Two items with equal keys are the same. By default
+            the key is the item itself.
 
-    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done. One key is
-        remembered.
-    Errors: What `key`, or the comparison, raises ends the stream with that very exception; the item counts as failed.
-    Cancels: The source, when that happens.
+    Demand: Passed up unchanged. For each dropped item, which is done, one more is requested. One key is remembered.
+    Errors: An exception that `key` or the comparison raises ends the stream unchanged; the item counts as failed.
+    Cancels: The source, in these cases.
     Spec: Reactive Streams 1.1, 2.13, 3.3.
 
     Example:

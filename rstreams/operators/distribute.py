@@ -1,4 +1,4 @@
-"""distribute: each item to the one subscriber that wants it most."""
+"""distribute: each item to the subscriber with the most demand."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         --1-----3-----5--|
         -----2-----4-----|
 
-    GenStage's DemandDispatcher, named after what it does. Among equals the one that has waited longest gets the
-    item, so subscribers that are equally fast take turns, and a slow one gets fewer. The source runs once:
-    a subscriber that comes after its end gets no items, only that end. So `repeat` behind it adds nothing, and `retry`
-    meets the same error again: put these before it. Only if all have left before the end is the source cancelled, and
-    the next who come begin anew.
+    This is GenStage's DemandDispatcher under another name. Among subscribers with equal demand, the one that has waited
+    longest gets the item. Subscribers that are equally fast take turns, and a slow one gets fewer items. The source
+    runs once: a subscriber that comes after its end gets only that end, no items. Therefore `repeat` behind it adds
+    nothing, and `retry` meets the same error again: put these before it. The source is cancelled only if all
+    subscribers leave before the end. The next subscribers then begin a new run.
 
     Args:
-        source: Where the items come from.
-        subscribers: How many must be there before the source is subscribed to; at least 1. More may come later.
+        source: The publisher of the items.
+        subscribers: The number of subscribers at which the source is subscribed to; at least 1. More may come later.
         window: The most items requested of the source and not yet given to a subscriber; at least 1.
 
-    Demand: The sum of what the subscribers have requested, `window` items at a time. What a subscriber had requested
-        when it cancels goes to the others: they get those items without the source being asked again, and if nobody
-        wants them they wait, up to `window`, for the next request.
-    Holds: An item belongs to the one who got it. Items that wait are held, and given back (released) on an error of the
-        source or when all have left.
+    Demand: The sum of the subscribers' demand, at most `window` items at a time. Items requested for a subscriber that
+        cancels go to the others, without another request to the source. If no subscriber wants them, they wait, up to
+        `window`, for the next request.
+    Holds: An item belongs to the subscriber that got it. Items that wait are held, and given back (released) on an
+        error of the source or when all subscribers have left.
     Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to all subscribers at
-        once, without the items that wait; completion comes behind them. A subscriber whose `on_next` raises counts as
-        having cancelled, and its item as failed; while there are others, the exception is logged.
+        once, without the items that wait; completion comes after them. If the `on_next` of a subscriber raises, that
+        subscriber counts as cancelled and its item as failed. While there are other subscribers, the exception is
+        logged.
     Cancels: The source, when the last subscriber has cancelled.
-    Context: The source runs in the scope of the subscriber that makes the number full.
+    Context: The source runs in the scope of the last subscriber it waited for.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13; GenStage's DemandDispatcher.
 
     Example:
@@ -68,7 +69,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
         super().__init__("distribute", window)
         self._kept: deque[tuple[T, SharedHold]] = deque()
 
-    def kept_for(self, member: RoutedMember[T]) -> int:  # noqa: ARG002 - what is kept is for any of them
+    def kept_for(self, member: RoutedMember[T]) -> int:  # noqa: ARG002 - a kept item may go to any of them
         return len(self._kept)
 
     def on_next(self, item: T) -> None:
@@ -83,7 +84,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
             self._hand_over(member, item)
 
     def _keenest(self) -> RoutedMember[T] | None:
-        """Return the member with the most demand and send it to the end of the line; None if none has any."""
+        """Return the member with the most demand and move it to the end of the list; None if no member has demand."""
         best = max(self.members, key=_demand, default=None)
         if best is None or not best.limit:
             return None
@@ -103,7 +104,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
         member.emit(item, hold)
         hold.done()
 
-    def _is_through(self, member: RoutedMember[T]) -> bool:  # noqa: ARG002 - what is kept is for any of them
+    def _is_through(self, member: RoutedMember[T]) -> bool:  # noqa: ARG002 - a kept item may go to any of them
         return not self._kept
 
     def _ask(self) -> None:

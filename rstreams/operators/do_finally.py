@@ -25,12 +25,12 @@ def do_finally(
         --1--2--|
 
     Args:
-        source: Where the items come from.
-        function: Called once, behind the end: when the completion or the error has been passed on, or `source` has
-            been cancelled; it must not block. What it returns is dropped.
+        source: The publisher of the items.
+        function: Called once, after the end: when the completion or the error has been passed on, or when `source` has
+            been cancelled. It must not block. Its result is ignored.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises is logged: the stream has ended, and nothing follows the end (1.7, 3.12).
+    Errors: An exception that `function` raises is logged: the stream has ended, and no signal may follow (1.7, 3.12).
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.7, 3.5, 3.12.
 

@@ -1,4 +1,4 @@
-"""do_on_cancel: a look at the cancel as it passes."""
+"""do_on_cancel: a call when the stream is cancelled."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def do_on_cancel(source: Publisher[T], function: Callable[[], object]) -> Publis
           --1--2-->
 
     Args:
-        source: Where the items come from.
-        function: Called at most once, in the task that cancels; it must not block. What it returns is dropped. A
-            cancel after the end is none.
+        source: The publisher of the items.
+        function: Called at most once, in the task that cancels; it must not block. Its result is ignored. It is not
+            called for a cancel after the end.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises is logged: a subscriber that has cancelled hears nothing more (3.12, 3.15).
+    Errors: An exception that `function` raises is logged: a subscriber that has cancelled gets no more signals (3.12,
+        3.15).
     Cancels: Nothing by itself.
     Spec: Reactive Streams 3.5, 3.7, 3.15.
 

@@ -1,4 +1,4 @@
-"""do_on_complete: notice of the successful end as it passes."""
+"""do_on_complete: a call when the stream completes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def do_on_complete(source: Publisher[T], function: Callable[[], object]) -> Publ
         --1--2--|
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         function: Called at most once, before the completion is passed on, in the task that delivers it; it must not
-            block. What it returns is dropped. After a cancel it is not called.
+            block. Its result is ignored. After a cancel it is not called.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises ends the stream with that very exception in place of the completion.
+    Errors: An exception that `function` raises ends the stream unchanged, in the place of the completion.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.5, 1.7.
 

@@ -1,4 +1,4 @@
-"""do_on_error: a look at the failure as it passes."""
+"""do_on_error: a call when the stream fails."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def do_on_error(source: Publisher[T], function: Callable[[BaseException], object
         --1--2--X
 
     Args:
-        source: Where the items come from.
-        function: Called at most once, before the error is passed on, in the task that delivers it; it must not
-            block. What it returns is dropped.
+        source: The publisher of the items.
+        function: Called at most once, before the error is passed on, in the task that delivers it; it must not block.
+            Its result is ignored.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises takes the place of the source's error, which becomes its `__context__`.
+    Errors: An exception that `function` raises replaces the source's error, which becomes its `__context__`.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4, 1.7.
 

@@ -1,4 +1,4 @@
-"""do_on_next: a look at each item as it passes."""
+"""do_on_next: a call for each item."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def do_on_next(source: Publisher[T], function: Callable[[T], object]) -> Publish
         --1--2--3-->
 
     Args:
-        source: Where the items come from.
-        function: Called once an item, before it is emitted, in the task that delivers it; it must not block. What it
-            returns is dropped.
+        source: The publisher of the items.
+        function: Called once for each item, before it is emitted, in the task that delivers it; it must not block. Its
+            result is ignored.
 
     Demand: Passed up unchanged: one item in, one item out.
-    Errors: What `function` raises ends the stream with that very exception; the item counts as failed.
+    Errors: An exception that `function` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
 

@@ -1,4 +1,4 @@
-"""do_on_request: a look at the demand as it passes."""
+"""do_on_request: a call for each request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def do_on_request(source: Publisher[T], function: Callable[[int], object]) -> Pu
           --1--2-->
 
     Args:
-        source: Where the items come from.
-        function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded demand
-            is 2^63-1. What it returns is dropped.
+        source: The publisher of the items.
+        function: Called with the number of requested items, in the task that requests them; it must not block.
+            Unbounded demand is 2^63-1. Its result is ignored.
 
-    Demand: Passed up unchanged; a request that breaks rule 3.9 is not shown, because it is not demand.
-    Errors: What `function` raises ends the stream with that very exception.
+    Demand: Passed up unchanged. A request that breaks rule 3.9 is not demand, and `function` is not called for it.
+    Errors: An exception that `function` raises ends the stream unchanged.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 3.9, 3.16.
 

@@ -1,4 +1,4 @@
-"""do_on_subscribe: a look at the start of a stream."""
+"""do_on_subscribe: a call at the start of a stream."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 def do_on_subscribe(source: Publisher[T], function: Callable[[], object]) -> Publisher[T]:
-    """Call `function()` when `source` has been subscribed to, before anything is requested of it.
+    """Call `function()` when `source` has been subscribed to, before any request.
 
           --1--2-->
         do_on_subscribe(log)
           --1--2-->
 
     Args:
-        source: Where the items come from.
-        function: Called once a subscription, in the task that delivers it; it must not block. What it returns is
-            dropped.
+        source: The publisher of the items.
+        function: Called once for each subscription, in the task that delivers it; it must not block. Its result is
+            ignored.
 
     Demand: Passed up unchanged.
-    Errors: What `function` raises ends the stream with that very exception, before the first item.
+    Errors: An exception that `function` raises ends the stream unchanged, before the first item.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 1.9, 2.5.
 

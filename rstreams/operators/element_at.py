@@ -1,4 +1,4 @@
-"""element_at: the item at a place, which must be there."""
+"""element_at: the item at an index, which must exist."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def element_at(source: Publisher[T], index: int) -> Publisher[T]:
          element_at(2)
         --------c|
 
-    Where it may be missing, use `skip(index).take(1)`.
+    If the item may be missing, use `skip(index).take(1)`.
 
     Args:
-        source: Where the items come from.
-        index: Its place: 0 is the first.
+        source: The publisher of the items.
+        index: The index of the item: 0 is the first.
 
-    Demand: `index` + 1 items, however many are requested. Those before it are done.
-    Errors: `ConfigError` at the call if `index` is negative. `NoItem` if the source completes before.
+    Demand: `index` + 1 items, however many are requested. The items before it are done.
+    Errors: `ConfigError` at the call if `index` is negative. `NoItem` if the source completes before that item.
     Cancels: The source, after the item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.13.
 

@@ -1,4 +1,4 @@
-"""end_with: some items behind a stream."""
+"""end_with: some items after a stream."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def end_with(source: Publisher[T], *items: R) -> Publisher[T | R]:
         --1--2--3--4--|
 
     Args:
-        source: Where the items come from.
-        items: What comes behind them, in this order.
+        source: The publisher of the items.
+        items: Emitted after them, in this order.
 
-    Demand: Goes to `source`; what it leaves unmet when it completes is met with `items`.
-    Errors: An error of the source ends the stream, and `items` are left out.
-    Cancels: The source, when cancelled itself.
+    Demand: Goes to `source`. Demand that is unmet when it completes is met with `items`.
+    Errors: An error of the source ends the stream without `items`.
+    Cancels: The source, when the stream is cancelled.
     Spec: Reactive Streams 1.1, 3.17.
 
     Example:

@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def enumerate(source: Publisher[T], start: int = 0) -> Publisher[tuple[int, T]]:  # noqa: A001 - the field's name
-    """Emit each item of `source` in a pair behind its number.
+    """Emit a pair for each item of `source`: its number, then the item.
 
         --a--b--c-->
           enumerate
         --0a-1b-2c->
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         start: The number of the first item.
 
     Demand: Passed up unchanged: one item in, one pair out.

@@ -1,4 +1,4 @@
-"""expand: each item, and then all that a function makes of it, and of that, and so on."""
+"""expand: each item, then the items that a function makes of it, and so on."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ def expand(
         --1-----2--10--20--|
 
     Args:
-        source: Where the items of the first level come from.
-        function: Called once an item when its turn has come, with what was emitted; it must not block. Where it
-            returns an empty stream, that branch ends.
-        depth: How often an item of `source` and what becomes of it is expanded; without limit if not given.
+        source: The publisher of the items of the first level.
+        function: Called once for each emitted item, when its turn comes; it must not block. Where it returns an empty
+            stream, that branch ends.
+        depth: The number of levels below the items of `source`; without limit by default.
         max_pending: How many items may wait to be expanded; at least 1.
 
-    Demand: The source, and later the current inner stream, is asked for exactly what was requested and not received.
-    Holds: Items pass through; one that waits to be expanded is not held.
-    Errors: `ConfigError` at the call if `max_pending` is less than 1 or `depth` is negative; `BufferOverflow` if more
-        than `max_pending` items wait to be expanded. What `function` raises, a result that is not a publisher
-        (`TypeError`) or an inner stream that fails ends the stream.
+    Demand: The source, and later the current inner stream, is asked for exactly the items requested and not yet
+        received.
+    Holds: Items pass through. An item that waits to be expanded is not held.
+    Errors: `ConfigError` at the call if `max_pending` is less than 1 or `depth` is negative. `BufferOverflow` if more
+        than `max_pending` items wait to be expanded. The stream also ends if `function` raises, if its result is not a
+        publisher (`TypeError`), or if an inner stream fails.
     Cancels: The current source, on a `BufferOverflow`.
     Spec: Reactive Streams 1.1, 2.13, 3.3, 3.17.
 
@@ -75,7 +76,7 @@ class _Expand(Arbiter[T]):
         self._depth = depth
         self._max_pending = max_pending
         self._pending: deque[tuple[T, int]] = deque()  # with the level of each
-        self._level = 0  # that of the current source's items
+        self._level = 0  # the level of the current source's items
         self._due = False
         self._advancing = False
 
@@ -92,7 +93,7 @@ class _Expand(Arbiter[T]):
         self._pending.append((item, self._level))
 
     def on_complete(self) -> None:
-        """Expand the next item; a stream that completes at once only makes the loop turn again (3.3)."""
+        """Expand the next item; a stream that completes at once only makes the loop run again (3.3)."""
         self._upstream = ENDED  # 2.3, 2.4
         self._due = True
         if self._advancing:

@@ -1,4 +1,4 @@
-"""filter: only the items a predicate holds true for."""
+"""filter: only the items for which a predicate is true."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def filter(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[
         -----2-----4-->
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block.
 
-    Demand: Passed up unchanged, plus one for each item dropped, so that a subscriber that asked for n items gets n.
-        A dropped item is done.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Demand: Passed up unchanged, plus one for each dropped item: a subscriber that asked for n items gets n. A dropped
+        item is done.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, when `predicate` raises.
-    Spec: Reactive Streams 1.1, 3.3 (asking for the replacement does not recurse), 3.17.
+    Spec: Reactive Streams 1.1, 3.3 (the request for a replacement does not recurse), 3.17.
 
     Example:
         >>> await Stream.range(10).filter(lambda x: x % 3 == 0).to_list()

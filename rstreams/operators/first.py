@@ -1,4 +1,4 @@
-"""first: the first item, which must be there."""
+"""first: the first item, which must exist."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ T = TypeVar("T")
 
 
 def first(source: Publisher[T], predicate: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the first item of `source`, or the first for which `predicate(item)` is true, then complete.
+    """Emit the first item of `source`, or the first one for which `predicate(item)` is true, then complete.
 
         --1--2--3-->
             first
         --1|
 
-    Where there may be none, use `take(1)`.
+    If there may be no such item, use `take(1)`.
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item until it is true, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item until it is true, in the task that delivers it; it must not block.
 
-    Demand: One item, however many are requested; and one more in the place of each for which `predicate` is false.
-    Errors: `NoItem` if the source completes without such an item. What `predicate` raises ends the stream with that
-        very exception; the item counts as failed.
+    Demand: One item, however many are requested. For each item for which `predicate` is false, one more is requested.
+    Errors: `NoItem` if the source completes without such an item. An exception that `predicate` raises ends the stream
+        unchanged; the item counts as failed.
     Cancels: The source, after the item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.13.
 

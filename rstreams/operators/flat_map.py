@@ -25,31 +25,31 @@ def flat_map(
     prefetch: int = 32,
     delay_errors: bool = False,
 ) -> Publisher[R]:
-    """Emit the items of the streams `function(item)`, at most `concurrency` of which run at a time.
+    """Emit the items of the streams `function(item)`, at most `concurrency` of which run at the same time.
 
         --1-----2-----------|
          flat_map(x -> x x x)
         --1--1--2--1--2--2--|
 
     Args:
-        source: Where the outer items come from.
-        function: Called once an outer item, in the task that delivers it; it must not block.
+        source: The publisher of the outer items.
+        function: Called once for each outer item, in the task that delivers it; it must not block.
         concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
             other, in order.
-        prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that
-            comes from a plain iterator is not asked ahead: its items are drawn as they are emitted.
-        delay_errors: Let failures wait until all other streams are through; several end the stream as an
+        prefetch: The number of items requested ahead of demand from an inner stream; at least 1. Items of a plain
+            iterator are not requested ahead: they are drawn as they are emitted.
+        delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request the source is asked for `concurrency` items, and for one more each time an inner
-        stream is through. Each inner stream is asked for `prefetch` items, and for more as its items leave.
-        Items are emitted only on demand; where several inner streams have some waiting they take turns.
-    Holds: An outer item is done when its inner stream is complete and all who hold what it emitted have let go.
-        An inner item that must wait is held, and shares the outcome of what it is emitted as. On cancel, and when
-        the stream fails, all that is not through is given back (released), outer and inner items alike.
-    Errors: `ConfigError` at the call if an option is less than 1. What `function` raises, or a result that is no
-        publisher (`TypeError`), ends the stream, and so does an inner stream that fails; the outer item counts
-        as failed. Errors are passed on at once, without the items waiting.
+    Demand: The first request asks the source for `concurrency` items, and each end of an inner stream for one more.
+        Each inner stream is asked for `prefetch` items, and for more as its items leave. Items are emitted only on
+        demand. If several inner streams have items waiting, they take turns.
+    Holds: An outer item is done when its inner stream is complete and all holders of its items have handled them. An
+        inner item that must wait is held, and shares the outcome of its emission. On cancel, and when the stream fails,
+        all outer and inner items that are not done are given back (released).
+    Errors: `ConfigError` at the call if an option is less than 1. The stream ends if `function` raises, if its result
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. Errors are
+        passed on at once, without the items that wait.
     Cancels: The source and all inner streams, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

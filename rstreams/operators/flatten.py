@@ -13,20 +13,20 @@ R = TypeVar("R")
 
 
 def flatten(source: Publisher[Iterable[R]]) -> Publisher[R]:
-    """Emit the items in the items of `source`, which are lists or other iterables, one iterable after the other.
+    """Emit the items of the items of `source`, which are lists or other iterables, one iterable after the other.
 
         --[1, 2]--[3]--|
              flatten
         --1--2-----3---|
 
     Args:
-        source: Where the iterables come from.
+        source: The publisher of the iterables.
 
-    Demand: One iterable is asked for at a time; an item is drawn from it when it is requested.
-    Holds: An iterable is held until all that was in it has been handled, and shares its outcome.
-    Errors: An item that cannot be iterated over ends the stream with a `TypeError`, as does what an iteration raises;
-        the iterable counts as failed. Errors of the source pass through.
-    Cancels: The source, and an iterable that is a generator is closed.
+    Demand: One iterable is requested at a time. An item is drawn from it when it is requested.
+    Holds: An iterable is held until all its items have been handled, and shares their outcome.
+    Errors: An item that is not iterable ends the stream with a `TypeError`. An exception that an iteration raises also
+        ends it. In both cases the iterable counts as failed. Errors of the source pass through.
+    Cancels: The source. An iterable that is a generator is closed.
     Spec: Reactive Streams 1.1, 3.3.
 
     Example:

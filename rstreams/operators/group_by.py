@@ -1,4 +1,4 @@
-"""group_by: the items sorted by key, each key a stream of its own."""
+"""group_by: the items sorted by key, with a stream for each key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GroupedPublisher(Part[T], Generic[K, T]):
     """The items of one key: a publisher for one subscriber.
 
     Attributes:
-        key: What `key(item)` is for all its items.
+        key: The result of `key(item)` for all its items.
     """
 
     __slots__ = ("key",)
@@ -33,14 +33,14 @@ class GroupedPublisher(Part[T], Generic[K, T]):
 
     @property
     def label(self) -> str:
-        """What it is: its key."""
+        """The name of the group: its key."""
         return f"group {self.key!r}"
 
 
 def group_by(
     source: Publisher[T], key: Callable[[T], K], *, prefetch: int = 256, max_groups: int | None = None
 ) -> Publisher[GroupedPublisher[K, T]]:
-    """Emit a stream for each key that `source` brings, which emits the items of that key.
+    """Emit a stream for each key of the items of `source`; it emits the items with that key.
 
         --1--2--3--4-----|
           group_by(x % 2)
@@ -48,30 +48,30 @@ def group_by(
           |  2-----4-----|
           1-----3--------|
 
-    A group is there for one subscriber; a second one gets an error. Its key is its attribute `key`. It ends with the
-    source. If its subscriber cancels it, the next item of its key opens a new group.
+    A group takes one subscriber; a second one gets an error. Its attribute `key` has its key. It ends with the source.
+    If its subscriber cancels it, the next item of its key opens a new group.
 
     Args:
-        source: Where the items come from.
-        key: Called once an item, in the task that delivers it; it must not block. What it returns must be hashable.
-        prefetch: The most items that are asked for or wait in all groups together; at least 1.
-        max_groups: The most groups at a time, or None for no limit; at least 1. The stage keeps each group, so
-            without a limit its memory grows with the number of keys.
+        source: The publisher of the items.
+        key: Called once for each item, in the task that delivers it; it must not block. Its result must be hashable.
+        prefetch: The most items, requested or waiting, in all groups together; at least 1.
+        max_groups: The most groups at the same time, or None for no limit; at least 1. The stage keeps each group.
+            Without a limit, its memory grows with the number of keys.
 
-    Demand: With the first request for a group the source is asked for `prefetch` items, and for more in batches as
-        items leave. Groups are emitted on demand; items of a group that was not asked for yet wait in it.
-        When `prefetch` items wait, nothing more is asked for, so a group that is not read stops all others: each
-        group needs a subscriber that reads it, or cancels it. A `flat_map` behind needs a `concurrency` of at
-        least the number of groups; where it is less and nothing can move any more the stream ends with
-        `DemandDeadlock` (if it runs in a scope, as every terminal's does).
-    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
-        is cancelled all that waits is given back (released). What waits in one group that is cancelled is done.
-    Errors: `ConfigError` at the call if an option is less than 1. What `key` raises, or a key that is not hashable
-        (`TypeError`), ends the stream and all groups with that very exception; the item counts as failed. So does
-        `BufferOverflow` for the item that would open a group more than `max_groups`. Errors are passed on at once,
-        without the items waiting.
-    Cancels: The source, when the stream of groups is cancelled and no group is left that has a subscriber. Groups
-        that have one go on; those that have none are closed, and new keys are dropped.
+    Demand: The first request for a group asks the source for `prefetch` items, and for more in batches as items leave.
+        Groups are emitted on demand; the items of a group that has not been requested wait in it. When `prefetch` items
+        wait, no more are requested. A group that is not read therefore stops all others: each group needs a subscriber
+        that reads it or cancels it. A `flat_map` behind it needs a `concurrency` of at least the number of groups. With
+        a smaller one, a time may come when nothing can move any more. The stream then ends with `DemandDeadlock`, if it
+        runs in a scope, as every terminal does.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
+        all items that wait are given back (released). Items that wait in a cancelled group are done.
+    Errors: `ConfigError` at the call if an option is less than 1. An exception that `key` raises, or a `TypeError` for
+        a key that is not hashable, ends the stream and all groups unchanged; the item counts as failed. The same
+        applies to `BufferOverflow`, for the item that would open more than `max_groups` groups. Errors are passed on at
+        once, without the items that wait.
+    Cancels: The source, when the stream of groups is cancelled and no group has a subscriber. Groups that have a
+        subscriber go on. Groups without one are closed, and items with new keys are dropped.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -136,7 +136,7 @@ class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
             self._ask()
 
     def _open(self, key: K, item: T) -> None:
-        if self._ended:  # nobody gets new groups any more
+        if self._ended:  # new groups are not wanted any more
             self._share((), item)
             return
         if len(self._groups) == self._max_groups:

@@ -1,4 +1,4 @@
-"""ignore_elements: only the end."""
+"""ignore_elements: only the end of a stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 def ignore_elements(source: Publisher[T]) -> Publisher[Never]:
-    """Drop all items of `source` and pass on how it ends.
+    """Drop all items of `source`, and pass on its completion or error.
 
         --1--2--3--|
          ignore_elements
         -----------|
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). An item is done when it has come.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). An item is done as soon as it comes.
     Errors: Errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.2, 1.5.

@@ -1,4 +1,4 @@
-"""last: the last item, which must be there."""
+"""last: the last item, which must exist."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ T = TypeVar("T")
 
 
 def last(source: Publisher[T], predicate: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the last item of `source`, or the last for which `predicate(item)` is true, once it has completed.
+    """Emit the last item of `source`, or the last one for which `predicate(item)` is true, when it completes.
 
         --1--2--3--|
             last
         -----------3|
 
-    Where there may be none, use `take_last(1)`.
+    If there may be no such item, use `take_last(1)`.
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). One item is kept.
-    Holds: The item kept is held, and shares the outcome of what it is emitted as; every other one is done.
-    Errors: `NoItem` if the source completes without such an item. What `predicate` raises ends the stream with that
-        very exception; the item counts as failed. `ConfigError` as `on_error` if the source is a link with a window
-        of 1.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). One item is kept.
+    Holds: The kept item is held, and shares the outcome of its emission; every other item is done.
+    Errors: `NoItem` if the source completes without such an item. An exception that `predicate` raises ends the stream
+        unchanged; the item counts as failed. `ConfigError` as `on_error` if the source is a link with a window of 1.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1.
 

@@ -1,4 +1,4 @@
-"""limit_rate: items requested in batches, however much is asked for."""
+"""limit_rate: items requested in batches, however many are requested downstream."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publi
         --1--2--3--4--5-->
 
     Args:
-        source: Where the items come from.
-        high: The most items asked for and not yet emitted; at least 1.
-        low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high` by
-            default.
+        source: The publisher of the items.
+        high: The most items requested and not yet emitted; at least 1.
+        low: The number of these that are left when more are requested: from 0 up to `high` - 1, by default a quarter of
+            `high`.
 
-    Demand: The first request, however small or large, asks for `high` items; each time only `low` of them are still to
-        be emitted, `high` - `low` more are asked for. What comes before it is requested is kept: at most `high` items.
-    Holds: Items that wait are held, and share the outcome of what they are emitted as; they are given back (released)
-        on a cancel or an error.
+    Demand: The first request, however small or large, asks for `high` items. Whenever only `low` of them are left to
+        emit, `high` - `low` more are requested. Items that come before their request are kept: at most `high` items.
+    Holds: Items that wait are held, and share the outcome of their emission; they are given back (released) on a cancel
+        or an error.
     Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, without the items
-        that wait; completion comes behind them.
+        that wait; completion comes after them.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.3, 3.8.
 
@@ -55,10 +55,10 @@ class _LimitRate(WaitingItems[T]):
         super().__init__(downstream)
         self._high = high
         self._low = low
-        self._ahead = 0  # asked for, not yet emitted
+        self._ahead = 0  # requested, not emitted yet
 
     def _ask(self) -> None:
-        if not self._ahead:  # which is so before the first request only
+        if not self._ahead:  # only before the first request
             self._ahead = self._high
             self._upstream.request(self._high)
 

@@ -1,4 +1,4 @@
-"""limit_request: at most a number of items requested in all."""
+"""limit_request: a limit to the number of items requested in all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def limit_request(source: Publisher[T], count: int) -> Publisher[T]:
         --1--2--3|
 
     Args:
-        source: Where the items come from.
-        count: How many items to request in all; 0 completes at once and requests nothing.
+        source: The publisher of the items.
+        count: The number of items to request in all; 0 completes at once and requests nothing.
 
-    Demand: As `take`: requested demand goes up, but never more than `count` items in all.
+    Demand: As with `take`: demand goes up, but never more than `count` items in all.
     Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
     Cancels: The source, after the last item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.8, 3.17.

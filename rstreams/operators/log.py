@@ -1,4 +1,4 @@
-"""log: every signal written to a logger."""
+"""log: every signal, written to a logger."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 def log(source: Publisher[T], name: str = "stream", *, level: int = 20) -> Publisher[T]:
-    """Write every signal that passes, down and up, to the logger `rstreams.log`, one line each.
+    """Write every signal that passes, down and up, to the logger `rstreams.log`, one line for each.
 
         --1--2--|
          log("orders")
         --1--2--|   orders: on_subscribe, request(2), on_next(1), on_next(2), on_complete
 
     Args:
-        source: Where the items come from.
-        name: What each line begins with.
+        source: The publisher of the items.
+        name: The beginning of each line.
         level: The level of the lines, as in the module `logging`: 20 is `logging.INFO`. Errors are logged with their
-            traceback. An item appears with its `repr`, so do not log what must stay secret.
+            traceback. An item appears with its `repr`, therefore do not log secret items.
 
     Demand: Passed up unchanged, and logged.
     Errors: `ConfigError` at the call if `level` is not a number; errors of the source pass through, logged.

@@ -1,4 +1,4 @@
-"""map: each item replaced by what a function makes of it."""
+"""map: each item replaced by the result of a function."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def map(source: Publisher[T], function: Callable[[T], R]) -> Publisher[R]:  # no
         --10-20-30->
 
     Args:
-        source: Where the items come from.
-        function: Called once an item, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        function: Called once for each item, in the task that delivers it; it must not block.
 
     Demand: Passed up unchanged: one item in, one item out.
-    Errors: What `function` raises ends the stream with that very exception; the item counts as failed.
+    Errors: An exception that `function` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 2.1, 2.13.
 

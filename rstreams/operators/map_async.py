@@ -1,4 +1,4 @@
-"""map_async: each item replaced by what an async function makes of it, several at a time."""
+"""map_async: each item replaced by the result of an async function, several at a time."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def map_async(
         ----f1-f2----f3->
 
     Args:
-        source: Where the items come from.
-        function: Called once an item, in a task of its own.
-        concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1.
-        ordered: Emit the results in the order of the items; else as they come.
+        source: The publisher of the items.
+        function: Called once for each item, in a task of its own.
+        concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1.
+        ordered: True emits the results in the order of the items, False as they become ready.
 
-    Demand: Passed up piece by piece: never more items are drawn than results were requested, and never more than
-        `concurrency` that are not yet emitted. So no result waits for demand, and no item is drawn in vain.
-    Holds: An item is held until its result has been handled by all who hold that, and shares its outcome. Items kept
+    Demand: Passed up in pieces. The items drawn never exceed the results requested, and at most `concurrency` of them
+        are not yet emitted. Therefore no result waits for demand, and no item is drawn in vain.
+    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items that are kept
         when the stream fails or is cancelled are given back (released).
-    Errors: `ConfigError` at the call if `concurrency` is less than 1, and as `on_error` if there is no scheduler. What
-        `function` raises ends the stream at once with that very exception; its item counts as failed.
-    Cancels: The source, when `function` raises; and all tasks then, as on a cancel or an error. A cancelled `function`
-        may have done a part of its work.
-    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`); results are emitted from them. If
-        the subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
+    Errors: `ConfigError` at the call if `concurrency` is less than 1, and as `on_error` if there is no scheduler. An
+        exception that `function` raises ends the stream at once, unchanged; its item counts as failed.
+    Cancels: The source and all tasks, when `function` raises; all tasks also on a cancel or an error. A cancelled
+        `function` may have done a part of its work.
+    Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`), and emit the results. If the
+        subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3.
 
     Example:

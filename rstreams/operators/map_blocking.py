@@ -1,4 +1,4 @@
-"""map_blocking: each item replaced by what a function makes of it that blocks, in worker threads."""
+"""map_blocking: each item replaced by the result of a function that blocks, in worker threads."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def map_blocking(
         ----f1-f2----f3->
 
     Args:
-        source: Where the items come from.
-        function: Called once an item, in a worker thread, where it may block.
-        concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1. With more than 1
-            `function` runs in several threads at once. trio has 40 of them for all that is to be done.
-        ordered: Emit the results in the order of the items; else as they come.
+        source: The publisher of the items.
+        function: Called once for each item, in a worker thread; it may block.
+        concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1. With more
+            than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole program.
+        ordered: True emits the results in the order of the items, False as they become ready.
 
-    Demand: Passed up piece by piece: never more items are drawn than results were requested, and never more than
-        `concurrency` that are not yet emitted.
-    Holds: An item is held until its result has been handled by all who hold that, and shares its outcome. Items kept
+    Demand: Passed up in pieces. The items drawn never exceed the results requested, and at most `concurrency` of them
+        are not yet emitted.
+    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items that are kept
         when the stream fails or is cancelled are given back (released).
-    Errors: `ConfigError` at the call if `concurrency` is less than 1, and as `on_error` if there is no scheduler. What
-        `function` raises ends the stream at once with that very exception; its item counts as failed.
-    Cancels: The source, when `function` raises. A thread cannot be cancelled: it is left behind, its result dropped.
+    Errors: `ConfigError` at the call if `concurrency` is less than 1, and as `on_error` if there is no scheduler. An
+        exception that `function` raises ends the stream at once, unchanged; its item counts as failed.
+    Cancels: The source, when `function` raises. A thread cannot be cancelled: it runs to its end, and its result is
+        dropped.
     Context: Results are emitted in tasks of the scope that subscribes, never in a worker thread.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3.
 

@@ -22,10 +22,10 @@ def materialize(source: Publisher[T]) -> Publisher[Notification[T]]:
         --1--2--X|   the last item is Failed(error), then the stream completes
 
     Args:
-        source: Where the signals come from.
+        source: The publisher of the signals.
 
-    Demand: Passed up unchanged. The last item, for the end, waits for demand as any other.
-    Errors: None: an error of the source is an item. Only a wrong demand is an error still.
+    Demand: Passed up unchanged. The last item, which describes the end, waits for demand like any other.
+    None: an error of the source becomes an item. Only a request that breaks rule 3.9 is still an error.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 1.5.
 
@@ -79,7 +79,7 @@ class _Materialize(Stage[T, Notification[T]]):
     def _emit_end(self) -> None:
         if self._end is None or not self._demand or self._ended:
             return
-        end, self._end = self._end, None  # once only, whatever is requested meanwhile
+        end, self._end = self._end, None  # only once: the subscriber may request again while it gets it
         self._sent += 1
         self._downstream.on_next(end)
         super().on_complete()

@@ -23,18 +23,17 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         --1--8--2--9--3--|
 
     Args:
-        *sources: Subscribed to at once, in this order; none at all is an empty stream.
-        delay_errors: Let failures wait until all other sources are through; several end the stream as an
+        *sources: Subscribed to at once, in this order; without sources the stream is empty.
+        delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request each source is asked for 32 items ahead, and for more as its items leave; one that
-        comes from a plain iterator is not asked ahead, its items are drawn as they are emitted. Items are emitted only
-        on demand; where several sources have some
-        waiting they take turns.
-    Holds: An item that must wait is held, and shares the outcome of what it is emitted as. Items waiting when the
-        stream fails or is cancelled are given back (released).
-    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with
-        its error at once, without the items waiting.
+    Demand: The first request asks each source for 32 items ahead, and for more as its items leave. Items of a plain
+        iterator are not requested ahead: they are drawn as they are emitted. Items are emitted only on demand. If
+        several sources have items waiting, they take turns.
+    Holds: An item that must wait is held, and shares the outcome of its emission. Items that wait when the stream fails
+        or is cancelled are given back (released).
+    Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with its
+        error at once, without the items that wait.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -56,7 +55,7 @@ class Merge(Merging[T, T]):
     def start(self, sources: Sequence[Publisher[T]]) -> Self:
         """Subscribe to all sources; return itself."""
         self._downstream.on_subscribe(self)
-        self._draining = True  # until all are there: they take turns from the first item on
+        self._draining = True  # until all are subscribed to: they take turns from the first item on
         try:
             for source in sources:
                 if not self._ended:

@@ -1,4 +1,4 @@
-"""merge_priority: several sources at once, of which the earlier go first."""
+"""merge_priority: several sources at once, in order of priority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: bool = False) -> Publisher[T]:
-    """Emit the items of all sources as they come; where several wait, those of the earlier source go first.
+    """Emit the items of all sources as they come; if several have items waiting, the earlier source goes first.
 
         --1-----2-----3--|
         --8-----9-----|
@@ -22,18 +22,18 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
         --1--8--2--9--3--|
 
     Args:
-        *sources: Subscribed to at once, the most important first; none at all is an empty stream.
-        prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead, and
-            always has an item waiting until it is through.
-        delay_errors: Let failures wait until all other sources are through; several end the stream as an
+        *sources: Subscribed to at once, the most important first; without sources the stream is empty.
+        prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+            requested ahead; an iterator always has an item waiting until it ends.
+        delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
 
-    Demand: With the first request each source is asked for `prefetch` items, and for more as its items leave. Items
-        are emitted only on demand. A source that always has some waiting keeps later ones out.
-    Holds: An item that must wait is held, and shares the outcome of what it is emitted as. Items waiting when the
-        stream fails or is cancelled are given back (released).
+    Demand: The first request asks each source for `prefetch` items, and for more as its items leave. Items are emitted
+        only on demand. A source that always has items waiting keeps later sources out.
+    Holds: An item that must wait is held, and shares the outcome of its emission. Items that wait when the stream fails
+        or is cancelled are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream with its error at once, without the items waiting.
+        first source that fails ends the stream with its error at once, without the items that wait.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -51,13 +51,13 @@ class _MergePriority(Merge[T]):
 
     operator = "merge_priority"
 
-    def _emit_rounds(self, most: int) -> int:  # noqa: ARG002 - there are no rounds where the first goes first
+    def _emit_rounds(self, most: int) -> int:  # noqa: ARG002 - sources do not take turns here
         self._emit_next()
         return 1
 
     def _emit_next(self) -> None:
         ready = self._ready
-        first = next(inner for inner in self._active if inner in ready)  # they stand there in the order of the sources
+        first = next(inner for inner in self._active if inner in ready)  # `_active` has the order of the sources
         ready.remove(first)
         ready.appendleft(first)
         super()._emit_next()

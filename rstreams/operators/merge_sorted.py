@@ -1,4 +1,4 @@
-"""merge_sorted: several sorted sources made one."""
+"""merge_sorted: several sorted sources merged into one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, prefetch: int = 32) -> Publisher[T]:
-    """Emit the items of sources each of which is sorted, in order: the smallest of those waiting comes next.
+    """Emit the items of several sorted sources in order: the smallest of the items that wait comes next.
 
         --1-----4--6--|
         --2--3-----5--|
@@ -26,16 +26,18 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
         --1--2--3--4-5-6|
 
     Args:
-        *sources: Subscribed to at once; none at all is an empty stream. Of equal items those of the earlier come first.
-        key: Called once an item; what it returns is compared. The items themselves if not given.
-        prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
+        *sources: Subscribed to at once; without sources the stream is empty. Of equal items, those of the earlier
+            source come first.
+        key: Called once for each item; its results are compared. By default the items themselves are compared.
+        prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+            requested ahead.
 
-    Demand: With the first request each source is asked for `prefetch` items, and for more as its items leave. Nothing
-        is emitted before every source that is not complete has an item waiting.
-    Holds: Items are held while they wait, and share the outcome of what they are emitted as. Those that wait on cancel
-        or error are given back (released).
+    Demand: The first request asks each source for `prefetch` items, and for more as its items leave. No item is emitted
+        before every source that is not complete has an item waiting.
+    Holds: Items are held while they wait, and share the outcome of their emission. Items that wait on a cancel or an
+        error are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream at once; so does what `key` or a comparison raises.
+        first source that fails ends the stream at once. An exception that `key` or a comparison raises does the same.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -58,7 +60,7 @@ class _MergeSorted(Inputs[T]):
     def __init__(self, downstream: Subscriber[T], count: int, prefetch: int, key: Callable[[T], Any] | None) -> None:
         super().__init__(downstream, count, prefetch)
         self._key = key
-        self._keys: dict[int, Any] = {}  # of the items in front
+        self._keys: dict[int, Any] = {}  # the keys of the first items that wait
 
     def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time
         if self._ended:
@@ -93,7 +95,7 @@ class _MergeSorted(Inputs[T]):
         except Exception as error:  # items that cannot be compared
             self._fail(error)
             return
-        if self._ended:  # comparing has cancelled
+        if self._ended:  # the comparison has cancelled
             return
         del self._keys[position]
         item, hold = self.inputs[position].take()

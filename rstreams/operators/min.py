@@ -18,22 +18,23 @@ def min(source: Publisher[C]) -> Publisher[C]: ...  # noqa: A001 - the field's n
 @overload
 def min(source: Publisher[T], key: Callable[[T], Ordered]) -> Publisher[T]: ...  # noqa: A001 - likewise
 def min(source: Publisher[Any], key: Callable[[Any], Any] | None = None) -> Publisher[Any]:  # noqa: A001 - likewise
-    """Emit the least item of `source`, the first of several that are equal, once it has completed.
+    """Emit the least item of `source` when it has completed; of several equal items, the first one.
 
         --3--1--2--|
             min
         -----------1|
 
     Args:
-        source: Where the items come from.
-        key: What items are compared by; called once an item, in the task that delivers it. The item itself, by default.
+        source: The publisher of the items.
+        key: Items are compared by its results. Called once for each item, in the task that delivers it. By default the
+            items themselves are compared.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: `NoItem` if there is none. What `key` or a comparison raises ends the stream with that very exception; the
-        item counts as failed.
-    Cancels: The source, when that happens.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: `NoItem` if the source completes without an item. An exception that `key` or a comparison raises ends the
+        stream unchanged; the item counts as failed.
+    Cancels: The source, in the latter case.
     Spec: Reactive Streams 1.1, 2.13.
 
     Example:

@@ -1,4 +1,4 @@
-"""name: what a stream is called where it is looked at."""
+"""name: a name for a stream, where it is displayed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 
 def name(source: Publisher[T], name: str) -> Publisher[T]:
-    """Call `source` by a name, which `explain` shows at its place in the pipeline.
+    """Give `source` a name, which `explain` shows at its place in the pipeline.
 
         --1--2--3-->
          name("orders")
         --1--2--3-->
 
     Args:
-        source: Where the items come from.
-        name: What to call it; not empty.
+        source: The publisher of the items.
+        name: The name; not empty.
 
     Demand: Passed up unchanged; an item costs nothing here.
-    Errors: `ConfigError` at the call if `name` is not a text, or empty; errors of the source pass through.
+    Errors: `ConfigError` at the call if `name` is not a text, or is empty; errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 2.1-2.13 hold; nothing is added.
 

@@ -1,4 +1,4 @@
-"""on_error_complete: the end in the place of a failure."""
+"""on_error_complete: completion in the place of an error."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def on_error_complete(source: Publisher[T], predicate: Callable[[Exception], obj
         --1--2--|
 
     Args:
-        source: Where the items come from.
-        predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-            true the error passes through. By default every `Exception` becomes the end.
+        source: The publisher of the items.
+        predicate: Called with the error, in the task that delivers it; it must not block. If its result is false, the
+            error passes through. By default the stream completes for every `Exception`.
 
     Demand: Passed up unchanged.
-    Errors: What `predicate` raises ends the stream, with the source's error as its `__context__`. What is no
-        `Exception` passes through.
+    Errors: If `predicate` raises, the stream ends with that exception, which has the source's error as its
+        `__context__`. An error that is not an `Exception` passes through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4, 1.5.
 
@@ -51,7 +51,7 @@ class _OnErrorComplete(PassingStage[T]):
         self._predicate = predicate
 
     def request(self, n: int) -> None:
-        if self._accepts(n):  # here, because the subscriber's own mistake is not an error of the source (3.9)
+        if self._accepts(n):  # not in the base: a wrong request of the subscriber is not an error of the source (3.9)
             self._upstream.request(n)
 
     def on_error(self, error: BaseException) -> None:

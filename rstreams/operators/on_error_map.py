@@ -1,4 +1,4 @@
-"""on_error_map: another error in the place of a failure."""
+"""on_error_map: another error in the place of an error."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def on_error_map(source: Publisher[T], function: Callable[[Exception], BaseExcep
         --1--2--X(f(a))
 
     Args:
-        source: Where the items come from.
-        function: Called at most once, in the task that delivers the error; it must not block. It returns the error
-            to end with, which may be the one it was given.
+        source: The publisher of the items.
+        function: Called at most once, in the task that delivers the error; it must not block. It returns the error to
+            end with, which may be its argument.
 
     Demand: Passed up unchanged.
-    Errors: What `function` returns has the source's error as its `__cause__`, unless it has one. What it raises ends
-        the stream, with the source's error as its `__context__`; a result that is not an exception is a `TypeError`.
-        What is not an `Exception` passes through.
+    Errors: The result of `function` gets the source's error as its `__cause__`, unless it has one. If `function`
+        raises, the stream ends with that exception, which has the source's error as its `__context__`. A result that is
+        not an exception is a `TypeError`. An error that is not an `Exception` passes through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.4.
 
@@ -52,7 +52,7 @@ class _OnErrorMap(PassingStage[T]):
         self._function = function
 
     def request(self, n: int) -> None:
-        if self._accepts(n):  # here, because the subscriber's own mistake is not an error of the source (3.9)
+        if self._accepts(n):  # not in the base: a wrong request of the subscriber is not an error of the source (3.9)
             self._upstream.request(n)
 
     def on_error(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""on_error_resume: another publisher in the place of a failure."""
+"""on_error_resume: another publisher in the place of an error."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
         --1--2----8--9--|
 
     Args:
-        source: Where the items come from.
-        handler: Called at most once, in the task that delivers the error; it must not block. It may raise, the error
-            it was given or another.
+        source: The publisher of the items.
+        handler: Called at most once, in the task that delivers the error; it must not block. It may raise its argument
+            or another error.
 
-    Demand: Goes to `source`; what it leaves unmet is asked of the fallback.
-    Errors: What `handler` raises ends the stream, with the source's error as its `__context__`; a result that is no
-        publisher is a `TypeError`. Errors of the fallback pass through, and so does an error that is not an
-        `Exception`.
-    Cancels: The current publisher, when cancelled itself.
+    Demand: Goes to `source`. Demand that it leaves unmet goes to the fallback.
+    Errors: If `handler` raises, the stream ends with that exception, which has the source's error as its `__context__`.
+        A result that is not a publisher is a `TypeError`. Errors of the fallback pass through, and also an error that
+        is not an `Exception`.
+    Cancels: The current publisher, when the stream is cancelled.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
 
     Example:

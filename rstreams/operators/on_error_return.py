@@ -1,4 +1,4 @@
-"""on_error_return: an item in the place of a failure."""
+"""on_error_return: an item in the place of an error."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def on_error_return(source: Publisher[T], value: R) -> Publisher[T | R]:
         --1--2--0|
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         value: Emitted in the place of any `Exception`.
 
-    Demand: Passed up unchanged; `value` waits for demand that `source` has left unmet.
-    Errors: Only an error that is not an `Exception` passes through.
+    Demand: Passed up unchanged. `value` waits until there is demand that `source` has left unmet.
+    Errors: An error that is not an `Exception` passes through; there are no others.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 1.4.
 

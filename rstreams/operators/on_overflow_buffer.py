@@ -1,4 +1,4 @@
-"""on_overflow_buffer: a source that is not slowed down, and a number of its items that may wait."""
+"""on_overflow_buffer: a source that is not slowed down, with a limit to the items that wait."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def on_overflow_buffer(
         --1-----------2--3--4>
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         size: The most items that wait; at least 1.
-        strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that waits,
-            "drop_newest" the one that comes.
+        strategy: The action for one item more than `size`: "error" ends the stream, "drop_oldest" drops the item that
+            has waited longest, "drop_newest" drops the new item.
         on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most `size` items are kept. Over a link
-        its window bounds them as well, for all are held: with a window of `size` or less the link's sender is slowed
-        down before there is one too many.
-    Holds: Items that wait are held, and share the outcome of what they are emitted as; they are given back (released)
-        on a cancel or an error. A dropped item is done.
-    Errors: `ConfigError` at the call for a bad option. `BufferOverflow` for one item too many, at once: it and those
-        that wait are given back. What `on_drop` raises ends the stream with that very exception; the item it was
-        called with counts as failed. An error of the source passes through at once; completion comes behind the items
-        that wait.
-    Cancels: The source, on an overflow that is an error, and when `on_drop` raises.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most `size` items are kept. All of them
+        are held, therefore the window of a link limits them as well: with a window of `size` or less, the link's sender
+        is slowed down before there is an overflow.
+    Holds: Items that wait are held, and share the outcome of their emission; they are given back (released) on a cancel
+        or an error. A dropped item is done.
+    Errors: `ConfigError` at the call for a bad option. `BufferOverflow` at once for one item more than `size`: it and
+        the items that wait are given back. An exception that `on_drop` raises ends the stream unchanged; the item it
+        was called with counts as failed. An error of the source passes through at once; completion comes after the
+        items that wait.
+    Cancels: The source, on a `BufferOverflow`, and when `on_drop` raises.
     Spec: Reactive Streams 1.1.
 
     Example:

@@ -1,4 +1,4 @@
-"""on_overflow_drop: a source that is not slowed down; what nobody has asked for is dropped."""
+"""on_overflow_drop: a source that is not slowed down; items without demand are dropped."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 def on_overflow_drop(source: Publisher[T], on_drop: Callable[[T], object] | None = None) -> Publisher[T]:
-    """Emit the items of `source` as they come, and drop those that nobody has asked for.
+    """Emit the items of `source` as they come, and drop those that come without demand.
 
         --1--2--3--4-->
         on_overflow_drop
         --1--------4-->
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). Nothing is kept.
-    Errors: What `on_drop` raises ends the stream with that very exception; the item counts as failed. A dropped item
-        is done otherwise, so that a link accepts it.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). Nothing is kept.
+    Errors: An exception that `on_drop` raises ends the stream unchanged; the item counts as failed. Otherwise a dropped
+        item is done; a link accepts it.
     Cancels: The source, when `on_drop` raises.
     Spec: Reactive Streams 1.1.
 

@@ -1,4 +1,4 @@
-"""on_overflow_error: a source that is not slowed down, and an error for the first item nobody has asked for."""
+"""on_overflow_error: a source that is not slowed down; the first item without demand is an error."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 
 def on_overflow_error(source: Publisher[T]) -> Publisher[T]:
-    """Emit the items of `source` as they come, and fail when one comes that nobody has asked for.
+    """Emit the items of `source` as they come, and fail when one comes without demand.
 
         --1--2--3-->
         on_overflow_error
         --1--2--X
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). Nothing is kept.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). Nothing is kept.
     Errors: `BufferOverflow` for the first item without demand, which is given back (released).
-    Cancels: The source, then.
+    Cancels: The source, on that error.
     Spec: Reactive Streams 1.1.
 
     Example:

@@ -1,4 +1,4 @@
-"""on_overflow_latest: a source that is not slowed down; of what nobody has asked for the latest item waits."""
+"""on_overflow_latest: a source that is not slowed down; without demand the latest item waits."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | No
         --1----------4--->
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept.
-    Holds: The item that waits is held, and shares the outcome of what it is emitted as; it is given back (released) on
-        a cancel or an error. A dropped item is done.
-    Errors: What `on_drop` raises ends the stream with that very exception; the item it was called with counts as
-        failed. An error of the source passes through at once, without the item that waits.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept.
+    Holds: The item that waits is held, and shares the outcome of its emission; it is given back (released) on a cancel
+        or an error. A dropped item is done.
+    Errors: An exception that `on_drop` raises ends the stream unchanged; the item it was called with counts as failed.
+        An error of the source passes through at once, without the item that waits.
     Cancels: The source, when `on_drop` raises.
     Spec: Reactive Streams 1.1.
 

@@ -1,4 +1,4 @@
-"""on_overflow_reduce: a source that is not slowed down; what waits of it is folded into one item."""
+"""on_overflow_reduce: a source that is not slowed down; items without demand are folded into one."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def on_overflow_reduce(
     *,
     ack: GatherAck = "within_window",
 ) -> Publisher[T]:
-    """Emit the items of `source` as they come, and fold those that nobody has asked for into one that waits.
+    """Emit the items of `source` as they come, and fold items that come without demand into one that waits.
 
         --1--2--3--4------>
         on_overflow_reduce(+)
         --1----------9--->
 
     Args:
-        source: Where the items come from.
-        function: Called with the item that waits and the one that comes; what it returns waits in their place.
-        ack: When an item that waits is done. "within_window": with what it was folded into; where more items come than
-            the window of a link can hold, the oldest before. "on_result": with what it was folded into, always.
-            "on_receipt": as soon as it is kept.
+        source: The publisher of the items.
+        function: Called with the item that waits and the new item; its result waits in their place.
+        ack: When an item that waits is done. "within_window": with the item it was folded into; if more items come than
+            the window of a link can hold, the oldest ones earlier. "on_result": always with the item it was folded
+            into. "on_receipt": as soon as it is kept.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). One item is kept.
-    Holds: All that were folded into one share its outcome, and are given back (released) on a cancel or an error.
-        With "on_receipt" there are none for an item that waits. With "on_result" no more are folded into one than the
-        window of a link holds; the sender waits until it has been emitted.
-    Errors: `ConfigError` at the call for another `ack`. What `function` raises ends the stream with that very
-        exception; the item that came counts as failed. An error of the source passes through at once, without the item
-        that waits; completion comes behind it.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). One item is kept.
+    Holds: All items that were folded into one share its outcome, and are given back (released) on a cancel or an error.
+        With "on_receipt" an item that waits is not held. With "on_result" at most as many items are folded into one as
+        the window of a link holds; the sender then waits until that one has been emitted.
+    Errors: `ConfigError` at the call for a wrong `ack`. An exception that `function` raises ends the stream unchanged;
+        the item that came counts as failed. An error of the source passes through at once, without the item that waits;
+        completion comes after it.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 1.1.
 
@@ -64,7 +64,7 @@ class _OverflowReduce(Unslowed[T]):
         super().__init__(downstream)
         self._function = function
         self._ack = ack
-        self._folded: Gathering | None = None  # the claims on what was folded into the item that waits
+        self._folded: Gathering | None = None  # the holds of the items that were folded into the item that waits
 
     def on_subscribe(self, subscription: Subscription) -> None:
         error = cannot_hold(subscription, "on_overflow_reduce(ack='on_result')") if self._ack == "on_result" else None
@@ -83,7 +83,7 @@ class _OverflowReduce(Unslowed[T]):
 
     def _fold(self, item: T) -> None:
         waiting, hold = self._kept[0]
-        before, self._busy = self._busy, True  # what waits is not to be emitted while it is being folded
+        before, self._busy = self._busy, True  # the item that waits must not be emitted while it is being folded
         try:
             folded = self._function(waiting, item)
         except Exception as error:

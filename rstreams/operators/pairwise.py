@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def pairwise(source: Publisher[T]) -> Publisher[tuple[T, T]]:
-    """Emit each item of `source` but the first together with the one before it.
+    """Emit each item of `source` except the first, together with the one before it.
 
         --1--2--3--4-->
             pairwise
         -----12-23-34->
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
 
-    Demand: Passed up unchanged, plus one item with the first request. The item before is kept without a hold: it was
-        emitted itself, or is the first.
+    Demand: Passed up unchanged, plus one item with the first request. The item before is kept without a hold, because
+        it was emitted already, or is the first.
     Errors: Errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
@@ -32,7 +32,7 @@ def pairwise(source: Publisher[T]) -> Publisher[tuple[T, T]]:
         [(1, 2), (2, 3)]
     """
     pairs = scan(source, _with_the_one_before, _NO_PAIR)
-    return skip(pairs, 1)  # the first has nothing before it
+    return skip(pairs, 1)  # the first pair has no item before
 
 
 _NO_PAIR: tuple[Any, Any] = (None, None)

@@ -1,4 +1,4 @@
-"""parallel: several copies of a piece of pipeline, among which the items are distributed."""
+"""parallel: several copies of a pipeline, among which the items are distributed."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ R = TypeVar("R")
 def parallel(
     source: Publisher[T], workers: int, function: Callable[[Publisher[T]], Publisher[R]], *, window: int = 256
 ) -> Publisher[R]:
-    """Distribute the items of `source` among `workers` pipelines made by `function`, and merge what comes out.
+    """Distribute the items of `source` among `workers` pipelines made by `function`, and merge their results.
 
         --1--2--3--4------|
          parallel(2, slow)
         -----1--2--3--4---|
 
-    Nothing runs in another thread by it: it is for pipelines that wait, such as one with map_async or map_blocking
-    in it, or that keep something for each worker. Results come as they are ready.
+    It does not use threads. It is for pipelines that wait, such as one with `map_async` or `map_blocking`, or that keep
+    something for each worker. Results come as they become ready.
 
     Args:
-        source: Where the items come from.
-        workers: How many pipelines to make; at least 1.
-        function: Called once a worker with its stream of items, when somebody subscribes.
+        source: The publisher of the items.
+        workers: The number of pipelines; at least 1.
+        function: Called once for each worker with its stream of items, at each subscription.
         window: The most items requested of the source and not yet given to a worker; at least 1.
 
-    Demand: Each worker's pipeline is asked for 32 results ahead and requests what it needs for them; the source is
-        asked for their sum, and an item goes to the worker with the most demand.
-    Holds: As the workers' pipelines say. A result that waits is held.
-    Errors: `ConfigError` at the call if `workers` or `window` is less than 1. What `function` raises, or a result that
-        is not a publisher (`TypeError`), ends the stream before it begins. The first worker that fails ends the stream.
+    Demand: Each worker's pipeline is asked for 32 results ahead, and requests the items it needs for them. The source
+        is asked for their sum, and an item goes to the worker with the most demand.
+    Holds: As in the workers' pipelines. A result that waits is held.
+    Errors: `ConfigError` at the call if `workers` or `window` is less than 1. An exception that `function` raises, or a
+        `TypeError` if its result is not a publisher, ends the stream before it begins. The first worker that fails ends
+        the stream.
     Cancels: The source and all workers, when one fails. A worker whose pipeline completes early gets no more items.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -63,7 +64,7 @@ def parallel(
             subscribe_failed(downstream, error)
             return None
         stage = _Parallel[R](downstream, 32).start(results)
-        items.wait_no_more()  # a worker may have left already, or never come
+        items.wait_no_more()  # a worker may have left already, or may never subscribe
         return stage
 
     return Joined(start)

@@ -1,4 +1,4 @@
-"""partition: each item to the part its key belongs to."""
+"""partition: each item to the part that its key belongs to."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ def partition(
         --1-----3-----5--|
         -----2-----4-----|
 
-    The source runs once, and begins when each partition has its subscriber. A partition takes one subscriber: a second
+    The source runs once. It begins when each partition has its subscriber. A partition takes one subscriber: a second
     one, such as `repeat` or `retry` behind it, gets an `RStreamsError`. Put these before it. An item is in partition
-    `hash(key(item)) % partitions`; note that Python gives strings another hash in every process.
+    `hash(key(item)) % partitions`; note that the hash of a string differs from process to process.
 
     Args:
-        source: Where the items come from.
-        key: Called once an item, in the task that delivers it; it must not block. Its result must be hashable.
-        partitions: How many streams to make; at least 1.
-        window: The most items kept for one partition and on their way together; at least 1.
+        source: The publisher of the items.
+        key: Called once for each item, in the task that delivers it; it must not block. Its result must be hashable.
+        partitions: The number of streams; at least 1.
+        window: The most items for one partition, kept and requested together; at least 1.
 
-    Demand: The sum of what the partitions have requested. An item for a partition without demand is kept. A slow
-        partition does not hold up the others until `window` items are kept for it; then it rules: nothing more is
-        asked for until it takes some. Where it never can, because it is joined with another one that waits for items
-        behind these, the stream ends with `DemandDeadlock` (if it runs in a scope, as every terminal's does).
-    Holds: Items that are kept are held, and given back (released) on an error or when all have cancelled.
-    Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. What `key` raises, or a key that
-        cannot be hashed (`TypeError`), ends all partitions with that very exception; the item counts as failed. So does
-        an error of the source, at once and without the items kept; completion comes behind them. A partition takes
-        one subscriber; a second one gets an `RStreamsError`. A subscriber whose `on_next` raises counts as
-        having cancelled, and its item as failed; while there are others, the exception is logged.
-    Cancels: The source, when all partitions have been cancelled. The items of one that was cancelled alone are dropped.
-    Context: The source runs in the scope of the last subscriber that was waited for.
+    Demand: The sum of the partitions' demand. An item for a partition without demand is kept. A slow partition does not
+        hold up the others until `window` items are kept for it. Then no more items are requested until it takes some.
+        It may never take one, because it is joined with another partition that waits for later items. Then the stream
+        ends with `DemandDeadlock`, if it runs in a scope, as every terminal does.
+    Holds: Kept items are held, and given back (released) on an error or when all partitions are cancelled.
+    Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. An exception that `key` raises, or a
+        `TypeError` for a key that cannot be hashed, ends all partitions unchanged; the item counts as failed. An error
+        of the source also ends them, at once and without the kept items; completion comes after these. A second
+        subscriber of a partition gets an `RStreamsError`. If the `on_next` of a subscriber raises, that subscriber
+        counts as cancelled and its item as failed. While there are other subscribers, the exception is logged.
+    Cancels: The source, when all partitions have been cancelled. The items of a partition that was cancelled alone are
+        dropped.
+    Context: The source runs in the scope of the last subscriber it waited for.
     Spec: Reactive Streams 1.1, 1.3, 2.13; GenStage's PartitionDispatcher.
 
     Example:
@@ -83,7 +84,7 @@ class _Partitioning(Routing[T, _Part[T]]):
         self._parts: list[_Part[T] | None] = [None] * partitions
 
     def door(self, source: Publisher[T], number: int) -> Callable[[Subscriber[T]], _Part[T] | None]:
-        """Return what subscribes to the partition `number`."""
+        """Return the function that subscribes to the partition `number`."""
 
         def subscribe(subscriber: Subscriber[T]) -> _Part[T] | None:
             if self._parts[number] is not None:
@@ -120,7 +121,7 @@ class _Partitioning(Routing[T, _Part[T]]):
             self.disconnect(error)
             return
         if part is None or part.ended:
-            self.update()  # nobody wants it
+            self.update()  # its partition was cancelled
         elif self._busy or part.kept or not part.limit or self._next_turn is not None:
             part.kept.append((item, share_hold(self.hold())))
             self.update()

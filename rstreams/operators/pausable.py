@@ -1,4 +1,4 @@
-"""pausable: a stream that can be stopped for a while, without loss."""
+"""pausable: a stream that can be paused without loss."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Valve:
 
     One valve may serve any number of streams, and a stream may go through several. It is open at first.
 
-    Context: Any task of the trio run its streams belong to; no call blocks. From another thread `SpecViolation` is
-        raised: call it by a portal.
+    Context: Any task of the trio run that its streams belong to; no call blocks. A call from another thread raises
+        `SpecViolation`: use a portal there.
     """
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Valve:
         return self._paused
 
     def pause(self) -> None:
-        """Let no further item through, and have the sources asked for none; does nothing if paused already."""
+        """Let no more items through, and request none from the sources; does nothing if paused already."""
         self._turn("pause", paused=True)
 
     def resume(self) -> None:
-        """Emit what was kept during the pause, then go on; does nothing if not paused."""
+        """Emit the items kept during the pause, then go on; does nothing if not paused."""
         self._turn("resume", paused=False)
 
     def _turn(self, call: str, *, paused: bool) -> None:
         for stage in self._stages:
             stage.refuse_other_threads(call)
         self._paused = paused
-        with ExitStack() as each:  # a subscriber that raises must not leave other streams shut
+        with ExitStack() as each:  # an exception of one subscriber must not leave other streams paused
             for stage in reversed(self._stages):
                 each.callback(stage.follow)
 
@@ -59,24 +59,25 @@ class Valve:
 
 
 def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publisher[T]:
-    """Emit the items of `source` while `valve` is open; nothing is lost while it is paused.
+    """Emit the items of `source` while `valve` is open; no item is lost while it is paused.
 
         --1--2--3--4-------->
            pausable(valve)
         --1-----------2-3-4->
 
     Args:
-        source: Where the items come from.
-        valve: Who says when to pause and when to resume; an `rstreams.Valve`, made beforehand.
-        size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least 1.
+        source: The publisher of the items.
+        valve: Pauses and resumes the stream; an `rstreams.Valve`, made beforehand.
+        size: The most items requested and not yet emitted, and therefore the most that are kept during a pause; at
+            least 1.
 
-    Demand: Requested demand goes up, at most `size` items at a time, and not at all during a pause. Items that were
-        asked for before it and still come are kept, and emitted when it ends. A link takes back the credit its sender
-        has not used, and grants it again after the pause.
-    Holds: Items kept are held, and share the outcome of what they are emitted as; they are given back (released) on a
-        cancel or an error.
+    Demand: Demand goes up, at most `size` items at a time, and not during a pause. Items that were requested before a
+        pause and come during it are kept, and emitted when it ends. A link takes back the credit that its sender has
+        not used, and grants it again after the pause.
+    Holds: Kept items are held, and share the outcome of their emission; they are given back (released) on a cancel or
+        an error.
     Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, even during a
-        pause; completion comes behind the items kept.
+        pause; completion comes after the kept items.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.3; AMQP 1.0 section 2.6.7 (drain).
 
@@ -105,7 +106,7 @@ class _Pausable(WaitingItems[T]):
         self._valve = valve
         self._size = size
         self._low = size // 4
-        self._outstanding = 0  # asked for, not yet emitted
+        self._outstanding = 0  # requested, not emitted yet
         self._suspended = False  # by a stage below
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -125,16 +126,16 @@ class _Pausable(WaitingItems[T]):
 
     @property
     def waits_for(self) -> str:
-        """What `explain` says that it waits for."""
+        """The reason for waiting that `explain` shows."""
         return "its valve is paused" if self._shut else ""
 
     def refuse_other_threads(self, call: str) -> None:
-        """Raise `SpecViolation` if a call of the valve comes from another thread than this stream's."""
+        """Raise `SpecViolation` if the valve is called from another thread than this stream's."""
         if get_ident() != self._thread:
             refuse_thread(f"Valve.{call}()", self._thread)
 
     def follow(self) -> None:
-        """Do as the valve says now."""
+        """Take over the state of the valve."""
         if self._shut is self._valve.paused or self._ended:
             return
         self._shut = self._valve.paused
@@ -151,7 +152,7 @@ class _Pausable(WaitingItems[T]):
         if self._shut or self._ended:
             return
         room = min(self._demand, self._size) - self._outstanding
-        # Demand that has room goes up at once, and any other in batches of three quarters.
+        # Demand that fits is passed up at once, larger demand in batches of three quarters.
         if room > 0 and (self._demand <= self._size or self._outstanding <= self._low):
             self._outstanding += room
             self._upstream.request(room)

@@ -1,4 +1,4 @@
-"""publish: one run of a source for several subscribers, begun when they are ready."""
+"""publish: one run of a source for several subscribers, begun by `connect()`."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         -----1--2--3--4--|
         -----------3--4--|
 
-    Who subscribes while the run goes on gets what comes from then on. There is one run: who comes after it gets no
-    items, only its end, so `repeat` behind it adds nothing. (`.ref_count()` begins another run.) Other ways to begin
-    are `.ref_count()` and `.auto_connect()` of what this returns.
+    A subscriber that comes during the run gets the items from then on. There is one run: a subscriber that comes after
+    it gets only its end, no items. Therefore `repeat` behind it adds nothing. The result also has `.ref_count()` and
+    `.auto_connect()`, which begin the run when subscribers come; `.ref_count()` can begin another run.
 
     Args:
-        source: What is shared.
-        window: How many items one subscriber may be ahead of another; at least 1.
+        source: The publisher to share.
+        window: The most items that one subscriber may be ahead of another; at least 1.
 
-    Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
-        items that some other has not got: each goes at its own pace until one is that far behind, and then the
-        slowest rules. At most `window` items are kept. While nobody is there nothing
-        is asked.
-    Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
-    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
-        at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
-        cancelled, and its item as failed; the others go on, and the exception is logged.
-    Cancels: The source, when what `connect()` returned is cancelled. That a subscriber cancels, or all do, does not.
+    Demand: The source is asked for the highest demand of all subscribers, but for at most `window` items that the
+        slowest one has not got. Each subscriber goes at its own pace until one is that far behind; then the slowest one
+        sets the pace. At most `window` items are kept. While there are no subscribers, nothing is requested.
+    Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers at
+        once; kept items are given back (released). If the `on_next` of a subscriber raises, that subscriber counts as
+        cancelled and its item as failed. The others go on, and the exception is logged.
+    Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
+        goes on.
     Context: The source runs in the scope in which `connect()` is called.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 

@@ -1,4 +1,4 @@
-"""race: the source that is first."""
+"""race: the source that sends a signal first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def race(*sources: Publisher[T]) -> Publisher[T]:
-    """Emit what the source emits that is the first to send an item or its end; the others are cancelled.
+    """Emit the items of the source that is the first to send an item or its end; the others are cancelled.
 
         -----1--2--3--|
         --8--9--|
@@ -26,11 +26,11 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
         --8--9--|
 
     Args:
-        *sources: Subscribed to at once, in this order; none at all is an empty stream.
+        *sources: Subscribed to at once, in this order; without sources the stream is empty.
 
-    Demand: Each source is asked for what is requested, until the first has won; then it alone. So of the losers at most
-        so many items are requested in vain, each.
-    Holds: Items pass through; those of the losers are never taken.
+    Demand: Each source is asked for the requested items until one has won; then only the winner is asked. Therefore
+        each loser was asked for at most that many items in vain.
+    Holds: Items pass through. Items of the losers are never taken.
     Errors: `TypeError` at the call if a source is not a publisher. A source whose first signal is an error has won.
     Cancels: The losers, before the winner's first signal is passed on.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
@@ -109,15 +109,15 @@ class _Race(Stage[T, T]):
 
     @property
     def demand(self) -> int:
-        """What has been requested before there was a winner."""
+        """The demand from before there was a winner."""
         return self._demand
 
     def open(self) -> bool:
-        """Tell whether nobody has won yet."""
+        """Tell whether the race is still undecided."""
         return self._winner is None and not self._ended
 
     def has_won(self, runner: _Racer[T]) -> bool:
-        """Tell whether `runner` is the winner, which it becomes if it is the first to ask."""
+        """Tell whether `runner` is the winner; the first one to ask becomes the winner."""
         if self._winner is None and not self._ended:
             self._winner = runner
             losers = [r for r in self._runners if r is not runner]

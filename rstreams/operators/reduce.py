@@ -1,4 +1,4 @@
-"""reduce: the one result of folding all items together."""
+"""reduce: all items folded into one result."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ R = TypeVar("R")
 def reduce(
     source: Publisher[T], accumulator: Callable[[R, T], R], seed: R, *, ack: GatherAck = "within_window"
 ) -> Publisher[R]:
-    """Fold every item of `source` into one result, and emit that when the source completes.
+    """Fold all items of `source` into one result, and emit it when the source completes.
 
         --1--2--3--4--|
           reduce(+, 0)
         -------------10|
 
     Args:
-        source: Where the items come from.
-        accumulator: Called once an item, in the task that delivers it; it must not block.
-        seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
-            this same object, so the accumulator must return a new one rather than change it.
-        ack: When an item is done. "within_window": with the result; where more items come than the window of a link
-            can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded in.
+        source: The publisher of the items.
+        accumulator: Called once for each item, in the task that delivers it; it must not block.
+        seed: The result before the first item, which is emitted if no item comes. Every subscription starts from this
+            same object. Therefore the accumulator must return a new object and not change it.
+        ack: When an item is done. "within_window": with the result; if more items come than the window of a link can
+            hold, the oldest ones earlier. "on_result": always with the result. "on_receipt": as soon as it is folded.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). Nothing is kept but the result.
-    Holds: Every item is held, and shares the outcome of the result; on a cancel or an error they are given back
-        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
-        accepted.
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items, or whose items come settled. What `accumulator` raises ends the stream with that very
-        exception; the item counts as failed. After an error there is no result.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). Only the result is kept.
+    Holds: Every item is held, and shares the outcome of the result. On a cancel or an error the items are given back
+        (released). Behind a link, at most as many items are held as its window has room for; if more come, the oldest
+        ones are accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`. `ConfigError` as `on_error` for "on_result" behind a link whose
+        window cannot hold all items, or whose items come settled. An exception that `accumulator` raises ends the
+        stream unchanged; the item counts as failed. After an error no result is emitted.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 1.1 (the result waits for demand), 2.13.
 
@@ -58,7 +58,7 @@ class _Reduce(Folding[T, R]):
         super().__init__(downstream, "reduce", ack)
         self._accumulator = accumulator
         self._so_far = seed
-        self._quick = False  # items are only folded in; until the end
+        self._quick = False  # items are only folded, until the end
 
     def on_subscribe(self, subscription: Subscription) -> None:
         super().on_subscribe(subscription)

@@ -1,4 +1,4 @@
-"""repeat: a source that has completed, from the start."""
+"""repeat: a source that has completed, run again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
-    """Emit the items of `source` `count` times over.
+    """Emit the items of `source` `count` times.
 
         --1--2--|
                 --1--2--|
@@ -22,15 +22,15 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
         --1--2----1--2--|
 
     Args:
-        source: Subscribed to anew each time.
-        count: How many times in all; at least 1. Without end by default.
+        source: Subscribed to again each time.
+        count: The number of runs in all; at least 1. Without limit by default.
 
-    Demand: What was requested and is unmet when `source` completes is requested of it again; without any, the next
-        subscription waits for the next request.
-    Errors: `ConfigError` at the call for a bad option. Errors of `source` pass through and end it.
-    Cancels: The current subscription, when cancelled itself.
-    Context: In a scope a source that completes at once, for ever, leaves the others their turns. Without a scope and
-        without `count` the 1024th completion in a row that comes at once, and without an item, is a `ConfigError`.
+    Demand: Demand that is unmet when `source` completes is requested again. Without unmet demand, the next subscription
+        waits for the next request.
+    Errors: `ConfigError` at the call for a bad option. Errors of `source` pass through and end the stream.
+    Cancels: The current subscription, when the stream is cancelled.
+    Context: In a scope, a source that always completes at once still lets other tasks run. Without a scope and without
+        `count`, the 1024th completion in a row that comes at once and without an item is a `ConfigError`.
     Spec: Reactive Streams 1.1, 1.5, 3.3, 3.17.
 
     Example:
@@ -43,8 +43,8 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
 
 
 _ENDLESS: Final = (
-    f"repeat: the source completed without an item {SLICE} times in a row, and there is no scope that could go on with "
-    "something else: give a count, or subscribe inside `async with rstreams.Scope()`"
+    f"repeat: the source completed without an item {SLICE} times in a row, and no other task can run because there is "
+    "no scope: give a count, or subscribe inside `async with rstreams.Scope()`"
 )
 
 

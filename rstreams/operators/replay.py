@@ -1,4 +1,4 @@
-"""replay: one run of a source for several subscribers, with the last items for those who come later."""
+"""replay: one run of a source for several subscribers, with the last items for later subscribers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
         --1--2--3--------4--|
         -----------2--3--4--|
 
-    The run begins when `connect()` is called; other ways to begin are `.ref_count()` and `.auto_connect()` of what
-    this returns. Who comes after the end gets the last `count` items too, and then that end.
+    The run begins when `connect()` is called. The result also has `.ref_count()` and `.auto_connect()`, which begin it
+    when subscribers come. A subscriber that comes after the end gets the last `count` items, then that end.
 
     Args:
-        source: What is shared.
-        count: How many items are kept for those who come later; at least 1.
-        window: How many items one subscriber may be ahead of another; at least 1.
+        source: The publisher to share.
+        count: The number of items kept for later subscribers; at least 1.
+        window: The most items that one subscriber may be ahead of another; at least 1.
 
-    Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
-        items that some other has not got: each goes at its own pace until one is that far behind, and then the
-        slowest rules. At most `count + window` items are kept.
-    Holds: An item is done when all subscribers that were there when it came have let go of it, and failed if one of
-        them failed. What is kept for those who come later is not held.
-    Errors: `ConfigError` at the call if `count` or `window` is less than 1. An error of the source comes behind the
-        items that are kept. A subscriber whose `on_next` raises counts as having cancelled, and its item as failed; the
+    Demand: The source is asked for the highest demand of all subscribers, but for at most `window` items that the
+        slowest one has not got. Each subscriber goes at its own pace until one is that far behind; then the slowest one
+        sets the pace. At most `count + window` items are kept.
+    Holds: An item is done when all subscribers that were there when it came have handled it, and failed if one of them
+        failed. Items kept for later subscribers are not held.
+    Errors: `ConfigError` at the call if `count` or `window` is less than 1. An error of the source comes after the kept
+        items. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as failed. The
         others go on, and the exception is logged.
-    Cancels: The source, when what `connect()` returned is cancelled. That a subscriber cancels, or all do, does not.
+    Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
+        goes on.
     Context: The source runs in the scope in which `connect()` is called.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 

@@ -1,4 +1,4 @@
-"""retry: a source that has failed, once more."""
+"""retry: a source that has failed, run again."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ def retry(
         --1--2----1--2--3--|
 
     Args:
-        source: Subscribed to anew each time; what it had emitted before it failed is not taken back.
-        count: The most times it is subscribed to again; without limit by default.
-        predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-            true the error passes through. By default every `Exception` is worth another try.
+        source: Subscribed to again each time. Items emitted before a failure are not taken back.
+        count: The most times that it is subscribed to again; without limit by default.
+        predicate: Called with the error, in the task that delivers it; it must not block. If its result is false, the
+            error passes through. By default every `Exception` leads to another try.
 
-    Demand: What was requested and is unmet when `source` fails is requested of it again.
-    Errors: `ConfigError` at the call for a bad option. The error behind the last try passes through, as does what is no
-        `Exception`. What `predicate` raises ends the stream, with the source's error as its `__context__`.
-    Cancels: The current subscription, when cancelled itself.
-    Context: In a scope a source that fails at once, for ever, leaves the others their turns. Without a scope and
-        without `count` the 1024th failure in a row that comes at once, and without an item, is a `ConfigError`.
+    Demand: Demand that is unmet when `source` fails is requested again.
+    Errors: `ConfigError` at the call for a bad option. The error of the last try passes through, and also an error that
+        is not an `Exception`. If `predicate` raises, the stream ends with that exception, which has the source's error
+        as its `__context__`.
+    Cancels: The current subscription, when the stream is cancelled.
+    Context: In a scope, a source that always fails at once still lets other tasks run. Without a scope and without
+        `count`, the 1024th failure in a row that comes at once and without an item is a `ConfigError`.
     Spec: Reactive Streams 1.1, 1.4, 3.3, 3.17.
 
     Example:
@@ -55,8 +56,8 @@ def retry(
 
 
 _ENDLESS: Final = (
-    f"retry: the source failed without an item {SLICE} times in a row, and there is no scope that could go on with "
-    "something else: give a count, or subscribe inside `async with rstreams.Scope()`"
+    f"retry: the source failed without an item {SLICE} times in a row, and no other task can run because there is no "
+    "scope: give a count, or subscribe inside `async with rstreams.Scope()`"
 )
 
 

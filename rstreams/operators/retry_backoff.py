@@ -1,4 +1,4 @@
-"""retry_backoff: a source that has failed, once more after a while."""
+"""retry_backoff: a source that has failed, run again after a wait."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def retry_backoff(
         --1----------1--2--|
 
     Args:
-        source: Subscribed to anew each time; what it had emitted before it failed is not taken back.
-        count: The most times it is subscribed to again.
-        first_s: The wait before the first of them, in seconds.
+        source: Subscribed to again each time. Items emitted before a failure are not taken back.
+        count: The most times that it is subscribed to again.
+        first_s: The wait before the first retry, in seconds.
         max_s: The longest wait, in seconds; not less than `first_s`.
-        factor: What the wait grows by each time; at least 1.
-        jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times as
+        factor: The factor by which the wait grows each time; at least 1.
+        jitter: The random part of a wait, from 0 to 1: with 0.5 a wait is between half and one and a half times as
             long, but never longer than `max_s`.
-        predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-            true the error passes through. By default every `Exception` is worth another try.
+        predicate: Called with the error, in the task that delivers it; it must not block. If its result is false, the
+            error passes through. By default every `Exception` leads to another try.
 
-    Demand: What was requested and is unmet when `source` fails is requested of it again.
-    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The error behind the
-        last try passes through, and so does an error that is not an `Exception`. What `predicate` raises ends the
-        stream, with the source's error as its `__context__`.
-    Cancels: The current subscription or the wait, when cancelled itself.
+    Demand: Demand that is unmet when `source` fails is requested again.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The error of the
+        last try passes through, and also an error that is not an `Exception`. If `predicate` raises, the stream ends
+        with that exception, which has the source's error as its `__context__`.
+    Cancels: The current subscription or the wait, when the stream is cancelled.
     Context: The waits are timed in the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
 
@@ -68,7 +68,7 @@ def retry_backoff(
         raise ConfigError(msg)
     require_number("retry_backoff", "factor", factor, 1.0)
     require_number("retry_backoff", "jitter", jitter, 0.0, 1.0)
-    growth = float(factor)  # whole numbers would grow without limit
+    growth = float(factor)  # powers of a whole number would grow without limit
 
     def wait_s(tries: int, chance: float) -> float:
         try:

@@ -1,4 +1,4 @@
-"""sample: the newest item every so many seconds."""
+"""sample: the newest item at regular intervals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def sample(source: Publisher[T], period_s: float) -> Publisher[T]:
         -----2----3--------4|
 
     Args:
-        source: Where the items come from. When it completes its newest item follows at once.
+        source: The publisher of the items. When it completes, its newest item follows at once.
         period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item that
-            comes at the very moment of a look, and finds none kept, waits for the next one.
+            comes exactly at the time of a look, when none is kept, waits for the next look.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
-        waits, and gives way to a newer one.
-    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
-        cancel or an error. One that is replaced or left out is done.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept. Without demand it
+        waits, and a newer item replaces it.
+    Holds: The kept item is held, and shares the outcome of its emission; it is given back (released) on a cancel or an
+        error. An item that is replaced or left out is done.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
         source passes through at once, without the kept item.
     Cancels: Nothing by itself.
@@ -58,15 +58,15 @@ class _Sample(LatestItem[T]):
             return
         self._keep(item)
         self._due = False
-        if self._timer is None:  # without an item there is nothing to look at
+        if self._timer is None:  # without an item no look is needed
             self._timer = self._scheduler.call_later(self._left_s(), self._fire)
 
     def _begin(self) -> None:
         self._began = self._scheduler.now()
 
     def _left_s(self) -> float:
-        """Return how long the period that is running still takes: the periods do not drift."""
+        """Return the seconds until the end of the current period; periods do not drift."""
         now = self._scheduler.now()
         periods = (now - self._began) // self._period_s + 1
         left = self._began + periods * self._period_s - now
-        return left if 0 < left <= self._period_s else self._period_s  # what was lost in rounding
+        return left if 0 < left <= self._period_s else self._period_s  # rounding may lose the exact value

@@ -22,13 +22,13 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
         --1--3--6--10-->
 
     Args:
-        source: Where the items come from.
-        accumulator: Called once an item, in the task that delivers it; it must not block.
-        seed: The result before the first item; not emitted. Every subscription starts from this same object, so
-            the accumulator must return a new one rather than change it.
+        source: The publisher of the items.
+        accumulator: Called once for each item, in the task that delivers it; it must not block.
+        seed: The result before the first item; it is not emitted. Every subscription starts from this same object.
+            Therefore the accumulator must return a new object and not change it.
 
     Demand: Passed up unchanged: one item in, one item out.
-    Errors: What `accumulator` raises ends the stream with that very exception; the item counts as failed.
+    Errors: An exception that `accumulator` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, when `accumulator` raises.
     Spec: Reactive Streams 2.1, 2.13.
 

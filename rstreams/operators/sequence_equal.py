@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int = 32) -> Publisher[bool]:
-    """Emit whether `source` and `other` have equal items in the same order, and as many of them.
+    """Emit true if `source` and `other` have the same number of items, equal and in the same order, else false.
 
         --1--2--3--|
         -----1--2--4-->
@@ -25,16 +25,16 @@ def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int =
         -----------False|
 
     Args:
-        source: One of them.
-        other: The other one.
-        prefetch: How many items each is asked for ahead; at least 1.
+        source: The first stream.
+        other: The second stream.
+        prefetch: The number of items requested ahead of each; at least 1.
 
-    Demand: With the first request both are asked for `prefetch` items, and for more as these are compared. At most so
-        many of each are kept.
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: `ConfigError` and `TypeError` at the call for bad options. The error of either ends the stream, after the
-        items before it were found equal. What a comparison raises ends the stream; both items count as failed.
+    Demand: The first request asks both for `prefetch` items, and for more as these are compared. At most that many
+        items of each are kept.
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: `ConfigError` and `TypeError` at the call for bad options. An error of one of them ends the stream, if the
+        items before it were equal. An exception that a comparison raises ends the stream; both items count as failed.
     Cancels: Both, as soon as they differ.
     Spec: Reactive Streams 1.1, 2.13, 3.13.
 

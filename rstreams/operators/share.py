@@ -1,4 +1,4 @@
-"""share: one run of a source for all who are there."""
+"""share: one run of a source for all current subscribers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         --1--2--3--4--|
         --------3--4--|
 
-    The same as `publish().ref_count()`: who comes while the run goes on gets what comes from then on; who comes after
-    it, such as `repeat` behind it, begins a new one. A source that does not wait, such as a range, may be through
-    before a second subscriber comes: then use `broadcast(subscribers=2)`.
+    The same as `publish().ref_count()`. A subscriber that comes during the run gets the items from then on. A
+    subscriber that comes after it, such as `repeat` behind it, begins a new run. A source that does not wait, such as a
+    range, may end before a second subscriber comes: then use `broadcast(subscribers=2)`.
 
     Args:
-        source: What is shared.
-        window: How many items one subscriber may be ahead of another; at least 1.
+        source: The publisher to share.
+        window: The most items that one subscriber may be ahead of another; at least 1.
 
-    Demand: The source is asked for what the subscriber that wants most has requested, but never for more than `window`
-        items that some other has not got: each goes at its own pace until one is that far behind, and then the
-        slowest rules. At most `window` items are kept. Where the slowest can never ask, because it is joined with
-        another one that needs more items first, the stream ends with `DemandDeadlock` (if it runs in a scope, as every
-        terminal's does).
-    Holds: An item is done when all subscribers that were there have let go of it, and failed if one of them failed.
-    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers
-        at once; what is kept is given back (released). A subscriber whose `on_next` raises counts as having
-        cancelled, and its item as failed; while there are others, the exception is logged.
+    Demand: The source is asked for the highest demand of all subscribers, but for at most `window` items that the
+        slowest one has not got. Each subscriber goes at its own pace until one is that far behind; then the slowest one
+        sets the pace. At most `window` items are kept. The slowest subscriber may be unable to ask, because it is
+        joined with another one that needs more items first. Then the stream ends with `DemandDeadlock`, if it runs in a
+        scope, as every terminal does.
+    Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers at
+        once; kept items are given back (released). If the `on_next` of a subscriber raises, that subscriber counts as
+        cancelled and its item as failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when the last subscriber has cancelled.
     Context: The source runs in the scope of the subscriber that begins the run.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.

@@ -16,19 +16,20 @@ T = TypeVar("T")
 
 
 def single(source: Publisher[T]) -> Publisher[T]:
-    """Emit the only item of `source`, once it has completed.
+    """Emit the only item of `source` when it has completed.
 
         -----1-----|
            single
         -----------1|
 
     Args:
-        source: Where the item comes from.
+        source: The publisher of the item.
 
-    Demand: Two items, however many are requested: the second one tells that there are too many.
-    Holds: The item is held, and shares the outcome of what it is emitted as.
-    Errors: `NoItem` if there is none; `TooManyItems` as soon as a second one comes: both are given back (released).
-        `ConfigError` as `on_error` if the source is a link whose window is 1. Errors of the source pass through.
+    Demand: Two items, however many are requested: the second one shows that there are too many.
+    Holds: The item is held, and shares the outcome of its emission.
+    Errors: `NoItem` if the source completes without an item. `TooManyItems` as soon as a second one comes; both are
+        given back (released). `ConfigError` as `on_error` if the source is a link whose window is 1. Errors of the
+        source pass through.
     Cancels: The source, when a second item comes.
     Spec: Reactive Streams 1.1.
 
@@ -65,7 +66,7 @@ class _Single(KeepingStage[T, T]):
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
-        if self._kept and not self._ended:  # two items were asked for only when one was
+        if self._kept and not self._ended:  # there is demand: the two items were requested because one was
             self._emit(*self._kept.pop())
         super().on_complete()
 

@@ -1,4 +1,4 @@
-"""skip: all items but the first `count`."""
+"""skip: all items except the first `count`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def skip(source: Publisher[T], count: int) -> Publisher[T]:
         -----------4--5-->
 
     Args:
-        source: Where the items come from.
-        count: How many items to drop.
+        source: The publisher of the items.
+        count: The number of items to drop.
 
-    Demand: Passed up unchanged, plus `count` with the first request: what is to be dropped is drawn in one go. A
-        dropped item is done.
+    Demand: Passed up unchanged, plus `count` with the first request: the items to drop are requested at once. A dropped
+        item is done.
     Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
@@ -48,7 +48,7 @@ class _Skip(DroppingStep[T], ABC):
     operator = _WORK.operator
     passes_unseen = True
 
-    _state: int  # how many items are still to be dropped
+    _state: int  # items still to be dropped
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -57,4 +57,4 @@ class _Skip(DroppingStep[T], ABC):
         self._upstream.request(n if asked_before else add_demand(n, self._state))
 
     def _drop(self) -> None:
-        self._dropped += 1  # the first request has asked for one more already
+        self._dropped += 1  # the first request has asked for its replacement already

@@ -1,4 +1,4 @@
-"""skip_last: all but the last items of a stream."""
+"""skip_last: all items except the last ones."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ T = TypeVar("T")
 
 
 def skip_last(source: Publisher[T], count: int) -> Publisher[T]:
-    """Emit all but the last `count` items of `source`, each when `count` more have come.
+    """Emit all items of `source` except the last `count`, each when `count` more have come.
 
         --1--2--3--4--|
           skip_last(2)
         --------1--2--|
 
     Args:
-        source: Where the items come from.
-        count: How many items to leave out; 0 leaves out none.
+        source: The publisher of the items.
+        count: The number of items to leave out; 0 leaves out none.
 
     Demand: Passed up unchanged, plus `count` with the first request. At most `count` items are kept.
-    Holds: What is kept is held, and shares the outcome of what it is emitted as. The last items, which are not emitted,
-        are done when the source completes, and given back (released) on a cancel or an error.
+    Holds: Kept items are held, and share the outcome of their emission. The last items, which are not emitted, are done
+        when the source completes. On a cancel or an error they are given back (released).
     Errors: `ConfigError` at the call if `count` is negative; `ConfigError` as `on_error` if the source is a link whose
-        window is `count` or less, so that no item could ever be emitted. Errors of the source pass through at once.
+        window is `count` or less, because no item could ever be emitted. Errors of the source pass through at once.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 
@@ -78,7 +78,7 @@ class _SkipLast(KeepingStage[T, T]):
     @property
     def window(self) -> int:
         window = super().window
-        return window if window == UNBOUNDED else window - self._count  # what is kept here stays held
+        return window if window == UNBOUNDED else window - self._count  # kept items stay held
 
     def _kept_items(self) -> int:
         return len(self._kept)

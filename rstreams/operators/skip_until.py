@@ -1,4 +1,4 @@
-"""skip_until: nothing until another stream says go."""
+"""skip_until: no items until another stream emits one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
-    """Drop the items of `source` until `boundary` emits one, and emit all that come after that.
+    """Drop the items of `source` until `boundary` emits an item, then emit all that follow.
 
         --1--2--3--4--5-->
         -------x----------
@@ -22,12 +22,13 @@ def skip_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         --------3--4--5-->
 
     Args:
-        source: Where the items come from.
+        source: Subscribed to before the source. Its first item lets the items through. If it completes without an item,
+            no items are let through.
         boundary: Subscribed to before the source. Its first item lets the items through; if it completes without one,
             none ever are.
 
-    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done;
-        `boundary` is asked for all it has.
+    Demand: Passed up unchanged. For each dropped item, which is done, one more is requested. `boundary` is asked for
+        all its items.
     Errors: `TypeError` at the call if `boundary` is not a publisher. Errors of both pass through.
     Cancels: `boundary`, with its first item and at every end.
     Spec: Reactive Streams 1.1, 3.3.

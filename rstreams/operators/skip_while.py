@@ -1,4 +1,4 @@
-"""skip_while: nothing as long as a test holds, then everything."""
+"""skip_while: no items while a predicate is true, then all."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ T = TypeVar("T")
 
 
 def skip_while(source: Publisher[T], predicate: Callable[[T], object]) -> Publisher[T]:
-    """Drop the items of `source` as long as `predicate(item)` is true, and emit all from the first other one on.
+    """Drop the items of `source` while `predicate(item)` is true, then emit all further items.
 
         --1--2--3--1-->
          skip_while(x < 3)
         --------3--1-->
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item until it is false, in the task that delivers it; it must not block.
+        source: The publisher of the items.
+        predicate: Called once for each item until it is false, in the task that delivers it; it must not block.
 
-    Demand: Passed up unchanged, and one more item asked for in the place of each dropped one, which is done.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Demand: Passed up unchanged. For each dropped item, which is done, one more is requested.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 2.13, 3.3.
 

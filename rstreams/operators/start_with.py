@@ -21,11 +21,11 @@ def start_with(source: Publisher[T], *items: R) -> Publisher[T | R]:
 
     Args:
         source: Subscribed to when all of `items` have been emitted.
-        items: What comes first, in this order.
+        items: Emitted first, in this order.
 
-    Demand: What `items` leave unmet goes to `source`.
+    Demand: Demand that `items` leave unmet goes to `source`.
     Errors: Errors of the source pass through.
-    Cancels: The source, when cancelled itself.
+    Cancels: The source, when the stream is cancelled.
     Spec: Reactive Streams 1.1, 3.17.
 
     Example:

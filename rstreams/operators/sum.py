@@ -9,7 +9,7 @@ from rstreams.operators.reduce import reduce
 
 
 class Summable(Protocol):
-    """What can be added to 0 and to its like."""
+    """A type whose values can be added to 0 and to each other."""
 
     def __add__(self, other: Any, /) -> Any:  # noqa: ANN401 - as in `sum`
         """Return the sum."""
@@ -24,20 +24,20 @@ N = TypeVar("N", bound=Summable)
 
 
 def sum(source: Publisher[N]) -> Publisher[N | int]:  # noqa: A001 - the field's name
-    """Add the items of `source` up, and emit the sum at the end; that of nothing is 0.
+    """Add the items of `source`, and emit the sum at the end; without items it is 0.
 
         --1--2--3--|
             sum
         -----------6|
 
     Args:
-        source: Where the numbers come from.
+        source: The publisher of the numbers.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`).
-    Holds: Every item is held until the result has been handled, and shares its outcome; behind a link as many as its
-        window has room for, see `reduce`.
-    Errors: What the addition raises ends the stream with that very exception; the item counts as failed. After an error
-        there is no sum.
+    Demand: The first request asks the source for all items (`UNBOUNDED`).
+    Holds: Every item is held until the result has been handled, and shares its outcome. Behind a link, only as many
+        items are held as its window has room for; see `reduce`.
+    Errors: An exception that the addition raises ends the stream unchanged; the item counts as failed. After an error
+        no sum is emitted.
     Cancels: The source, when the addition raises.
     Spec: Reactive Streams 1.1, 2.13.
 

@@ -1,4 +1,4 @@
-"""switch_if_empty: another stream instead of nothing."""
+"""switch_if_empty: another stream in the place of an empty one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def switch_if_empty(source: Publisher[T], other: Publisher[R]) -> Publisher[T | 
         ----------8--9--|
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         other: Subscribed to only if `source` is empty.
 
     Demand: Goes to `source`; if it is empty, to `other`.
     Errors: `TypeError` at the call if `other` is not a publisher. Errors of both pass through.
-    Cancels: The current one, when cancelled itself.
+    Cancels: The current publisher, when the stream is cancelled.
     Spec: Reactive Streams 1.1, 3.17.
 
     Example:

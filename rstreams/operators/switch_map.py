@@ -18,24 +18,23 @@ R = TypeVar("R")
 
 
 def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> Publisher[R]:
-    """Emit the items of the stream `function(item)` until the next item of `source` comes, then of that one's.
+    """Emit the items of the stream `function(item)`, until the next item of `source` starts another one.
 
         --1--------2---------|
         switch_map(x -> x x x)
         --1--1-----2--2--2---|
 
     Args:
-        source: Where the outer items come from.
-        function: Called once an outer item, in the task that delivers it; it must not block.
+        source: The publisher of the outer items.
+        function: Called once for each outer item, in the task that delivers it; it must not block.
 
-    Demand: With the first request the source is asked for all it has, for only one inner stream is kept. That
-        is asked for exactly what was requested and not yet received.
-    Holds: An outer item is held until its stream is complete, or has been switched away from: then it is done too. It
-        also waits for all who hold what it emitted. On cancel, and when the source fails, it is given back
-        (released).
-    Errors: What `function` raises, or a result that is not a publisher (`TypeError`), ends the stream, and so does an
-        inner stream that fails; the outer item counts as failed.
-    Cancels: An inner stream, when the next outer item comes; source and inner stream, when one fails.
+    Demand: The first request asks the source for all items (`UNBOUNDED`), because only one inner stream is kept. The
+        inner stream is asked for exactly the items requested and not yet received.
+    Holds: An outer item is held until its stream is complete or replaced, and until all holders of its items have
+        handled them; then it is done. On cancel, and when the source fails, it is given back (released).
+    Errors: The stream ends if `function` raises, if its result is not a publisher (`TypeError`), or if an inner stream
+        fails. The outer item then counts as failed.
+    Cancels: An inner stream, when the next outer item comes; the source and the inner stream, when one of them fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -53,7 +52,7 @@ class _SwitchMap(OneInner[T, R]):
 
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
         super().__init__(downstream, function)
-        self._next: tuple[T, SharedHold] | None = None  # came while an item was being emitted
+        self._next: tuple[T, SharedHold] | None = None  # the outer item that came during an emission
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -77,7 +76,7 @@ class _SwitchMap(OneInner[T, R]):
 
     def pass_on(self, inner: Inner[T, R], item: R) -> None:
         super().pass_on(inner, item)
-        if self._next is not None and self._passing is None:  # 1.3: its stream may answer at once
+        if self._next is not None and self._passing is None:  # 1.3: the new stream may answer at once
             due, self._next = self._next, None
             self._subscribe(*due)
 

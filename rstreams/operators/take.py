@@ -1,4 +1,4 @@
-"""take: the first `count` items, and not one more drawn from the source."""
+"""take: the first `count` items; no more are requested of the source."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def take(source: Publisher[T], count: int) -> Publisher[T]:
         --1--2--3|
 
     Args:
-        source: Where the items come from.
-        count: How many items to let through; 0 completes at once and requests nothing.
+        source: The publisher of the items.
+        count: The number of items to emit; 0 completes at once and requests nothing.
 
-    Demand: Requested demand goes up, but never more than `count` items in all, so that a link is never granted
-        credit for a delivery that would be thrown away.
+    Demand: Demand goes up, but never more than `count` items in all. Therefore a link grants no credit for deliveries
+        that would be dropped.
     Errors: `ConfigError` at the call if `count` is negative; errors of the source pass through.
     Cancels: The source, after the last item has been handled downstream.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
@@ -58,13 +58,13 @@ class _Take(Stage[T, T]):
             return
         self._to_emit -= 1
         self._downstream.on_next(item)
-        # Only now: the item is handled, so a link may accept it before it sees the cancel.
+        # Only now is the item handled: a link may accept it before it sees the cancel.
         if self._to_emit == 0:
             self._complete()
 
     @property
     def most(self) -> int:
-        """How many items come at most."""
+        """The most items that still come."""
         return min(self._to_emit, most_of(self._upstream))
 
     def request(self, n: int) -> None:

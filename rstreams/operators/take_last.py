@@ -14,21 +14,21 @@ T = TypeVar("T")
 
 
 def take_last(source: Publisher[T], count: int) -> Publisher[T]:
-    """Emit the last `count` items of `source`, once it has completed.
+    """Emit the last `count` items of `source` when it has completed.
 
         --1--2--3--4--|
           take_last(2)
         --------------3--4|
 
     Args:
-        source: Where the items come from.
-        count: How many items to emit, or fewer if there are not as many; 0 emits none.
+        source: The publisher of the items.
+        count: The number of items to emit; fewer if the source has fewer; 0 emits none.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most `count` items are kept.
-    Holds: What is kept is held, and shares the outcome of what it is emitted as. An item that is one of the last no
-        more is done. On a cancel or an error what is kept is given back (released).
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most `count` items are kept.
+    Holds: Kept items are held, and share the outcome of their emission. An item that newer ones push out is done. On a
+        cancel or an error the kept items are given back (released).
     Errors: `ConfigError` at the call if `count` is negative; `ConfigError` as `on_error` if the source is a link whose
-        window is `count` or less, so that no further item could come. Errors of the source pass through at once.
+        window is `count` or less, because no further item could come. Errors of the source pass through at once.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.3.
 

@@ -1,4 +1,4 @@
-"""take_until: items until another stream says stop."""
+"""take_until: items until another stream emits one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
-    """Emit the items of `source` until `boundary` emits one, then complete.
+    """Emit the items of `source` until `boundary` emits an item, then complete.
 
         --1--2--3--4--5-->
         -----------x------
@@ -22,11 +22,11 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
         --1--2--3--|
 
     Args:
-        source: Where the items come from.
-        boundary: Subscribed to before the source. Its first item ends the stream; if it completes without one, it
-            never does.
+        source: The publisher of the items.
+        boundary: Subscribed to before the source. Its first item ends the stream. If it completes without an item, it
+            has no effect.
 
-    Demand: Passed up unchanged; `boundary` is asked for all it has.
+    Demand: Passed up unchanged; `boundary` is asked for all its items.
     Errors: `TypeError` at the call if `boundary` is not a publisher. Errors of both pass through.
     Cancels: The source, with the first item of `boundary`; and `boundary`, at every end.
     Spec: Reactive Streams 3.13.

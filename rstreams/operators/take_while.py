@@ -1,4 +1,4 @@
-"""take_while: items as long as a test holds."""
+"""take_while: items while a predicate is true."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclusive: bool = False) -> Publisher[T]:
-    """Emit the items of `source` as long as `predicate(item)` is true, then complete.
+    """Emit the items of `source` while `predicate(item)` is true, then complete.
 
         --1--2--3--4-->
          take_while(x < 3)
         --1--2--|
 
     Args:
-        source: Where the items come from.
-        predicate: Called once an item, in the task that delivers it; it must not block.
-        inclusive: Emit also the item for which it is false, as the last one.
+        source: The publisher of the items.
+        predicate: Called once for each item, in the task that delivers it; it must not block.
+        inclusive: Also emit the item for which `predicate` is false, as the last one.
 
     Demand: Passed up unchanged. An item that is not emitted is done.
-    Errors: What `predicate` raises ends the stream with that very exception; the item counts as failed.
+    Errors: An exception that `predicate` raises ends the stream unchanged; the item counts as failed.
     Cancels: The source, with the first item for which `predicate` is false or raises.
     Spec: Reactive Streams 2.1, 2.13, 3.13.
 

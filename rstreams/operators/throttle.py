@@ -1,4 +1,4 @@
-"""throttle: one item in so many seconds, the first of them."""
+"""throttle: at most one item in a period, the first one."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 def throttle(source: Publisher[T], period_s: float) -> Publisher[T]:
-    """Emit an item of `source`, then leave out what comes in the `period_s` seconds after it.
+    """Emit an item of `source`, then leave out items that come in the next `period_s` seconds.
 
         --1-2-3-----4-5---->
             throttle(5)
         --1---------4------>
 
     Args:
-        source: Where the items come from.
-        period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes that
-            is let through; one that comes just when it ends is let through again.
+        source: The publisher of the items.
+        period_s: The time after an emitted item during which others are left out, in seconds; more than 0. An item that
+            comes exactly at its end is emitted.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). At most one item is kept; without demand it
-        waits, and gives way to a newer one.
-    Holds: The kept item is held, and shares the outcome of what it is emitted as; it is given back (released) on a
-        cancel or an error. One that is replaced or left out is done.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept. Without demand it
+        waits, and a newer item replaces it.
+    Holds: The kept item is held, and shares the outcome of its emission; it is given back (released) on a cancel or an
+        error. An item that is replaced or left out is done.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
         source passes through at once, without the kept item.
     Cancels: Nothing by itself.
-    Context: The periods are timed in the scope that subscribes; it takes no timer, only the clock.
+    Context: The periods are timed in the scope that subscribes; only the clock is used, no timer.
     Spec: Reactive Streams 1.1, 3.17.
 
     Example:

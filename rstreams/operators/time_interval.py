@@ -33,10 +33,10 @@ def time_interval(source: Publisher[T]) -> Publisher[TimeInterval[T]]:
         --(a,2)---(b,8)-->
 
     Args:
-        source: Where the items come from. For the first one the time runs from the subscription.
+        source: The publisher of the items. For the first item the time counts from the subscription.
 
     Demand: Passed up unchanged: one item in, one item out.
-    Errors: Pass through. `ConfigError` outside of a scope.
+    Errors: Errors of the source pass through. `ConfigError` outside of a scope.
     Cancels: Nothing by itself.
     Context: The clock is that of the scope that subscribes.
     Spec: Reactive Streams 1.1.

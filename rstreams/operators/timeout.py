@@ -1,4 +1,4 @@
-"""timeout: an error, or another stream, when nothing comes for too long."""
+"""timeout: an error or another stream when no item comes for too long."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ R = TypeVar("R")
 
 
 def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | None = None) -> Publisher[T | R]:
-    """Emit the items of `source`; fail if a requested one does not come within `timeout_s` seconds.
+    """Emit the items of `source`; fail if a requested item does not come within `timeout_s` seconds.
 
         --1--2--------3-->
             timeout(5)
         --1--2-----X
 
     Args:
-        source: Where the items come from.
-        timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the rest.
-        fallback: Goes on in the place of the error; its own items may take as long as they like.
+        source: The publisher of the items.
+        timeout_s: The longest wait for an item, in seconds; more than 0. It is the same for the first item.
+        fallback: Replaces the source after a timeout, instead of an error. There is no time limit for its own items.
 
-    Demand: Passed up unchanged; what `source` leaves unmet is asked of `fallback`. Time counts only while there is
-        unmet demand: from the request that ends a time without any, or from when the item before has been handled. So a
-        subscriber that does not request lets no source time out, nor does a source that completes late after all that
-        was requested has come (in Reactor time counts from the subscription, and whether or not there is demand).
-    Errors: `StreamTimeout`, which names the seconds. `ConfigError` at the call for a bad option, and as `on_error` if
-        there is no scheduler; `TypeError` if `fallback` is not a publisher. Errors of both streams pass through.
+    Demand: Passed up unchanged. Demand that `source` leaves unmet goes to `fallback`. Time counts only while there is
+        unmet demand: from the first request after a time without demand, or from when the item before has been handled.
+        There is therefore no timeout while the subscriber does not request. There is also none if a source has sent all
+        requested items and completes late. (In Reactor time counts from the subscription, with or without demand.)
+    Errors: `StreamTimeout`, whose text has the seconds. `ConfigError` at the call for a bad option, and as `on_error`
+        if there is no scheduler; `TypeError` if `fallback` is not a publisher. Errors of both streams pass through.
     Cancels: The source, when it takes too long.
     Context: Timed in the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
@@ -67,9 +67,9 @@ class _Timeout(Arbiter[T]):
             try:
                 super().on_next(item)
             except BaseException:
-                self.cancel()  # 2.13: the timer too
+                self.cancel()  # 2.13: also stops the timer
                 raise
-            # Not before: while the subscriber is busy the source cannot send.
+            # Not before: the source cannot send while the subscriber is busy.
             self._due = self._scheduler.now() + self._timeout_s
 
     def on_error(self, error: BaseException) -> None:
@@ -94,7 +94,7 @@ class _Timeout(Arbiter[T]):
     def _fire(self) -> None:
         self._timer = None
         if not self._demand:
-            return  # the next request sets it again
+            return  # the next request starts the timer again
         left = self._due - self._scheduler.now()
         if left > 0:
             self._timer = self._scheduler.call_later(left, self._fire)
@@ -105,7 +105,7 @@ class _Timeout(Arbiter[T]):
         else:
             self._timed_out = True
             self._upstream.cancel()
-            if self._ended:  # what the cancel has called has cancelled
+            if self._ended:  # a function called by the cancel has cancelled
                 return
             self._switch_to(_Behind(self._fallback, self))
 
@@ -119,7 +119,7 @@ class _Timeout(Arbiter[T]):
 
 
 class _Behind(Generic[T]):
-    """The fallback, told apart from the source, which may still send what was on its way (2.8)."""
+    """The fallback's own subscriber, because the source may still send items that were on their way (2.8)."""
 
     __slots__ = ("_publisher", "_stage")
 
@@ -127,7 +127,7 @@ class _Behind(Generic[T]):
         self._publisher = publisher
         self._stage = stage
 
-    def subscribe(self, subscriber: Subscriber[T]) -> None:  # noqa: ARG002 - it is the stage
+    def subscribe(self, subscriber: Subscriber[T]) -> None:  # noqa: ARG002 - always the stage
         self._publisher.subscribe(self)
 
     def on_subscribe(self, subscription: Subscription) -> None:

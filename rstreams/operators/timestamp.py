@@ -14,11 +14,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Timestamped(Generic[T]):
-    """An item and when it came.
+    """An item and the time at which it came.
 
     Attributes:
         item: The item.
-        at_s: The scheduler's clock, in seconds from an arbitrary start: good for differences, not for dates.
+        at_s: The time on the scheduler's clock, in seconds from an arbitrary start: good for differences, not for
+            dates.
     """
 
     item: T
@@ -33,12 +34,12 @@ def timestamp(source: Publisher[T]) -> Publisher[Timestamped[T]]:
         --(a,2)---(b,10)-->
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
 
     Demand: Passed up unchanged: one item in, one item out.
-    Errors: Pass through. `ConfigError` outside of a scope.
+    Errors: Errors of the source pass through. `ConfigError` outside of a scope.
     Cancels: Nothing by itself.
-    Context: The clock is that of the scope that subscribes; it starts anywhere, and only goes forward.
+    Context: The clock is that of the scope that subscribes. It starts at an arbitrary value and only goes forward.
     Spec: Reactive Streams 1.1.
 
     Example:

@@ -38,21 +38,22 @@ def to_dict(
         -------------{1:a,2:cc}|
 
     Args:
-        source: Where the items come from.
-        key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once an
-            item, in the task that delivers it; it must not block.
-        value: Makes what is under the key; the item itself, by default.
-        ack: When an item is done. "within_window": with the dict; where more items come than the window of a link
-            can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the dict.
+        source: The publisher of the items.
+        key: Returns an item's key, which must be hashable. Of several items with the same key, the last one stays.
+            Called once for each item, in the task that delivers it; it must not block.
+        value: Returns the value for an item; by default the item itself.
+        ack: When an item is done. "within_window": with the dict; if more items come than the window of a link can
+            hold, the oldest ones earlier. "on_result": always with the dict. "on_receipt": as soon as it is in the
+            dict.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). The dict grows without limit.
-    Holds: Every item is held, and shares the outcome of the dict; on a cancel or an error they are given back
-        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
-        accepted.
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items, or whose items come settled. What `key` or `value` raises, and a key that is not
-        hashable, ends the stream; the item counts as failed.
-    Cancels: The source, when that happens.
+    Demand: The first request asks the source for all items (`UNBOUNDED`). The dict grows without limit.
+    Holds: Every item is held, and shares the outcome of the dict. On a cancel or an error the items are given back
+        (released). Behind a link, at most as many items are held as its window has room for; if more come, the oldest
+        ones are accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`. `ConfigError` as `on_error` for "on_result" behind a link whose
+        window cannot hold all items, or whose items come settled. An exception that `key` or `value` raises, or a
+        `TypeError` for a key that is not hashable, ends the stream; the item counts as failed.
+    Cancels: The source, when `key` or `value` raises, and for a key that is not hashable.
     Spec: Reactive Streams 1.1, 2.13.
 
     Example:

@@ -20,16 +20,16 @@ def to_set(source: Publisher[T], *, ack: GatherAck = "within_window") -> Publish
         -----------{1,2}|
 
     Args:
-        source: Where the items come from; they must be hashable.
-        ack: When an item is done. "within_window": with the set; where more items come than the window of a link
-            can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the set.
+        source: The publisher of the items; they must be hashable.
+        ack: When an item is done. "within_window": with the set; if more items come than the window of a link can hold,
+            the oldest ones earlier. "on_result": always with the set. "on_receipt": as soon as it is in the set.
 
-    Demand: The first request asks the source for all it has (`UNBOUNDED`). The set grows without limit.
-    Holds: Every item is held, and shares the outcome of the set; on a cancel or an error they are given back
-        (released). Behind a link no more are held than its window has room for: where more come, the oldest are
-        accepted.
-    Errors: `ConfigError` at the call for a wrong `ack`, and as `on_error` for "on_result" behind a link whose window
-        cannot hold all items, or whose items come settled. An item that is not hashable ends the stream with a
+    Demand: The first request asks the source for all items (`UNBOUNDED`). The set grows without limit.
+    Holds: Every item is held, and shares the outcome of the set. On a cancel or an error the items are given back
+        (released). Behind a link, at most as many items are held as its window has room for; if more come, the oldest
+        ones are accepted.
+    Errors: `ConfigError` at the call for a wrong `ack`. `ConfigError` as `on_error` for "on_result" behind a link whose
+        window cannot hold all items, or whose items come settled. An item that is not hashable ends the stream with a
         `TypeError`, and counts as failed.
     Cancels: The source, with such an item.
     Spec: Reactive Streams 1.1, 2.13.

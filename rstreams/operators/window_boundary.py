@@ -1,4 +1,4 @@
-"""window_boundary: the items split into streams, a new one with each item of another stream."""
+"""window_boundary: the items split into streams, each ended by an item of another stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def window_boundary(
     source: Publisher[T], boundary: Publisher[object], *, prefetch: int = 256
 ) -> Publisher[Publisher[T]]:
-    """Split `source` into windows, streams that end with each item of `boundary`.
+    """Split `source` into windows: streams that each item of `boundary` ends.
 
         --1--2-----3-----4--|
         ------x-----x-----x-|
@@ -27,25 +27,25 @@ def window_boundary(
         |     3-----|
         1--2--|
 
-    A window is there for one subscriber; a second one gets an error. Its items go on as they come.
+    A window takes one subscriber; a second one gets an error. Its items are passed on as they come.
 
     Args:
-        source: Where the items come from.
-        boundary: Each of its items ends the window. When it completes, so does the stream of windows.
-        prefetch: The most items that are asked for or wait in all windows together; at least 1.
+        source: The publisher of the items.
+        boundary: Each of its items ends a window. When it completes, the stream of windows completes.
+        prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
-    Demand: With the first request for a window the first one is opened and the source is asked for `prefetch` items,
-        and for more in batches as items leave. When a boundary comes the window ends;
-        the next one is opened at once if it was requested, and so a window may be empty; without demand the next item
-        opens it, and it waits. When `prefetch` items wait in windows that are not read, nothing more is asked for.
-        `boundary` is subscribed to with the first request, and asked for all it has.
-    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
-        is cancelled all that waits is given back (released). What waits in one window that is cancelled is done.
+    Demand: With the first request for a window the first one is opened. The source is asked for `prefetch` items, and
+        for more in batches as items leave. A window ends when a boundary comes. If the next one was requested, it is
+        opened at once; a window may therefore be empty. Without demand, the next item opens it, and it waits. When
+        `prefetch` items wait in windows that are not read, no more items are requested. The first request subscribes to
+        `boundary`, and asks it for all its items.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
+        all items that wait are given back (released). Items that wait in a cancelled window are done.
     Errors: `ConfigError` at the call if `prefetch` is less than 1, `TypeError` if `boundary` is not a publisher. An
-        error of the source or of `boundary` reaches all windows at once, without the items waiting.
+        error of the source or of `boundary` reaches all windows at once, without the items that wait.
     Cancels: `boundary`, at every end. The source, when `boundary` completes or fails, and when the stream of windows is
-        cancelled and none is left that has a subscriber and waits for items. Windows that have one go on; those that
-        have none are closed.
+        cancelled and no window with a subscriber still waits for items. Windows with a subscriber go on; windows
+        without one are closed.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 def window_count(
     source: Publisher[T], count: int, *, skip: int | None = None, prefetch: int = 256
 ) -> Publisher[Publisher[T]]:
-    """Split `source` into windows, streams of `count` items each; the last window has what is left.
+    """Split `source` into windows: streams of `count` items each; the last window has the remaining items.
 
         --1--2--3--4--5--|
           window_count(2)
@@ -26,28 +26,28 @@ def window_count(
           |     3--4|
           1--2|
 
-    A window is there for one subscriber; a second one gets an error. Unlike a list of `buffer_count` it is emitted with
-    its first item, and its items go on as they come.
+    A window takes one subscriber; a second one gets an error. Unlike a list of `buffer_count`, it is emitted with its
+    first item, and its items are passed on as they come.
 
     Args:
-        source: Where the items come from.
-        count: How many items a window has; at least 1.
-        skip: How many items after the begin of a window the next one begins; at least 1. `count` if not given. With
-            less the windows overlap, with more there are gaps, whose items are dropped.
-        prefetch: The most items that are asked for or wait in all windows together; at least 1.
+        source: The publisher of the items.
+        count: The number of items in a window; at least 1.
+        skip: The number of items from the beginning of one window to the beginning of the next; at least 1, by default
+            `count`. With less than `count` the windows overlap. With more there are gaps, whose items are dropped.
+        prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
-    Demand: With the first request for a window the source is asked for `prefetch` items, and for more in batches as
-        items leave. Windows are emitted on demand; items of a window that was not asked for, or is not read, wait in
-        it, and when `prefetch` items wait nothing more is asked for. So windows that overlap need subscribers at the
-        same time, or a `prefetch` with room for what the later ones gather meanwhile; where `flat_map` takes too few
-        at a time and nothing can move any more the stream ends with `DemandDeadlock` (if it runs in a scope, as
-        every terminal's does).
-    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
-        is cancelled all that waits is given back (released). What waits in one window that is cancelled is done.
+    Demand: The first request for a window asks the source for `prefetch` items, and for more in batches as items leave.
+        Windows are emitted on demand. Items of a window that was not requested, or is not read, wait in it. When
+        `prefetch` items wait, no more are requested. Windows that overlap therefore need subscribers at the same time,
+        or a `prefetch` with room for the items that later windows gather. If `flat_map` takes too few windows at a
+        time, nothing can move any more. The stream then ends with `DemandDeadlock`, if it runs in a scope, as every
+        terminal does.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
+        all items that wait are given back (released). Items that wait in a cancelled window are done.
     Errors: `ConfigError` at the call if an option is less than 1. An error of the source reaches all windows at once,
-        without the items waiting.
-    Cancels: The source, when the stream of windows is cancelled and none is left that has a subscriber and waits for
-        items. Windows that have one go on; those that have none are closed.
+        without the items that wait.
+    Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
+        Windows with a subscriber go on; windows without one are closed.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:

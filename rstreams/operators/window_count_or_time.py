@@ -16,7 +16,7 @@ T = TypeVar("T")
 def window_count_or_time(
     source: Publisher[T], count: int, span_s: float, *, prefetch: int = 256
 ) -> Publisher[Publisher[T]]:
-    """Split `source` into windows, streams that end with `count` items or after `span_s` seconds.
+    """Split `source` into windows: streams that end with `count` items or after `span_s` seconds.
 
         --1--2--3--------4--|
           window_count_or_time(2, 0.5)
@@ -25,24 +25,24 @@ def window_count_or_time(
         |     3-----|
         1--2|
 
-    A window is there for one subscriber; a second one gets an error. Its items go on as they come.
+    A window takes one subscriber; a second one gets an error. Its items are passed on as they come.
 
     Args:
-        source: Where the items come from.
+        source: The publisher of the items.
         count: The most items of a window; at least 1.
-        span_s: The longest that a window lasts, in seconds; more than 0.
-        prefetch: The most items that are asked for or wait in all windows together; at least 1.
+        span_s: The longest time that a window lasts, in seconds; more than 0.
+        prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
-    Demand: With the first request for a window the first one is opened and the source is asked for `prefetch` items,
-        and for more in batches as items leave. When it is full or its time is over a window ends;
-        the next one is opened at once if it was requested, and so a window may be empty; without demand the next item
-        opens it, and it waits. When `prefetch` items wait in windows that are not read, nothing more is asked for.
-    Holds: An item that waits is held, and then shares the outcome of what it is emitted as. When the stream fails or
-        is cancelled all that waits is given back (released). What waits in one window that is cancelled is done.
+    Demand: With the first request for a window the first one is opened. The source is asked for `prefetch` items, and
+        for more in batches as items leave. A window ends when it is full or its time is over. If the next one was
+        requested, it is opened at once; a window may therefore be empty. Without demand, the next item opens it, and it
+        waits. When `prefetch` items wait in windows that are not read, no more items are requested.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
+        all items that wait are given back (released). Items that wait in a cancelled window are done.
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source reaches all windows at once, without the items waiting.
-    Cancels: The source, when the stream of windows is cancelled and none is left that has a subscriber and waits for
-        items. Windows that have one go on; those that have none are closed.
+        of the source reaches all windows at once, without the items that wait.
+    Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
+        Windows with a subscriber go on; windows without one are closed.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 

@@ -26,14 +26,16 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
         --------2a----3b-|
 
     Args:
-        source: Whose items make the tuples. Those that come before the first one of `other` are dropped.
-        other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last item.
+        source: The publisher of the first items of the tuples. Items that come before the first item of `other` are
+            dropped.
+        other: The publisher of the second items, subscribed to first. If it sends all its items within the call of
+            `request`, only the last one counts.
 
-    Demand: Goes to `source`, and one more for each item dropped. With the first request `other` is asked for all it
-        has; only its latest item is kept.
-    Holds: Items of `source` pass through; those of `other` are done when they come.
+    Demand: Goes to `source`, plus one for each dropped item. The first request asks `other` for all its items; only the
+        latest is kept.
+    Holds: Items of `source` pass through. Items of `other` are done when they come.
     Errors: `TypeError` at the call if `other` is not a publisher. The first of the two that fails ends the stream.
-    Cancels: `other`, when `source` ends; `source`, when `other` fails or completes without any item.
+    Cancels: `other`, when `source` ends; `source`, when `other` fails or completes without an item.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 
     Example:
@@ -54,8 +56,8 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
         self._other = _Other(self)
         self._latest: list[R] = []  # none or one
         self._dropped = 0
-        self._busy = True  # until `on_subscribe` has returned: signals come one after the other (1.3)
-        self._due: Callable[[], None] | None = None  # how the other source ended meanwhile
+        self._busy = True  # until `on_subscribe` has returned, because signals come one after the other (1.3)
+        self._due: Callable[[], None] | None = None  # the end of the other source, if it came while busy
 
     def listening_to(self, other: Publisher[R]) -> Self:
         other.subscribe(self._other)
@@ -75,7 +77,7 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
             try:
                 self._downstream.on_next((item, self._latest[0]))
             except BaseException:
-                self.cancel()  # 2.13: the other source too
+                self.cancel()  # 2.13: also cancels the other source
                 raise
             self._is_free()
         else:
@@ -102,7 +104,7 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
         return received - self._dropped
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: the other source's items let items through, and its end may be the end."""
+        """Return the waits: an item of the other source lets items through, and its end may end the stream."""
         other: list[tuple[Way, object]] = [] if self._other.upstream is ENDED else [(SEND, self._other.upstream)]
         if way == SEND:
             return [(SEND, self._upstream), (ASK, self._downstream), *other]

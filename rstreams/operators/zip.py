@@ -1,4 +1,4 @@
-"""zip: one item of each source, together."""
+"""zip: one item of each source in a tuple."""
 
 from __future__ import annotations
 
@@ -55,17 +55,18 @@ def zip(*sources: Publisher[Any], prefetch: int = 32) -> Publisher[Any]:  # noqa
         -----1a----2b-|
 
     Args:
-        *sources: Subscribed to at once, in this order; none at all is an empty stream.
-        prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead: its
-            items are drawn as they are needed.
+        *sources: Subscribed to at once, in this order; without sources the stream is empty.
+        prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+            requested ahead: they are drawn as they are needed.
 
-    Demand: With the first request each source is asked for `prefetch` items, and for more as its items leave. At most
-        so many are kept of each.
-    Holds: Items are held until their tuple has been handled, and share its outcome. Items that find no partners,
-        because another source is through, are given back (released), as are all that wait on cancel or error.
+    Demand: The first request asks each source for `prefetch` items, and for more as its items leave. At most that many
+        items of each are kept.
+    Holds: Items are held until their tuple has been handled, and share its outcome. Items without partners, because
+        another source has ended, are given back (released). All items that wait on a cancel or an error are also given
+        back.
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream at once, without the items waiting.
-    Cancels: All other sources, as soon as one is complete and all its items have been emitted, or when one fails.
+        first source that fails ends the stream at once, without the items that wait.
+    Cancels: All other sources, when one has completed and all its items have been emitted, or when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
     Example:
@@ -82,7 +83,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
 
     operator = "zip"
 
-    def _step(self, most: int) -> int:  # noqa: PLR0911 - so many states
+    def _step(self, most: int) -> int:  # noqa: PLR0911 - one exit for each state
         if self._ended:
             return 0
         inputs = self.inputs
@@ -93,10 +94,10 @@ class _Zip(Inputs[tuple[Any, ...]]):
             return 0
         if all(i.drawn and not i.queue for i in inputs):
             return self._emit_drawn(min(most, self._demand))
-        # Items that can be drawn are drawn last: by then it is certain that all the others are there.
+        # Items of iterators are drawn last: by then all other items are certainly there.
         if not all(i.queue for i in inputs if not i.drawn) or not all(i.has_item() for i in inputs):
             return int(not self._ended and any(i.exhausted for i in inputs))
-        if self._ended:  # drawing has cancelled
+        if self._ended:  # a drawn iterator has cancelled
             return 0
         taken = [i.take() for i in inputs]
         held = claims([hold for _, hold in taken])
@@ -108,7 +109,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
         return 1
 
     def _emit_drawn(self, most: int) -> int:
-        """Emit what plain iterators give, at most `most` tuples."""
+        """Emit items of plain iterators, at most `most` tuples."""
         next_row = builtins.zip(*[i.items for i in self.inputs], strict=False).__next__
         on_next = self._downstream.on_next
         emitted = 0
@@ -122,7 +123,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
                 except Exception as error:  # the user's
                     self.failed(error)
                     break
-                if self._ended:  # drawing it has cancelled
+                if self._ended:  # a drawn iterator has cancelled
                     self._let_go()
                     break
                 emitted += 1

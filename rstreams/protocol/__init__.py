@@ -1,1 +1,1 @@
-"""The link wing, sans-IO: one AMQP 1.0 link as a state machine, its credit, its deliveries, and the signals on it."""
+"""AMQP 1.0 links without input and output: one link as a state machine, its credit, its deliveries and its signals."""

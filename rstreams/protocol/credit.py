@@ -1,4 +1,4 @@
-"""Credit: the one place where demand, counted in items, meets credit, counted in deliveries.
+"""Credit: the one place where demand, counted in items, becomes credit, counted in deliveries.
 
 Theory of operation. The receiver's ledger counts the demand of its subscriber and the items on hand. The credit on the
 wire is a number of the engine, and is given to the ledger's methods. The grant rule:
@@ -12,7 +12,7 @@ wire is a number of the engine, and is given to the ledger's methods. The grant 
 
     C * P <= min(D - B, W - B - U)
 
-It follows that B + U + C * P <= W, always. A link that is also bounded in bytes (`byte_bound`) has a second rule:
+Therefore B + U + C * P <= W, always. A link that also has a limit in bytes (`byte_bound`) has a second rule:
 
     H  on hand     bytes of the items buffered and unsettled
     E  expected    bytes of the next delivery, as expected by those before; V before the first one
@@ -20,17 +20,17 @@ It follows that B + U + C * P <= W, always. A link that is also bounded in bytes
 
     C * E <= V - H,  but never less than one delivery when there is nothing on hand
 
-A link never reads ahead of demand: a subscriber that wants read-ahead requests more. There is one exception. If a
-delivery may carry more items than are wanted, one delivery is granted when nothing is on its way and the window has
-room for all of it. The items that are not wanted yet are kept, and handed over first.
+A link never reads ahead of demand: a subscriber that wants read-ahead requests more. There is one exception. A delivery
+may carry more items than are wanted. Then one delivery is granted if none is on its way and the window has room for all
+of it. The items that are not wanted yet are kept, and handed over first.
 
 To save flow frames, credit is topped up in two cases:
 
 - It has fallen to half of the window, or to half of the deliveries that fit into V if that is less.
 - There is none, and the rule allows some.
 
-E is a guess, so the rule in bytes holds at the time of the grant. A sender whose deliveries become larger is stopped by
-the window of its session: the driver leaves its deliveries there while H is at V.
+E is an estimate; the rule in bytes holds at the time of the grant. A sender whose deliveries become larger is stopped
+by the window of its session: the driver leaves its deliveries there while H is at V.
 
 The sender's ledger counts requests, which cannot be taken back, apart from credit, which can:
 
@@ -39,7 +39,7 @@ The sender's ledger counts requests, which cannot be taken back, apart from cred
 
     items to request for new credit c = max(0, c - owed - held)
 
-So items that are still owed after a drain or a withdrawal take the next credit first.
+Items that are still owed after a drain or a withdrawal therefore take the next credit first.
 
 Spec: AMQP 1.0 section 2.6.7 (flow control); Reactive Streams 1.1, 3.8, 3.17.
 """
@@ -53,7 +53,7 @@ from rstreams._core.demand import add_demand, take_demand
 from rstreams.protocol.byte_bound import ByteBound
 
 MAX_CREDIT: Final = 2**31 - 1
-"""The most link credit the engine can hold: it is a C int."""
+"""The most link credit that the engine can hold: it is a C int."""
 
 
 MAX_PACK_ITEMS: Final = 1024
@@ -69,7 +69,7 @@ def require_window(window: int) -> int:
 
 
 def require_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
-    """Return `pack_items` if a delivery may carry so many items to a window.
+    """Return `pack_items` if a delivery to a window of this size may carry that many items.
 
     Errors: `ConfigError` unless it is 1, or up to half of the window and up to 1,024 items.
     """
@@ -79,25 +79,25 @@ def require_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
 
 
 class CreditLedger:
-    """The receiver's side of a link's credit: when to grant how much.
+    """The receiver's side of a link's credit: when to grant, and how much.
 
     Attributes:
-        demand: Items asked for and not yet handed over; saturates at unbounded.
+        demand: Items requested and not yet handed over; saturates at unbounded.
         buffered: Items received and not yet handed over.
         unsettled: Items handed over and not yet settled.
         window: The most items buffered, unsettled and granted together.
         pack: The most items a delivery carries.
-        bound: The bytes on hand, if they are bounded.
+        bound: The bytes on hand, if they are limited.
     """
 
     __slots__ = ("bound", "buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
 
     def __init__(self, window: int, *, renews_at_zero: bool = False, window_bytes: int = 0) -> None:
-        """Start with no demand.
+        """Start without demand.
 
         Args:
             window: See the attribute.
-            renews_at_zero: Whether nothing is granted while credit is left: some peers send too much otherwise.
+            renews_at_zero: Whether no credit is granted while some is left; some peers would send too much otherwise.
             window_bytes: The most bytes buffered, unsettled and expected together; 0 for any number.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
@@ -164,7 +164,7 @@ class CreditLedger:
 
         Args:
             credit: The engine's own number.
-            at_most: So many items on their way, or fewer, are too few; room for more than so many is enough.
+            at_most: This number of items on their way, or fewer, is too few; room for more than this number is enough.
         """
         coming = credit * self.pack
         if self.demand - self.buffered <= coming or (credit > 0 and self.renews_at_zero):
@@ -177,7 +177,7 @@ class CreditLedger:
 
 
 class SenderLedger:
-    """The sender's side of a link's credit: when to ask the publisher for how much.
+    """The sender's side of a link's credit: when to ask the publisher, and for how much.
 
     Attributes:
         owed: Items requested from the publisher that it has not sent yet.
@@ -188,7 +188,7 @@ class SenderLedger:
     __slots__ = ("held", "owed", "pack")
 
     def __init__(self) -> None:
-        """Start with nothing requested."""
+        """Start without requests."""
         self.pack = 1
         self.owed = 0
         self.held = 0
@@ -206,7 +206,7 @@ class SenderLedger:
         self.owed -= items
 
     def receive(self, items: int) -> None:
-        """Count `items` the publisher sent: no longer owed, held until they can be sent on."""
+        """Count `items` that the publisher sent: no longer owed, and held until they can be sent on."""
         self.owed -= items
         self.held += items
 
@@ -215,5 +215,5 @@ class SenderLedger:
         self.held -= items
 
     def take_back(self, items: int) -> None:
-        """Undo `send` for `items` whose link was lost: they are to be sent again."""
+        """Undo `send` for `items` whose link was lost: they will be sent again."""
         self.held += items

@@ -13,7 +13,7 @@ from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 
 
 class CreditFlow:
-    """The credit of a `LinkSubscription`, which calls `work` as long as its link is attached.
+    """The credit of a `LinkSubscription`, which calls `work` while its link is attached.
 
     Context: As `LinkSubscription`.
     Spec: AMQP 1.0 section 2.6.7.
@@ -49,17 +49,17 @@ class CreditFlow:
         signal: Callable[[Callable[[], None]], None],
         wake: Callable[[], None],
     ) -> None:
-        """Grant none yet.
+        """Start without credit.
 
         Args:
-            ledger: Says how much may be granted.
+            ledger: Decides how much may be granted.
             items: The items that have come.
-            outcomes: What is known of them.
+            outcomes: The outcomes of these items.
             answers_drain: See the attribute.
             send: Sends a frame.
             send_dispositions: Sends the outcomes that have gathered.
-            signal: Calls a function like a signal; not at all if the subscriber hears no more.
-            wake: Has the subscription work soon.
+            signal: Calls a function like a signal, but not after the subscriber's last signal.
+            wake: Makes the subscription work soon.
         """
         self.suspended = False
         self.answers_drain = answers_drain
@@ -71,11 +71,11 @@ class CreditFlow:
         self._signal = signal
         self._wake = wake
         self._asked: list[Callable[[], None]] = []  # drains that have not begun
-        self._draining: list[Callable[[], None]] | None = None  # the drain under way; one that suspends has no listener
+        self._draining: list[Callable[[], None]] | None = None  # the drain in progress; empty for `suspend`
 
     @property
     def drains(self) -> bool:
-        """Whether a drain is under way."""
+        """Whether a drain is in progress."""
         return self._draining is not None
 
     def drain(self, on_drained: Callable[[], None]) -> None:
@@ -83,7 +83,7 @@ class CreditFlow:
         self._asked.append(on_drained)
 
     def forget_link(self) -> None:
-        """Begin a drain again that was under way: the link is lost."""
+        """Start a drain that was in progress again: the link is lost."""
         self._asked, self._draining = [*(self._draining or ()), *self._asked], None
 
     def withdraw(self, driver: Driver) -> None:
@@ -92,7 +92,7 @@ class CreditFlow:
             self._send(Flow(0))
 
     def work(self, driver: Driver) -> None:
-        """Grant or drain, whatever has become possible."""
+        """Grant or drain credit, if that has become possible."""
         credit = driver.credit()
         if self._asked or self._draining is not None or (self.suspended and credit > 0 and self.answers_drain):
             self._work_drain(credit)

@@ -1,4 +1,4 @@
-"""Deliveries: their outcomes, and how a hold's end becomes one."""
+"""Deliveries: their outcomes, and how the end of a hold becomes an outcome."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rstreams.errors import Condition, ConfigError, DeliveryFailed, condition_of
 T = TypeVar("T")
 
 ERROR_CONDITION: Final = "x-opt-rstreams-error-condition"
-"""The annotation of what is given back as failed, and of its dead letter, that gives the error's AMQP condition."""
+"""The annotation of a failed item, and of its dead letter, with the error's AMQP condition."""
 
 ERROR_DESCRIPTION: Final = "x-opt-rstreams-error-description"
-"""The annotation of what is given back as failed, and of its dead letter, that gives the error's type and text."""
+"""The annotation of a failed item, and of its dead letter, with the error's type and text."""
 
 MAX_TEXT: Final = 1024
-"""The most characters of an error's text that are told of an item."""
+"""The most characters of an error's text that are sent for an item."""
 
 MAX_CONDITION: Final = 255
 """The most characters of a condition that every peer's frame has room for."""
@@ -29,16 +29,16 @@ MAX_CONDITION: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the receiver ended with a delivery (AMQP 1.0 section 3.4).
+    """The receiver's outcome of a delivery (AMQP 1.0 section 3.4).
 
     Attributes:
         kind: "accepted"; "rejected": invalid, not to be sent again; "released": given back untouched;
             "modified": given back with a mark.
-        condition: Why it was rejected, if it was.
+        condition: The reason for a rejection.
         description: Text for people, with `condition`.
-        delivery_failed: For modified: counts as a failed attempt, so delivery-count rises.
+        delivery_failed: For modified: a failed attempt, which increases delivery-count.
         undeliverable_here: For modified: not to be sent to this receiver again.
-        annotations: For modified: to be merged into the message's annotations.
+        annotations: For modified: annotations to merge into those of the message.
     """
 
     kind: Literal["accepted", "rejected", "released", "modified"]
@@ -49,9 +49,9 @@ class Outcome:
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
     def as_error(self, accepted: int = 0) -> DeliveryFailed:
-        """Return the exception that tells a publisher of this outcome; `accepted` items were accepted before."""
+        """Return the exception for a publisher with this outcome; `accepted` items were accepted before."""
         if self.kind == "accepted":
-            msg = "an accepted delivery is no failure"
+            msg = "an accepted delivery is not a failure"
             raise ValueError(msg)
         return DeliveryFailed(
             self.kind,
@@ -72,8 +72,8 @@ FAILED = Outcome("modified", delivery_failed=True)
 def outcome_of(error: BaseException) -> Outcome:
     """Return the outcome for an item whose processing ended with `error`.
 
-    A `DeliveryFailed` is an outcome that came from further down the line and goes on unchanged; anything else counts
-    as a failed attempt.
+    A `DeliveryFailed` is an outcome from a later part of the line, and goes on unchanged. Any other error counts as a
+    failed attempt.
     """
     if not isinstance(error, DeliveryFailed):
         return FAILED
@@ -91,12 +91,12 @@ def outcome_of(error: BaseException) -> Outcome:
 
 
 def is_condition(name: object) -> bool:
-    """Whether this can be sent as a condition: ASCII text of 1 to 255 characters."""
+    """Tell whether this can be sent as a condition: ASCII text of 1 to 255 characters."""
     return isinstance(name, str) and name.isascii() and 0 < len(name) <= MAX_CONDITION
 
 
 def _sendable(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return annotations as they are, or none if AMQP cannot carry them: user code may raise an outcome of any kind."""
+    """Return annotations unchanged, or none if AMQP cannot carry them: user code may raise any outcome."""
     try:
         encode_value({Symbol(name): value for name, value in annotations.items()})
     except Exception:  # names and values may be anything
@@ -106,17 +106,17 @@ def _sendable(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class FailureStrategy:
-    """What becomes of a delivery whose item could not be decoded, or whose processing raised.
+    """The treatment of a delivery whose item could not be decoded, or whose processing raised.
 
-    An error that is an outcome itself (`DeliveryFailed`) is never asked about: it goes on as it is.
+    It is not used for an error that is an outcome itself (`DeliveryFailed`): that goes on unchanged.
 
     Attributes:
         outcome: The outcome for an error.
         ends: Whether an item that could not be decoded ends the subscription with the error; otherwise it goes on with
-            the next one. Whether a failure in the pipeline ends it is the pipeline's to say.
-        forward: Takes the encoded message and the error instead, and lets go of the hold when it knows the outcome:
-            done is accepted, everything else is given back as failed, and `end` ends the subscription, too.
-        on_undecodable: Told why an item could not be decoded, if that does not end the subscription.
+            the next item. For a failure in the pipeline, the pipeline decides.
+        forward: Takes the encoded message and the error instead, and ends the hold when it knows the outcome. `done`
+            accepts the item; all other calls give it back as failed. `end` also ends the subscription.
+        on_undecodable: Called with the reason why an item could not be decoded, if that does not end the subscription.
     """
 
     outcome: Callable[[BaseException], Outcome]
@@ -126,14 +126,14 @@ class FailureStrategy:
 
 
 def described(error: BaseException, *, expose: bool) -> str:
-    """Return what is told of an error: its type, and its text if that may be told."""
+    """Return the text about an error: its type, and its own text if `expose` is true."""
     kind = type(error).__name__
     text = text_of(error) if expose else ""
     return (f"{kind}: {text}" if text else kind)[:MAX_TEXT]
 
 
 def failed(error: BaseException, *, expose: bool = False) -> Outcome:
-    """Return the outcome that gives an item back as failed, with what is told of `error` (3.4.5)."""
+    """Return the outcome that gives an item back as failed, with the text about `error` (3.4.5)."""
     condition = condition_of(error)[0]
     told = {ERROR_DESCRIPTION: described(error, expose=expose)}
     if is_condition(condition):
@@ -147,13 +147,13 @@ def reject(error: BaseException, *, expose: bool = False) -> Outcome:
 
 
 END: Final = FailureStrategy(outcome_of, ends=True)
-"""Give it back as failed; what cannot be decoded ends the subscription."""
+"""Give the item back as failed; an item that cannot be decoded ends the subscription."""
 
 
 class Settles(Protocol):
-    """Whoever can settle a delivery: the receiving end of a link."""
+    """An object that can settle a delivery: the receiving end of a link."""
 
-    def settle(self, delivery: Any, outcome: Outcome) -> None:  # noqa: ANN401 - however it knows its deliveries
+    def settle(self, delivery: Any, outcome: Outcome) -> None:  # noqa: ANN401 - the end's own handle of a delivery
         """Settle one delivery with its outcome."""
         ...
 
@@ -163,19 +163,19 @@ class Settles(Protocol):
 
 
 class MakesRoom(Settles, Protocol):
-    """A receiving end that may accept what is held loosely, to make room."""
+    """A receiving end that may accept loosely held deliveries to make room."""
 
     def loosen(self, hold: DeliveryHold) -> None:
         """Note that the delivery of `hold` may be accepted to make room."""
         ...
 
     def tighten(self, hold: DeliveryHold) -> None:
-        """Note that it is about to be settled."""
+        """Note that the delivery of `hold` is about to be settled."""
         ...
 
 
 class DeliveryHold:
-    """The last hold on a delivery: its release is the disposition.
+    """The last hold on a delivery: its end becomes the disposition.
 
     Attributes:
         gone: Whether it was loose, and the delivery has been accepted to make room.
@@ -184,7 +184,7 @@ class DeliveryHold:
     __slots__ = ("_delivery", "_link", "_loose", "_payload", "gone")
 
     def __init__(self, link: MakesRoom, delivery: object, payload: bytes = b"") -> None:
-        """Hold `delivery` of `link`; `payload` is its encoded message, if a failure strategy is to have it."""
+        """Hold `delivery` of `link`; `payload` is its encoded message, if a failure strategy needs it."""
         self._link = link
         self._delivery = delivery
         self._payload = payload
@@ -197,7 +197,7 @@ class DeliveryHold:
             self._link.settle(self._delivery, ACCEPTED)
 
     def fail(self, error: BaseException) -> None:
-        """Give it back with the outcome `error` carries, or as the subscription's failure strategy says."""
+        """Give it back with the outcome in `error`, or as the subscription's failure strategy decides."""
         if not self._loose or self._tightens():
             self._link.fail(self._delivery, self._payload, error)
 
@@ -207,18 +207,18 @@ class DeliveryHold:
             self._link.settle(self._delivery, RELEASED)
 
     def loosen(self) -> None:
-        """Allow that it is accepted when its link has no room for further ones."""
+        """Allow the link to accept it when there is no room for further deliveries."""
         if not self._loose:
             self._loose = True
             self._link.loosen(self)
 
     def give_way(self) -> None:
-        """Accept it, whatever is said of it later."""
+        """Accept it; later calls have no effect."""
         self.done()
         self.gone = True
 
     def _tightens(self) -> bool:
-        """Take it out of those that may give way; return whether it has not."""
+        """Remove it from the deliveries that may be accepted to make room; return False if it was accepted already."""
         if self.gone:
             return False
         self._link.tighten(self)
@@ -226,7 +226,7 @@ class DeliveryHold:
 
 
 class ForwardedHold:
-    """The hold on a delivery whose message has been handed to somebody else: accepted once that has been done."""
+    """The hold on a delivery whose message was forwarded; the delivery is accepted when the forwarding is done."""
 
     __slots__ = ("_delivery", "_give_up", "_link")
 
@@ -237,7 +237,7 @@ class ForwardedHold:
         self._give_up = give_up
 
     def end(self, error: BaseException) -> None:
-        """Give it back as failed, and end the subscription: nobody will ever take what it hands over."""
+        """Give it back as failed, and end the subscription: its forwarded messages will never be taken."""
         self.release()
         self._give_up(error)
 
@@ -245,27 +245,28 @@ class ForwardedHold:
         """Accept it."""
         self._link.settle(self._delivery, ACCEPTED)
 
-    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - a hold's own name for it
-        """Give it back as failed: nobody else has it."""
+    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - the name in the protocol
+        """Give it back as failed: it was not forwarded."""
         self._link.settle(self._delivery, FAILED)
 
     def release(self) -> None:
-        """Give it back as failed: nobody else has it."""
+        """Give it back as failed: it was not forwarded."""
         self._link.settle(self._delivery, FAILED)
 
 
 class Delivery(Generic[T]):
     """An item together with its delivery, whose outcome the user decides (manual settlement).
 
-    Until one of the methods below is called the delivery is unsettled, and counts against the window of its link. Only
-    the first call counts; one that comes after the link was lost says nothing to the peer, which has it back already.
-    As a context manager it gives its item, accepts it at the end of the block, and fails it if the block raises.
+    Until one of the methods below is called, the delivery is unsettled and counts against the window of its link. Only
+    the first call counts. A call after the loss of the link sends nothing to the peer, which has the delivery back
+    already. As a context manager it returns its item, accepts it at the end of the block, and fails it if the block
+    raises.
 
     Attributes:
         item: The item.
         settled: Whether its outcome has been decided.
 
-    Errors: `SpecViolation` in another thread; the delivery is not settled by that.
+    Errors: `SpecViolation` in another thread; the delivery is then not settled.
     Context: Any task of the connection's trio run; never blocks.
     Spec: AMQP 1.0 section 3.4 (delivery state).
     """
@@ -273,7 +274,7 @@ class Delivery(Generic[T]):
     __slots__ = ("_hold", "_thread", "item", "settled")
 
     def __init__(self, item: T, hold: Hold) -> None:
-        """Decide on `item` by letting go of `hold`."""
+        """Decide on `item` by ending `hold`."""
         self.item = item
         self.settled = False
         self._hold = hold
@@ -284,19 +285,19 @@ class Delivery(Generic[T]):
         return f"<{'settled' if self.settled else 'unsettled'} delivery of {self.item!r:.80}>"
 
     def accept(self) -> None:
-        """Say that the item has been processed."""
+        """Accept the item: it has been processed."""
         if self._settles("accept"):
             self._hold.done()
 
     def reject(self, condition: str = Condition.INTERNAL_ERROR.value, description: str = "") -> None:
-        """Say that the item is invalid and must not be sent again: brokers put it among their dead letters.
+        """Reject the item: it is invalid and must not be sent again. Brokers put it among their dead letters.
 
         Args:
-            condition: Why, as a symbol: one of `rstreams.errors.Condition` or the application's own.
+            condition: The reason, as a symbol: one of `rstreams.errors.Condition` or the application's own.
             description: Text for people.
 
-        Errors: `ConfigError` for a condition that is no ASCII text of 1 to 255 characters, or a description that is
-            no text.
+        Errors: `ConfigError` for a condition that is not ASCII text of 1 to 255 characters, or a description that is
+            not a text.
         """
         if not is_condition(condition):
             msg = f"reject(condition={condition!r:.80}): it must be an ASCII text of 1 to {MAX_CONDITION} characters"
@@ -307,7 +308,7 @@ class Delivery(Generic[T]):
         self._fail(DeliveryFailed("rejected", condition, description))
 
     def release(self) -> None:
-        """Give the item back untouched: another consumer may have it, or this one again."""
+        """Give the item back unchanged: another consumer may have it, or this one again."""
         if self._settles("release"):
             self._hold.release()
 
@@ -321,9 +322,9 @@ class Delivery(Generic[T]):
         """Give the item back with a mark.
 
         Args:
-            delivery_failed: Whether this was a failed attempt: the message's delivery-count rises.
+            delivery_failed: Whether this was a failed attempt, which increases the message's delivery-count.
             undeliverable_here: Whether it must not come to this consumer again.
-            annotations: What to note on the message, for whoever gets it next; names begin with "x-opt-".
+            annotations: Notes on the message for its next consumer; names begin with "x-opt-".
 
         Errors: `ConfigError` for annotations that AMQP cannot carry.
         """
@@ -336,7 +337,7 @@ class Delivery(Generic[T]):
         )
 
     def fail(self, error: BaseException) -> None:
-        """Say that processing the item raised `error`: the stream's `on_failure` decides."""
+        """Fail the item, because its processing raised `error`: the stream's `on_failure` decides."""
         self._fail(error)
 
     def __enter__(self) -> T:
@@ -355,7 +356,7 @@ class Delivery(Generic[T]):
             self._hold.fail(error)
 
     def _settles(self, call: str) -> bool:
-        """Whether this call is the first one, which counts."""
+        """Tell whether this is the first call; only that one counts."""
         if get_ident() != self._thread:
             refuse_thread(call, self._thread)
         first = not self.settled

@@ -1,4 +1,4 @@
-"""What the two ends of a link have in common: the link that they live on now, and hints of their owner."""
+"""The common base of the two ends of a link: their present link, and hints of their owner."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from rstreams.protocol.states import State
 
 
 class End:
-    """An end of a link. It outlives a link that is lost, and goes on with the next one.
+    """An end of a link. It outlives a lost link, and goes on with the next one.
 
     Attributes:
-        place: Says which peer and which link of it, for messages. It says nothing unless the owner of the end sets it.
-        attach_later: Has the end attached again later, for the reason that the peer gave; None: its connection does not
+        place: Returns the peer and its link as text, for messages. The text is empty unless the owner of the end sets
+            it.
+        attach_later: Attaches the end again later, for the reason that the peer gave; None: its connection does not
             return.
     """
 
     def __init__(self, pack_items: int) -> None:
-        """Have no link; a delivery may carry `pack_items` items if the peer knows packs."""
+        """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self._pack_items = pack_items
         self._link: Link | None = None
 
     def properties(self) -> dict[str, Any]:
-        """Return what this side's attach says of packs."""
+        """Return the properties about packs in this side's attach."""
         return offer(self._pack_items)
 
     @property

@@ -1,8 +1,8 @@
 """The performatives of a link, without the engine's numbers.
 
 Handles, delivery-counts, delivery-ids and session windows belong to the engine, or to the local driver. The frames here
-have all that one side tells the other besides. A frame stands for a whole run of deliveries, where AMQP would send one
-frame for each.
+have everything else that one side tells the other. A frame stands for a whole run of deliveries, where AMQP would send
+one frame for each.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from rstreams.errors import Condition, PeerClosed, RStreamsError, error_for
 from rstreams.protocol.delivery import Outcome
 
 COORDINATOR: Final = "$coordinator"
-"""Stands in the place of a target's address for a coordinator of transactions (section 4.5.1)."""
+"""The place of a target's address in an attach to a coordinator of transactions (section 4.5.1)."""
 
 
 Expiry: TypeAlias = Literal["link-detach", "session-end", "connection-close", "never"]
-"""After which event a terminus may be forgotten (AMQP 1.0 section 3.5.6, terminus-expiry-policy)."""
+"""The event after which a terminus may be forgotten (AMQP 1.0 section 3.5.6, terminus-expiry-policy)."""
 
 
 class Role(Enum):
-    """Which end of a link this side is (AMQP 1.0 section 2.8.1)."""
+    """The end of a link that this side is (AMQP 1.0 section 2.8.1)."""
 
     SENDER = "sender"
     RECEIVER = "receiver"
 
 
 class Settlement(Enum):
-    """How deliveries on a link are settled (AMQP 1.0 section 2.8.2, snd-settle-mode)."""
+    """The settlement of deliveries on a link (AMQP 1.0 section 2.8.2, snd-settle-mode)."""
 
     AT_MOST_ONCE = "at_most_once"
     """Sent settled: there is no acknowledgement, and items on their way are lost when the link ends."""
     AT_LEAST_ONCE = "at_least_once"
-    """Settled by the receiver's disposition, when every hold on the item has been released."""
+    """Settled by the receiver's disposition, when every hold on the item has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,19 @@ class Attach:
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
-        role: Which end speaks.
+        role: The end that sends the attach.
         source: The address that the items come from; "" for a terminus without an address.
         target: The address that they go to.
-        settlement: How deliveries are settled.
-        mixed: Whether the sender may also send settled deliveries, on a link where others wait for their outcome.
+        settlement: The settlement of deliveries.
+        mixed: Whether the sender may also send settled deliveries on a link where others wait for their outcome.
         settles_second: Whether the receiver settles a delivery only after the sender has (rcv-settle-mode second).
-        distribution: Whether the source gives its messages away, "move", or keeps them, "copy"; "" if nothing is said.
-        dynamic: Whether the peer is to make an address of its own at its end; its reply names it (3.5.3). In a reply:
-            whether the address at this end has been made for the link.
-        durable: Whether the state of the peer's end is to outlive the link and the connection (3.5.5).
+        distribution: Whether the source gives its messages away, "move", or keeps them, "copy"; "" if this is not
+            stated.
+        dynamic: Whether the peer should make an address of its own at its end; its reply has the address (3.5.3). In a
+            reply: whether the address at this end has been made for the link.
+        durable: Whether the state of the peer's end should outlive the link and the connection (3.5.5).
         expiry: The event after which the peer's end may forget the link (3.5.6).
-        expiry_timeout_s: How long after that event it keeps it, in seconds.
+        expiry_timeout_s: How long after that event it keeps the link's state, in seconds.
         filters: The filters of the source, by their names (3.5.8).
         capabilities: The capabilities that the peer's end must have, such as "queue" (3.5.3, 3.5.4).
         properties: The link's own properties.
@@ -91,13 +92,13 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The credit there is now, in deliveries (section 2.7.4).
+    """The present credit, in deliveries (section 2.7.4).
 
-    From the receiver: the deliveries that the sender may send from here on; with `drain` it is to send them now, or to
-    give the credit back. From the sender, in answer to a drain: the credit that is left, which is 0.
+    From the receiver: the deliveries that the sender may send from here on; with `drain` the sender must send them now,
+    or give the credit back. From the sender, in answer to a drain: the credit that is left, which is 0.
 
     With `starved`, from the sender: it has no room for further messages before the receiver settles some. AMQP has no
-    frame for this. So the engine's driver sends a disposition of the latest unsettled delivery with the state
+    frame for this. Therefore the engine's driver sends a disposition of the latest unsettled delivery with the state
     "received", which decides nothing (section 3.4.1).
     """
 
@@ -111,11 +112,11 @@ class Transfer:
     """A run of deliveries, each one encoded message (section 2.7.5).
 
     Attributes:
-        deliveries: The names by which this side's driver knows them: the sender's tags, the receiver's handles.
+        deliveries: The driver's names for them on this side: the sender's tags, the receiver's handles.
         payloads: The encoded messages, in the same order.
-        settled: Whether they are sent settled: no disposition will come for them.
-        more: Whether the payload is a part of one delivery, with which the next transfer of the link goes on.
-        aborted: Whether the one delivery is given up: no more of it comes, and its parts are to be thrown away.
+        settled: Whether they are sent settled; no disposition comes for them.
+        more: Whether the payload is only a part of one delivery, which the next transfer of the link continues.
+        aborted: Whether the one delivery is given up: no more of it comes, and its parts must be dropped.
     """
 
     deliveries: Sequence[Hashable]
@@ -138,10 +139,10 @@ class Detach:
     """One side's half of ending a link (section 2.7.7).
 
     Attributes:
-        closed: Whether it ends the subscription, or only detaches the link, to be attached again.
-        condition: The reason, if it is an error; None: a successful end.
+        closed: Whether it ends the subscription; False only detaches the link, which will be attached again.
+        condition: The reason, if it is an error; None for a successful end.
         description: Text for people.
-        info: A map of the sender's own.
+        info: A map with the sender's own entries.
     """
 
     closed: bool = True
@@ -151,22 +152,22 @@ class Detach:
 
     @property
     def error(self) -> PeerClosed | None:
-        """The error it is, or None if it is a successful end."""
+        """The error in it, or None for a successful end."""
         return None if self.condition is None else error_for(self.condition, self.description, self.info)
 
     @property
     def announces_close(self) -> bool:
-        """Whether the peer is about to close the connection; the client may retry at some later date (2.8.16)."""
+        """Whether the peer is about to close the connection; the client may retry later (2.8.16)."""
         return self.condition == Condition.CONNECTION_FORCED
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The loss of the session or the connection under the link: not a frame, but the last thing that a link hears.
+    """The loss of the session or the connection under the link: not a frame, but the last event of a link.
 
     Attributes:
         error: The reason.
-        returns: Whether the connection will be there again: then the end waits for a new link (`bind`).
+        returns: Whether the connection will return; the end then waits for a new link (`bind`).
     """
 
     error: RStreamsError

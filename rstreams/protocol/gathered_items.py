@@ -1,9 +1,9 @@
-"""Items of a link that its subscriber gathers: kept as the runs in which they came, settled as runs.
+"""Items of a link that its subscriber gathers: kept in the runs in which they came, settled as runs.
 
-Items that are gathered loosely may be accepted by the link itself, the oldest first, when its window has no room for
-further items that the subscriber wants. Until more has come than the window holds, the link lets go one delivery at a
-time, and no more than it must. After that a failure would lose the oldest items in any case. Then the link lets go a
-quarter of the window at once, and streams as it would for a subscriber that keeps nothing.
+Items that are gathered loosely may be accepted by the link itself, the oldest first. It does so when its window has no
+room for further items that the subscriber wants. Until more items have come than the window holds, the link accepts one
+delivery at a time, and only as many as it must. After that, a failure would lose the oldest items in any case. The link
+then accepts a quarter of the window at once, as fast as for a subscriber that keeps no items.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rstreams.protocol.delivery import ACCEPTED, RELEASED, DeliveryHold, Outcome
 
 
 class Keeps(Protocol):
-    """The items of a link that have come."""
+    """The received items of a link."""
 
     def keep(self, gathering: GatheredItems) -> None:
-        """Let `gathering` have the item that is in hand."""
+        """Let `gathering` keep the item that is in hand."""
         ...
 
 
@@ -30,7 +30,7 @@ class SettlesRuns(Protocol):
     """The outcomes of the items of a link."""
 
     def settle_run(self, losses: int, run: Sequence[Hashable], outcome: Outcome) -> None:
-        """Settle items that came after so many losses of the link."""
+        """Settle items that came after `losses` losses of the link."""
         ...
 
     def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
@@ -38,7 +38,7 @@ class SettlesRuns(Protocol):
         ...
 
     def end_gathering(self, gathering: GatheredItems) -> None:
-        """Forget a gathering, which has settled all that it had, and tell the peer."""
+        """Forget a gathering that has settled all its items, and tell the peer."""
         ...
 
 
@@ -47,27 +47,27 @@ class GatheredItems:
 
     Attributes:
         loose: Whether the oldest may be settled as done when there is no room for further ones.
-        whole_runs: Whether all items of a run are kept that was handed over in one call.
+        whole_runs: Whether all items of a run that was handed over in one call are kept.
     """
 
     __slots__ = ("_incoming", "_last", "_outcome", "_outcomes", "_runs", "_shared", "_size", "loose", "whole_runs")
 
     def __init__(self, incoming: Keeps, outcomes: SettlesRuns, *, loose: bool) -> None:
-        """Have none yet of the items `incoming`, which are settled by `outcomes`."""
+        """Start without items of `incoming`; `outcomes` settles them."""
         self.loose = loose
         self.whole_runs = True
         self._incoming = incoming
         self._outcomes = outcomes
         self._runs: deque[tuple[int, Sequence[Hashable]]] = deque()  # the oldest first
-        self._last: list[Hashable] = []  # the run that single items are put into, if it is the last one
-        self._shared: list[Hold] = []  # on items that somebody else holds, too
+        self._last: list[Hashable] = []  # the run for single items, if it is the last one
+        self._shared: list[Hold] = []  # holds on items that other stages also hold
         self._size = 0
-        self._outcome: Outcome | BaseException | None = None  # of all, when it is known
+        self._outcome: Outcome | BaseException | None = None  # the outcome of all items, when it is known
 
     def __len__(self) -> int:
         return self._size + len(self._shared)
 
-    # the one who gathers calls these
+    # called by the stage that gathers
 
     def keep(self) -> None:
         """Keep the item in `on_next`."""
@@ -91,7 +91,7 @@ class GatheredItems:
         return not self._runs and all(map(is_gone, self._shared))
 
     def loosen(self) -> None:
-        """Allow that items are settled as done to make room."""
+        """Allow items to be settled as done to make room."""
         self.loose = True
         for hold in self._shared:
             loosen(hold)
@@ -99,7 +99,7 @@ class GatheredItems:
     # the link calls these
 
     def put_run(self, losses: int, run: Sequence[Hashable]) -> None:
-        """Keep items that have been handed over together, after so many losses of the link."""
+        """Keep items that were handed over together, after `losses` losses of the link."""
         if self._outcome is None:
             self._runs.append((losses, run))
             self._size += len(run)
@@ -107,7 +107,7 @@ class GatheredItems:
             self._settle(losses, run, self._outcome)
 
     def put(self, losses: int, delivery: Hashable) -> None:
-        """Keep an item that has been handed over."""
+        """Keep an item that was handed over."""
         runs = self._runs
         if runs and runs[-1][1] is self._last and runs[-1][0] == losses:
             self._last.append(delivery)
@@ -117,7 +117,7 @@ class GatheredItems:
             self.put_run(losses, self._last)
 
     def put_hold(self, hold: Hold) -> None:
-        """Keep an item that somebody else holds, too."""
+        """Keep an item that other stages also hold."""
         if self.loose:
             loosen(hold)
         self._shared.append(hold)
@@ -125,7 +125,7 @@ class GatheredItems:
             self._end(self._outcome)
 
     def give_way(self, most: int) -> int:
-        """Accept the oldest items, `most` of them or all there are; return how many."""
+        """Accept the `most` oldest items, or all; return how many."""
         left = most
         while self._runs and left:
             losses, run = self._runs.popleft()
@@ -161,31 +161,31 @@ class GatheredItems:
 
 
 class LooseItems:
-    """All that a link may settle itself to make room.
+    """The items that a link may settle itself to make room.
 
     Attributes:
         holds: The loose holds, the oldest first.
-        gatherings: What is being gathered.
-        wanted: Whether the sender has no room either, and waits for something to be settled.
+        gatherings: The present gatherings.
+        wanted: Whether the sender has no room either, and waits for settlement.
     """
 
     __slots__ = ("_overflows", "_slack", "gatherings", "holds", "wanted")
 
     def __init__(self) -> None:
-        """Have nothing."""
+        """Start without items."""
         self.holds: dict[DeliveryHold, None] = {}
         self.gatherings: dict[GatheredItems, None] = {}
         self.wanted = False
-        self._slack = False  # some have been let go
-        self._overflows = False  # and more has come since
+        self._slack = False  # some have been accepted
+        self._overflows = False  # and more have come since then
 
     def more_comes(self) -> None:
-        """Note that items come."""
+        """Note that items have come."""
         self._overflows = self._slack
         self.wanted = False  # the sender has found room
 
     def make_room(self, ledger: CreditLedger, credit: int) -> bool:
-        """Accept the oldest if what is in hand leaves no room for what is wanted; return whether any were."""
+        """Accept the oldest items if the items in hand leave no room for more; return whether any were accepted."""
         if not self.holds and not self.gatherings:
             return False
         quarter = ledger.window // 4 if self._overflows else 0
@@ -202,7 +202,7 @@ class LooseItems:
             if gathering.loose:
                 left -= gathering.give_way(left)
         if left == most:
-            return False  # nothing may be let go yet, and what the sender wants stays wanted
+            return False  # none may be accepted yet; the sender still waits
         self._slack = True
         self.wanted = False
         return True

@@ -1,4 +1,4 @@
-"""A message taken apart while it comes: the sections before its body, and the bytes of the body."""
+"""A message that is read while it comes: the sections before its body, and the bytes of the body."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ MAX_HEAD_BYTES: Final = 1024 * 1024
 """The most bytes before the body; they are kept until it begins."""
 
 MAX_WHOLE_BYTES: Final = 64 * 1024 * 1024
-"""The most bytes of a message whose body is no binary data, and can only be read as a whole."""
+"""The most bytes of a message whose body is not binary data and can only be read as a whole."""
 
 BODY_BYTES: Final = 256 * 1024
-"""How much of a body waits for its reader before no more is taken from the network."""
+"""The bytes of a body that may wait for their reader; then no more are taken from the network."""
 
 
 class Splitter:
     """Finds the sections of a message in bytes that come in pieces of any size.
 
     Attributes:
-        head: The sections before the body, once the body has begun; all of a message whose body is no binary data,
-            once it has come.
-        is_whole: Whether `head` is such a message.
+        head: The sections before the body, when the body has begun; the whole message if its body is not binary data,
+            when it has come.
+        is_whole: Whether `head` is a whole message.
 
-    Errors: `ValueError` for what is no message.
+    Errors: `ValueError` for bytes that are not a message.
     """
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class Splitter:
         self.head: bytes | None = None
         self.is_whole = False
         self._buffer = bytearray()
-        self._left = 0  # bytes of the data section under way
+        self._left = 0  # bytes of the current data section that have not come yet
         self._in_footer = False
 
     def feed(self, part: bytes) -> bytes:
-        """Take the next bytes; return what of them belongs to the body."""
+        """Take the next bytes; return those that belong to the body."""
         self._buffer += part
         if self.head is None:
             self._read_head()
@@ -48,7 +48,7 @@ class Splitter:
         return self._read_body()
 
     def finish(self) -> None:
-        """There is no more: check that nothing is missing."""
+        """Check at the end that nothing is missing."""
         if self.head is None and self.is_whole:
             self.head = bytes(self._buffer)
         elif self.head is None or self._left or (self._buffer and not self._in_footer):
@@ -70,7 +70,7 @@ class Splitter:
             else:
                 at = start + size
         if len(self._buffer) > (MAX_WHOLE_BYTES if self.is_whole else MAX_HEAD_BYTES):
-            msg = "what comes before the body, or the body that is no binary data, is too large to be read as a whole"
+            msg = "the part before the body, or a body that is not binary data, is too large to be read as a whole"
             raise ValueError(msg)
 
     def _read_body(self) -> bytes:
@@ -83,7 +83,7 @@ class Splitter:
                     break
                 code, start, size = found
                 if code not in (DATA, FOOTER):
-                    msg = "something else comes between the data sections of a message"
+                    msg = "another section comes between the data sections of a message"
                     raise ValueError(msg)
                 self._in_footer = code == FOOTER
                 self._left = 0 if self._in_footer else size
@@ -98,14 +98,14 @@ class Splitter:
 
 
 def _section_at(buffer: bytearray, at: int) -> tuple[int, int, int] | None:
-    """Return a section's code, where its content starts and how long that is; None if that has not come yet."""
+    """Return a section's code, the start of its content and the content's length; None if these have not come yet."""
     small = buffer[at : at + 2] != b"\x00\x80"
     begin = at + (3 if small else 10)
     if len(buffer) <= begin:
         return None
     code = int.from_bytes(buffer[at + 2 : begin], "big")
     if buffer[at] != 0 or buffer[at + 1] not in (0x53, 0x80) or not HEADER <= code <= FOOTER:
-        msg = "what should be a section of a message is none"
+        msg = "a section of a message was expected, but the bytes are not one"
         raise ValueError(msg)
     if code in (SEQUENCE, VALUE):
         return code, begin, 0
@@ -124,18 +124,18 @@ def _section_at(buffer: bytearray, at: int) -> tuple[int, int, int] | None:
 
 _LIST0: Final = 0x45
 _WIDTHS: Final = {0xA0: 1, 0xB0: 4, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
-"""How many bytes tell the size of binaries, lists and maps."""
+"""The number of bytes that give the size of binaries, lists and maps."""
 
 
 class IncomingBody:
-    """The bytes of a body between the link that receives them and whoever reads them.
+    """The bytes of a body between the link that receives them and their reader.
 
     Attributes:
-        on_news: Called when `take` has more to say than before.
+        on_news: Called when `take` has new bytes or an end to report.
     """
 
     def __init__(self, on_room: Callable[[], None]) -> None:
-        """Have no bytes yet; `on_room` is called when there is room for more again."""
+        """Start without bytes; `on_room` is called when there is room for more again."""
         self.on_news: Callable[[], None] = _nothing
         self._on_room = on_room
         self._chunks: deque[bytes] = deque()
@@ -146,17 +146,17 @@ class IncomingBody:
 
     @property
     def through(self) -> bool:
-        """Whether all of it has come and been taken."""
+        """Whether all bytes have come and been taken."""
         return self._ended and not self._chunks
 
     def room(self) -> int:
-        """Return how many more bytes may wait here; any number if nobody reads them."""
+        """Return how many more bytes may wait here; any number if they are not read any more."""
         return BODY_BYTES if self._skipped or self._error is not None else BODY_BYTES - self._size
 
     def take(self) -> bytes | None:
-        """Return the next bytes; None if there are none, yet or any more (`through`).
+        """Return the next bytes; None if there are none now, or no more (`through`).
 
-        Errors: What ended the body before all of it had come; `RStreamsError` if its message has been let go of.
+        Errors: The error that ended the body too early; `RStreamsError` if its message has been settled.
         """
         if self._chunks:
             chunk = self._chunks.popleft()
@@ -168,36 +168,36 @@ class IncomingBody:
         return None
 
     def put(self, chunk: bytes) -> None:
-        """Keep bytes that have come, if somebody is to read them."""
+        """Keep received bytes, if they will be read."""
         if chunk and not self._skipped and self._error is None:
             self._chunks.append(chunk)
             self._size += len(chunk)
             self.on_news()
 
     def end(self) -> None:
-        """All has come."""
+        """Note that all bytes have come."""
         if self._error is None:
             self._ended = True
             self.on_news()
 
     def fail(self, error: BaseException) -> None:
-        """No more will come; what has can still be read."""
+        """Note that no more bytes come; those that came can still be read."""
         if not self._ended and self._error is None:
             self._error = error
             self.on_news()
 
     def skip(self) -> None:
-        """Throw away what has not been read, and what is still to come: the message has been let go of."""
+        """Drop unread bytes, and those still to come: the message has been settled."""
         if not self._skipped and not self.through:
             self._skipped = True
             self._chunks.clear()
             self._size = 0
             self._ended = False
-            text = "the body of a message can be read until the message is let go of: while it is the current one"
+            text = "the body of a message can only be read until the message is settled: while it is the current one"
             self._error = self._error or RStreamsError(text)
             self.on_news()
             self._on_room()
 
 
 def _nothing() -> None:
-    """Nobody reads yet."""
+    """Do nothing: there is no reader yet."""

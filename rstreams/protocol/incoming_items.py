@@ -1,19 +1,19 @@
-"""The items that have come on a link: kept until they are wanted, then handed over and held.
+"""The received items of a link: kept until they are wanted, then handed over and held.
 
 Theory of operation. An item goes through four places:
 
-    buffer     it has come, and nobody has asked for it yet, or the subscriber is busy with another one
+    buffer     it has come, and was not requested yet, or the subscriber is busy with another one
     in hand    it is in `on_next`; a stage that keeps it takes a hold now
-    held       until the last hold on it is let go; then its outcome is known
+    held       until the last hold on it ends; then its outcome is known
     decided    its outcome goes to the peer with the next dispositions; see `incoming_outcomes`
 
-A subscriber may be slow, and other links have their turns. So the driver, which knows the time, is asked whether the
-slice is over: behind one item, then behind two more, then four more, up to `_MANY` as long as they are quick.
+A subscriber may be slow, and other links must have their turns. Therefore the driver, which knows the time, is asked
+whether the slice is over: after one item, then after two more, then four more, up to `_MANY` while they are quick.
 
-The ledger counts the items of the first place as buffered, and those of the others as unsettled. An item that nobody
-holds is accepted as it leaves `on_next`, without a call. An item that is gathered (see `_core.gathering`) is kept as it
-leaves `on_next`. An item that came settled has None in the place of its delivery; it has no outcome, and is through
-when it has been handed over.
+The ledger counts the items of the first place as buffered, and those of the others as unsettled. An item without a hold
+is accepted when `on_next` returns, without a call. An item that is gathered (see `_core.gathering`) is kept when
+`on_next` returns. An item that came settled has None instead of a delivery. It has no outcome, and is done when it has
+been handed over.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from rstreams.protocol.packing import PackedMessages, unpack
 T = TypeVar("T")
 
 _MANY: Final = 256
-"""The most items handed over without a look at the time, however quick the ones before were."""
+"""The most items handed over without a look at the time, however quick the last ones were."""
 
 _GATHERED: Final = SharedHold(())
-"""Stands for the hold on an item that is gathered, and that nobody else holds."""
+"""Stands for the hold on an item that is gathered and not held otherwise."""
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
 
 class IncomingItems(Generic[T]):
-    """The items that a `LinkSubscription` has received; see the module's text.
+    """The items that a `LinkSubscription` has received; see the text of this module.
 
     Context: As `LinkSubscription`.
 
     Attributes:
         buffer: The items that have not been handed over.
-        emitting: Whether the subscriber is being handed items.
+        emitting: Whether items are being handed to the subscriber.
         delivered: How many items have been handed over.
     """
 
@@ -98,20 +98,20 @@ class IncomingItems(Generic[T]):
         slice_is_over: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
-        """Have none.
+        """Start without items.
 
         Args:
-            subscriber: Gets them.
+            subscriber: Gets the items.
             ledger: Knows the demand, and counts the items on hand.
-            life: Of the end; in its silent phase nothing is handed over.
-            outcomes: Gathers what becomes of them.
-            decode: Makes an item of an encoded message.
+            life: The life of the end; in its silent phase no items are handed over.
+            outcomes: Collects the outcomes of the items.
+            decode: Makes an item from an encoded message.
             decodes_body: Whether `decode` returns the body of the message and does nothing else.
-            on_failure: Decides what becomes of an item whose processing failed.
+            on_failure: Decides the outcome of an item whose processing failed.
             give_up: Ends the subscription with an error.
-            on_raised: Is told what the subscriber raised.
-            slice_is_over: Tells whether others are to have their turn.
-            wake: Has the subscription work soon.
+            on_raised: Called with an exception that the subscriber raised.
+            slice_is_over: Tells whether other links should have their turn.
+            wake: Makes the subscription work soon.
         """
         self.buffer = ItemBuffer()
         self.emitting = False
@@ -130,20 +130,20 @@ class IncomingItems(Generic[T]):
         self._slice_is_over = slice_is_over
         self._wake = wake
         self._forgets_link = False  # a link was lost while items were being handed over
-        self._next_look = 1  # at the time, behind how many items
-        self._payload = b""  # of the item in hand, if the strategy forwards
+        self._next_look = 1  # the number of items after which it looks at the time
+        self._payload = b""  # the payload of the item in hand, if the strategy forwards
         self._current: Hashable = None
-        self._shared: SharedHold | None = None  # on the item in hand, if anybody holds it
-        self._gathering: GatheredItems | None = None  # gathers the items, or was the last to do so
+        self._shared: SharedHold | None = None  # the holds on the item in hand, if it is held
+        self._gathering: GatheredItems | None = None  # the present gathering, or the last one
         self._on_run = runs_of(subscriber) if ledger.bound is None else None
-        self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # in the hands of `_on_run`
-        self._run_from = 0  # the first item of it that has not been let go; the only one that may be held
-        self._skipped = 0  # items that could not be decoded, where the subscription goes on
+        self._run: tuple[Sequence[Hashable], Iterator[Any]] | None = None  # the run that `_on_run` is taking
+        self._run_from = 0  # the first item of the run that is not ended; only this one may be held
+        self._skipped = 0  # items that could not be decoded, if the subscription goes on
 
     # how they come
 
     def take_in(self, frame: Transfer) -> None:
-        """Keep what has come until `hand_over`."""
+        """Keep received items until `hand_over`."""
         deliveries: Sequence[Hashable] = frame.deliveries
         payloads = frame.payloads
         if frame.settled:
@@ -167,7 +167,7 @@ class IncomingItems(Generic[T]):
     # how they are handed over
 
     def hand_over(self) -> None:
-        """Hand over what there is demand for."""
+        """Hand over items for which there is demand."""
         ledger, buffer = self._ledger, self.buffer
         life = self._life
         if self.emitting or not buffer or life.phase is _SILENT:
@@ -233,7 +233,7 @@ class IncomingItems(Generic[T]):
             self._count_handed(run, handed)
 
     def _hand_over_run(self, run: Run) -> None:
-        """Hand over to a subscriber that takes many items in one call."""
+        """Hand a run over to a subscriber that takes many items in one call."""
         assert self._on_run is not None, "asked for before"
         deliveries, size = run[0], len(run[1])
         waiting, items = self._decoded(run[1])
@@ -244,7 +244,7 @@ class IncomingItems(Generic[T]):
                     self._on_run(items)
                 except BaseException as error:
                     last = size - length_hint(waiting) - 1
-                    if last < 0:  # an interrupt, or a subscriber that is broken: it has taken none
+                    if last < 0:  # an interrupt, or a broken subscriber: it has taken no item
                         self._on_raised(error)
                         if isinstance(error, Exception):
                             break
@@ -265,7 +265,7 @@ class IncomingItems(Generic[T]):
             self._count_handed(run, handed)
 
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
-        """Return an iterator that knows how many items are left, and the items, which it moves on with."""
+        """Return an iterator that knows how many items are left, and the items, which advance it."""
         if self._decodes_body and isinstance(payloads, PackedMessages):
             bodies = payloads.bodies()
             if bodies is not None:
@@ -275,7 +275,7 @@ class IncomingItems(Generic[T]):
         return waiting, map(self._decode, waiting)
 
     def _count_handed(self, run: Run, handed: int) -> None:
-        """Count the first items of the run as handed over; the others go back where they were."""
+        """Count the first items of the run as handed over; the others go back to the buffer."""
         self.delivered += handed
         left = len(run[1]) - handed
         if left:
@@ -283,7 +283,7 @@ class IncomingItems(Generic[T]):
             self.buffer.put_back((run[0][handed:], run[1][handed:]))
 
     def hold(self) -> Hold:
-        """Take a hold on the item in `on_next`: its outcome waits for it."""
+        """Take a hold on the item in `on_next`: its outcome waits for the hold."""
         current = self._in_hand()
         if current is None:
             return NO_HOLD
@@ -298,13 +298,13 @@ class IncomingItems(Generic[T]):
         return shared.hold()
 
     def gather(self, *, loose: bool) -> GatheredItems:
-        """Return claims on the items that are to come; none can be forwarded when it fails."""
+        """Return claims on the items to come; none of them can be forwarded when it fails."""
         gathering = self._gathering = GatheredItems(self, self._outcomes, loose=loose)
         self._outcomes.loose.gatherings[gathering] = None
         return gathering
 
     def keep(self, gathering: GatheredItems) -> None:
-        """Let `gathering` have the item in `on_next`, when `on_next` returns."""
+        """Let `gathering` keep the item in `on_next`, when `on_next` returns."""
         if self._in_hand() is None:
             return
         if self._shared is None:
@@ -313,7 +313,7 @@ class IncomingItems(Generic[T]):
             gathering.put_hold(self.hold())
 
     def _in_hand(self) -> Hashable:
-        """Return the delivery of the item in `on_next`; None if there is none, or it came settled."""
+        """Return the delivery of the item in `on_next`; None if there is no item, or it came settled."""
         if self._run is not None:
             deliveries, waiting = self._run
             at = len(deliveries) - length_hint(waiting) - 1
@@ -322,7 +322,7 @@ class IncomingItems(Generic[T]):
         return self._current
 
     def _let_go_before(self, end: int) -> None:
-        """Let go of the items of the run before `end`: all are accepted or gathered but the first, if that is held."""
+        """End the items of the run before `end`: all are accepted or gathered, except the first one if it is held."""
         if self._run is None or self._run_from >= end:
             return
         deliveries, begin = self._run[0], self._run_from
@@ -341,7 +341,7 @@ class IncomingItems(Generic[T]):
             self._outcomes.accepted_runs.append(accepted)
 
     def _settle_current(self, error: BaseException | None) -> None:
-        """Let go of the item in hand, for good or because of `error`; no further hold on it from now on."""
+        """End the item in hand, as processed or because of `error`; from now on it cannot be held."""
         shared, self._shared = self._shared, None
         current, self._current = self._current, None
         if current is None:
@@ -358,7 +358,7 @@ class IncomingItems(Generic[T]):
             shared.fail(error)
 
     def _refuse_current(self, error: Exception) -> None:
-        """Let go of an item that could not be decoded; the subscriber, if it goes on, is owed another one."""
+        """End an item that could not be decoded; the subscriber, if it goes on, is owed another one."""
         self._settle_current(error)
         strategy = self._on_failure
         if strategy.ends:
@@ -389,7 +389,7 @@ class IncomingItems(Generic[T]):
     # how they end without being handed over
 
     def release(self) -> None:
-        """Give back what was not handed over."""
+        """Give back items that were not handed over."""
         ledger = self._ledger
         if ledger.bound is not None:
             ledger.bound.let_go(sum(len(payload) for delivery, payload in self.buffer if delivery is None))
@@ -399,13 +399,13 @@ class IncomingItems(Generic[T]):
 
     @property
     def lacks_when_lost(self) -> bool:
-        """Whether items are missing if the link is lost now: the peer has back what waits and did not come settled."""
+        """Whether items are missing if the link is lost now: the peer gets back those that did not come settled."""
         return any(delivery is not None for delivery, _ in self.buffer)
 
     def forget_link(self) -> None:
-        """Drop what was not handed over, unless it came settled: the link is lost, and the peer has it back.
+        """Drop items that were not handed over, unless they came settled: the link is lost, and the peer has them back.
 
-        While items are being handed over this waits until the run in hand is through.
+        While items are being handed over, this waits until the run in hand is finished.
         """
         if self.emitting:
             self._forgets_link = True
@@ -417,5 +417,5 @@ class IncomingItems(Generic[T]):
         self.buffer.put(([None] * len(kept), kept))
 
     def _unsettled(self) -> list[Hashable]:
-        """Return the deliveries that were not handed over, and wait for their outcome."""
+        """Return the deliveries that were not handed over and wait for their outcome."""
         return [delivery for delivery, _ in self.buffer if delivery is not None]

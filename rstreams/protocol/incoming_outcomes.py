@@ -1,8 +1,8 @@
-"""The outcomes of the items that came on a link: gathered until the next dispositions, equal ones in one frame.
+"""The outcomes of a link's received items: collected until the next dispositions, equal ones in one frame.
 
-A link can be lost and replaced. The peer of a lost link has all items back that were not settled, and the outcome of an
-item that is in hand or held then comes too late. So a delivery is known by its handle and by the number of losses that
-the link had when it came.
+A link can be lost and replaced. The peer of a lost link has all unsettled items back; the outcome of an item that is in
+hand or held then comes too late. Therefore a delivery is identified by its handle and by the number of losses that the
+link had when it came.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from rstreams.protocol.packing import PackItems, settled_whole
 
 
 class IncomingOutcomes:
-    """The outcomes that the peer of a `LinkSubscription` has not been told; see the module's text.
+    """The outcomes that the peer of a `LinkSubscription` does not know yet; see the text of this module.
 
     Context: As `LinkSubscription`.
 
     Attributes:
         accepted: The deliveries that are accepted.
         accepted_runs: Runs of deliveries that are accepted.
-        losses: How often the link was lost.
+        losses: The number of losses of the link.
         late: Outcomes that came after the link of their delivery was lost.
         loose: The holds and gatherings that the link may settle itself to make room.
-        settles: Hears the outcomes of held items: this object, unless another one is to hear them before.
+        settles: Gets the outcomes of held items: this object, unless another one gets them first.
     """
 
     __slots__ = (
@@ -65,14 +65,14 @@ class IncomingOutcomes:
         wake: Callable[[], None],
         settles: MakesRoom | None,
     ) -> None:
-        """Have none.
+        """Start without outcomes.
 
         Args:
             ledger: Counts the items on hand.
             on_failure: Decides the outcome of an item whose processing failed.
             give_up: Ends the subscription with an error.
-            wake: Has the subscription work soon.
-            settles: Hears the outcomes of held items, and tells them this object later; None: nothing does.
+            wake: Makes the subscription work soon.
+            settles: Gets the outcomes of held items, and passes them to this object later; None: this object gets them.
         """
         self.accepted: list[Hashable] = []
         self.accepted_runs: list[Sequence[Hashable]] = []
@@ -87,7 +87,7 @@ class IncomingOutcomes:
         self._given_back: list[tuple[Outcome, Hashable]] = []
 
     def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
-        """Settle one delivery. The peer of a link that is lost has it back already, and hears nothing."""
+        """Settle one delivery. The peer of a lost link has it back already, and is told nothing."""
         losses, handle = delivery
         if losses != self.losses:
             self.late += 1
@@ -100,7 +100,7 @@ class IncomingOutcomes:
         self._wake()
 
     def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
-        """Settle one delivery whose processing failed, as the failure strategy says."""
+        """Settle one delivery whose processing failed, as the failure strategy decides."""
         strategy = self._on_failure
         if isinstance(error, DeliveryFailed):
             self.settles.settle(delivery, outcome_of(error))
@@ -120,7 +120,7 @@ class IncomingOutcomes:
         elif isinstance(run, PackItems) or self._ledger.pack == 1:
             self.accepted_runs.append(run)
         else:
-            self.accepted += run  # they may be of several packs
+            self.accepted += run  # they may belong to several packs
 
     def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
         """Settle deliveries that were gathered, and whose processing failed."""
@@ -128,12 +128,12 @@ class IncomingOutcomes:
             self.fail((losses, delivery), b"", error)
 
     def end_gathering(self, gathering: GatheredItems) -> None:
-        """Forget a gathering, which has settled all that it had."""
+        """Forget a gathering that has settled all its items."""
         self.loose.gatherings.pop(gathering, None)
         self._wake()
 
     def loosen(self, hold: DeliveryHold) -> None:
-        """Note that a delivery may be accepted to make room, which may be needed now."""
+        """Note that a delivery may be accepted to make room; the room may be needed now."""
         self.loose.holds[hold] = None
         self._wake()
 
@@ -147,7 +147,7 @@ class IncomingOutcomes:
         self._given_back += [(RELEASED, delivery) for delivery in deliveries]
 
     def take_dispositions(self) -> list[Disposition]:
-        """Take the outcomes that have gathered, settled from now on: one frame for a run of equal ones."""
+        """Take the collected outcomes, which are settled from now on: one frame for a run of equal ones."""
         accepted, given_back, runs = self.accepted, self._given_back, self.accepted_runs
         if not accepted and not given_back and not runs:
             return []
@@ -164,7 +164,7 @@ class IncomingOutcomes:
         return frames
 
     def forget_link(self, dropped: Iterable[Hashable]) -> None:
-        """Drop the outcomes that were not told: the link is lost, and the peer has its deliveries back.
+        """Drop the outcomes that were not sent: the link is lost, and the peer has its deliveries back.
 
         Args:
             dropped: The deliveries that were not handed over.

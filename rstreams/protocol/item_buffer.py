@@ -1,4 +1,4 @@
-"""Items that wait, in the order and in the runs in which they came: nothing is made or moved for a single one."""
+"""Items that wait, in their order and in the runs in which they came: no object is made or moved for a single item."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
 Run: TypeAlias = tuple[Sequence[Hashable], Sequence[bytes]]
-"""Items that came together: how the delivery of each is known, None for all if they came settled; and the items."""
+"""Items that came together: the deliveries, all None if the items came settled; and the items."""
 
 
 class ItemBuffer:
-    """A queue of items, put in and taken out by runs."""
+    """A queue of items, put in and taken out in runs."""
 
     __slots__ = ("_runs", "_size", "_taken")
 
     def __init__(self) -> None:
-        """Have none."""
+        """Start without items."""
         self._runs: deque[Run] = deque()
         self._taken = 0  # of the first run
         self._size = 0
@@ -31,7 +31,7 @@ class ItemBuffer:
             taken = 0
 
     def put(self, run: Run) -> None:
-        """Put a run behind the others."""
+        """Put a run after the others."""
         if run[1]:
             self._runs.append(run)
             self._size += len(run[1])
@@ -50,7 +50,7 @@ class ItemBuffer:
         return (deliveries, items) if end - begin == size else (deliveries[begin:end], items[begin:end])
 
     def put_back(self, run: Run) -> None:
-        """Put back the last items of the run taken last."""
+        """Put back the last items of the run that was taken last."""
         if run[1]:
             if self._taken:
                 deliveries, items = self._runs[0]
@@ -60,6 +60,6 @@ class ItemBuffer:
             self._size += len(run[1])
 
     def clear(self) -> None:
-        """Have none again."""
+        """Remove all items."""
         self._runs.clear()
         self._taken = self._size = 0

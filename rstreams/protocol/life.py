@@ -1,12 +1,12 @@
-"""The lives of the two ends of a link: their phases, the events that move them, and a table for each end.
+"""The lives of the two ends of a link: their phases, the events that change them, and a table for each end.
 
     RECEIVING[phase][event] is the next phase of a receiving end, SENDING[phase][event] that of a sending end.
 
 An end asks the table by `Life.on`, and nothing else changes its phase. An event that is not in the row of the phase
 cannot happen there: it would be a bug, and `on` raises.
 
-`states` has another table: which frames a link may send and receive. A link that is lost is replaced by a new one with
-a new state; the life of its end goes on.
+`states` has another table: the frames that a link may send and receive. A lost link is replaced by a new one with a new
+state; the life of its end goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Table: TypeAlias = Mapping[P, Mapping[E, P]]
 
 
 class Life(Generic[P, E]):
-    """Where an end is in its life.
+    """The present phase of an end.
 
     Attributes:
         phase: The phase. Only `on` changes it.
@@ -37,7 +37,7 @@ class Life(Generic[P, E]):
         self.phase = phase
 
     def on(self, event: E) -> bool:
-        """Move to the phase that the table has for `event`; return whether that is another one.
+        """Move to the phase in the table for `event`; return whether it is another one.
 
         Errors: `RuntimeError` if `event` cannot happen in this phase.
         """
@@ -58,31 +58,31 @@ class ReceiverPhase(Enum):
     """A phase of a receiving end."""
 
     ATTACHING = auto()
-    """The first link is not attached yet, and the subscriber has heard nothing."""
+    """The first link is not attached yet, and the subscriber has got no signal."""
     LIVE = auto()
     """The link is attached: the demand of the subscriber becomes credit, and deliveries become items."""
     APART = auto()
-    """The link is lost, and another one is to be attached in its place."""
+    """The link is lost, and another one will be attached in its place."""
     PARTING = auto()
     """The peer has detached the link and is about to close the connection. Its deliveries are settled, then this side
-    detaches as well, and another link is attached later."""
+    also detaches, and another link is attached later."""
     LEAVING = auto()
     """This side ends the subscription in order: no credit is granted, and deliveries on their way are handed over."""
     ENDING = auto()
-    """The publisher has ended: what waits for demand is handed over, then the subscriber hears the end."""
+    """The publisher has ended: items that wait for demand are handed over, then the subscriber gets the end."""
     SILENT = auto()
-    """The subscriber hears no more. What it holds is settled, then the link is detached."""
+    """The subscriber gets no more signals. Its held items are settled, then the link is detached."""
 
 
 class ReceiverEvent(Enum):
     """An event in the life of a receiving end."""
 
     BEGIN = auto()
-    """The link is attached, or it is known that the first one never will be: the subscriber hears `on_subscribe`."""
+    """The link is attached, or it is known that the first one never will be: the subscriber gets `on_subscribe`."""
     LOSE = auto()
-    """The link is lost, and its end is to get another one."""
+    """The link is lost, and its end will get another one."""
     PART = auto()
-    """The peer has detached the link, and its end is to get another one."""
+    """The peer has detached the link, and its end will get another one."""
     ANSWER = auto()
     """This side has answered that detach."""
     LEAVE = auto()
@@ -90,13 +90,13 @@ class ReceiverEvent(Enum):
     END = auto()
     """The publisher has completed or failed, or the link is lost for good."""
     SILENCE = auto()
-    """The subscriber hears the end, cancels or raises, or this side gives the subscription up."""
+    """The subscriber gets the end, cancels or raises, or this side gives the subscription up."""
 
 
 RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
     {
         ReceiverPhase.ATTACHING: {
-            # A subscriber that is to hear an end hears the beginning before. One that is cancelled now hears nothing.
+            # A subscriber that will get an end gets the beginning first. One that is cancelled now gets no signal.
             **_stay(ReceiverPhase.ATTACHING, ReceiverEvent.LOSE, ReceiverEvent.PART),
             ReceiverEvent.BEGIN: ReceiverPhase.LIVE,
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
@@ -109,7 +109,7 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.APART: {
-            # The next link may be lost or refused, too, before it is attached.
+            # The next link may also be lost or refused before it is attached.
             **_stay(ReceiverPhase.APART, ReceiverEvent.LOSE, ReceiverEvent.PART),
             ReceiverEvent.BEGIN: ReceiverPhase.LIVE,
             ReceiverEvent.LEAVE: ReceiverPhase.LEAVING,
@@ -124,7 +124,7 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.LEAVING: {
-            # Without a link nothing more is on its way: the subscription ends when all is handed over.
+            # Without a link no items are on their way: the subscription ends when all are handed over.
             **_stay(
                 ReceiverPhase.LEAVING, ReceiverEvent.BEGIN, ReceiverEvent.LOSE, ReceiverEvent.PART, ReceiverEvent.LEAVE
             ),
@@ -132,7 +132,7 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.ENDING: {
-            # The first end counts, whatever happens to the link behind it, or to one that was asked for before.
+            # The first end counts, whatever happens later to the link, or to a link that was requested before.
             **_stay(
                 ReceiverPhase.ENDING,
                 ReceiverEvent.BEGIN,
@@ -164,35 +164,35 @@ class SenderPhase(Enum):
     LIVE = auto()
     """The publisher is subscribed: credit becomes demand, and items become deliveries."""
     ENDING = auto()
-    """The publisher has completed or failed: what it sent before is sent and settled, then the link is detached."""
+    """The publisher has completed or failed: its items are sent and settled, then the link is detached."""
     LEAVING = auto()
-    """This side takes no more of the publisher: what it has taken is sent and settled, then the link is detached."""
+    """This side takes no more items from the publisher; those it has are sent and settled, then it detaches."""
     STOPPED = auto()
-    """The stream has failed here or at the receiver: what was not sent is given back to the publisher, the rest is
+    """The stream has failed here or at the receiver. Unsent items are given back to the publisher, the others are
     settled, then the link is detached."""
     ABORTED = auto()
-    """This side has cancelled the publisher: as STOPPED, but nothing waits for outcomes."""
+    """This side has cancelled the publisher: like STOPPED, but without waiting for outcomes."""
     FINISHED = auto()
-    """The link has ended for good, and its owner has been told how."""
+    """The link has ended for good, and its owner knows how."""
 
 
 class SenderEvent(Enum):
     """An event in the life of a sending end."""
 
     BEGIN = auto()
-    """A link is attached: the publisher is subscribed, the first time."""
+    """A link is attached; the first time, the publisher is subscribed."""
     COMPLETE = auto()
     """The publisher has completed or failed."""
     LEAVE = auto()
     """`leave` is called."""
     STOP = auto()
-    """The stream fails, by what this side or the receiver makes of an item."""
+    """The stream fails because this side or the receiver cannot process an item."""
     ABORT = auto()
     """`abort` is called."""
     LOSE = auto()
-    """The link is lost, or the peer has detached it, and its end is to get another one."""
+    """The link is lost, or the peer has detached it, and its end will get another one."""
     FINISH = auto()
-    """The link has ended, and its end is to get no other one."""
+    """The link has ended, and its end will not get another one."""
 
 
 SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
@@ -205,7 +205,7 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
             SenderEvent.FINISH: SenderPhase.FINISHED,
         },
         SenderPhase.LIVE: {
-            # After a loss it begins again with the next link: what is unsettled is sent again.
+            # After a loss it begins again with the next link: unsettled items are sent again.
             **_stay(SenderPhase.LIVE, SenderEvent.BEGIN, SenderEvent.LOSE),
             SenderEvent.COMPLETE: SenderPhase.ENDING,
             SenderEvent.LEAVE: SenderPhase.LEAVING,
@@ -226,7 +226,7 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
             SenderEvent.FINISH: SenderPhase.FINISHED,
         },
         SenderPhase.STOPPED: {
-            # Lost now, it finishes: there is nothing to send on another link.
+            # If the link is lost now, it finishes: there is nothing to send on another link.
             **_stay(SenderPhase.STOPPED, SenderEvent.COMPLETE, SenderEvent.LEAVE, SenderEvent.STOP),
             SenderEvent.ABORT: SenderPhase.ABORTED,
             SenderEvent.FINISH: SenderPhase.FINISHED,

@@ -1,7 +1,7 @@
 """One AMQP link: its role, its state, and the check of every frame against the table in `states`.
 
-The link itself decides nothing. It checks the frames of its endpoint and gives them to the driver, and it checks the
-frames of the driver and gives them to the endpoint.
+The link itself decides nothing. It checks the frames of its endpoint and gives them to the driver. It checks the frames
+of the driver and gives them to the endpoint.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from rstreams.protocol.frames import (
     Role,
     Transfer,
 )
-from rstreams.protocol.states import TRANSITIONS, Event, State
+from rstreams.protocol.states import TRANSITIONS, LinkEvent, State
 
 
 class Endpoint(Protocol):
-    """What both ends of a link do."""
+    """The calls that a link makes to both kinds of end."""
 
     @property
     def place(self) -> Callable[[], str]:
-        """Says which peer and which link of it, for messages; nothing if the end was not told."""
+        """Returns the peer and its link as text, for messages; empty if the end does not know."""
         ...
 
     def on_attach(self, frame: Attach) -> None:
-        """The peer attached, or answered our attach; `frame.refuses` if its detach is on the way."""
+        """The peer attached, or answered our attach; if `frame.refuses`, its detach is on the way."""
         ...
 
     def on_flow(self, frame: Flow) -> None:
-        """The peer said something of credit: see `Flow`."""
+        """The peer sent a `Flow` about credit."""
         ...
 
     def on_detach(self, frame: Detach) -> None:
@@ -45,11 +45,11 @@ class Endpoint(Protocol):
         ...
 
     def on_lost(self, frame: Lost) -> None:
-        """What carried the link is gone."""
+        """The session or connection of the link is lost."""
         ...
 
     def work(self) -> None:
-        """Do what has become possible: called after a wake-up and after every run of received frames."""
+        """Do all that has become possible: called after a wake-up and after every run of received frames."""
         ...
 
 
@@ -69,28 +69,28 @@ class SendingEndpoint(Endpoint, Protocol):
         ...
 
 
-_SEND_EVENTS: dict[type[Frame], Event] = {
-    Flow: Event.SEND_FLOW,
-    Transfer: Event.SEND_TRANSFER,
-    Disposition: Event.SEND_DISPOSITION,
-    Detach: Event.SEND_DETACH,
+_SEND_EVENTS: dict[type[Frame], LinkEvent] = {
+    Flow: LinkEvent.SEND_FLOW,
+    Transfer: LinkEvent.SEND_TRANSFER,
+    Disposition: LinkEvent.SEND_DISPOSITION,
+    Detach: LinkEvent.SEND_DETACH,
 }
 
-_RECEIVE_EVENTS: dict[type[Frame], Event] = {
-    Transfer: Event.RECEIVE_TRANSFER,
-    Disposition: Event.RECEIVE_DISPOSITION,
+_RECEIVE_EVENTS: dict[type[Frame], LinkEvent] = {
+    Transfer: LinkEvent.RECEIVE_TRANSFER,
+    Disposition: LinkEvent.RECEIVE_DISPOSITION,
 }
 
 _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
 class Link:
-    """One end of a link between two containers: this one drops the deliveries of the peer, and their outcomes.
+    """One end of a link between two containers; this base ignores the peer's deliveries and outcomes.
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
-        role: Which end this is.
-        state: Where in its life the link is; see `states`.
+        role: The end that this is.
+        state: The present state of the link; see `states`.
     """
 
     __slots__ = ("_driver", "_endpoint", "name", "role", "state")
@@ -105,22 +105,22 @@ class Link:
 
     @property
     def driver(self) -> Driver:
-        """What carries the link, and knows its numbers."""
+        """The driver that carries the link and has its numbers."""
         return self._driver
 
     @property
     def place(self) -> str:
-        """Which peer and which link of it, for messages; empty if that is not known."""
+        """The peer and its link as text, for messages; empty if they are not known."""
         return self._endpoint.place()
 
     def send(self, frame: Frame) -> None:
         """Send `frame`, if the state allows it.
 
-        Errors: `LocalProtocolError` if not; nothing is sent then.
+        Errors: `LocalProtocolError` if it does not; then nothing is sent.
         """
         if isinstance(frame, Attach):
             refuses = frame.refuses and self.state is State.ATTACH_RECEIVED
-            event = Event.SEND_REFUSAL if refuses else Event.SEND_ATTACH
+            event = LinkEvent.SEND_REFUSAL if refuses else LinkEvent.SEND_ATTACH
         else:
             event = _SEND_EVENTS[type(frame)]
         after = TRANSITIONS[self.state].get(event)
@@ -138,29 +138,29 @@ class Link:
         endpoint = self._endpoint
         match frame:
             case Flow():
-                self._enter(Event.RECEIVE_FLOW, frame)
+                self._enter(LinkEvent.RECEIVE_FLOW, frame)
                 endpoint.on_flow(frame)
             case Attach():
                 refused = frame.refuses and self.state is not State.UNATTACHED
-                self._enter(Event.RECEIVE_REFUSAL if refused else Event.RECEIVE_ATTACH, frame)
+                self._enter(LinkEvent.RECEIVE_REFUSAL if refused else LinkEvent.RECEIVE_ATTACH, frame)
                 endpoint.on_attach(frame)
             case Detach():
-                self._enter(Event.RECEIVE_DETACH, frame)
+                self._enter(LinkEvent.RECEIVE_DETACH, frame)
                 endpoint.on_detach(frame)
             case _:
                 self._enter(_RECEIVE_EVENTS[type(frame)], frame)
 
     def lose(self, lost: Lost) -> None:
-        """Tell the endpoint that the link is gone; only the first time, and not after both sides detached."""
+        """Tell the endpoint that the link is lost; only the first time, and not after both sides detached."""
         if self.state is not State.DETACHED:
             self.state = State.DETACHED
             self._endpoint.on_lost(lost)
 
     def work(self) -> None:
-        """Let the endpoint do what has become possible."""
+        """Let the endpoint do all that has become possible."""
         self._endpoint.work()
 
-    def _enter(self, event: Event, frame: Frame) -> None:
+    def _enter(self, event: LinkEvent, frame: Frame) -> None:
         after = TRANSITIONS[self.state].get(event)
         if after is None or _ONLY_FROM.get(type(frame)) is self.role:
             msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
@@ -181,7 +181,7 @@ class ReceivingLink(Link):
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer, as `Link` does."""
         if isinstance(frame, Transfer):
-            self._enter(Event.RECEIVE_TRANSFER, frame)
+            self._enter(LinkEvent.RECEIVE_TRANSFER, frame)
             self._receives.on_transfer(frame)
         else:
             super().receive(frame)
@@ -200,7 +200,7 @@ class SendingLink(Link):
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer, as `Link` does."""
         if isinstance(frame, Disposition):
-            self._enter(Event.RECEIVE_DISPOSITION, frame)
+            self._enter(LinkEvent.RECEIVE_DISPOSITION, frame)
             self._sends.on_disposition(frame)
         else:
             super().receive(frame)

@@ -1,4 +1,4 @@
-"""The body of a message that is sent while it comes: a subscriber that asks for one chunk at a time."""
+"""The body of a message that is sent while it comes: a subscriber that requests one chunk at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rstreams.errors import ConfigError, SpecViolation
 
 
 class StreamedHead(bytes):
-    """The sections of a message before its body, whose chunks are still to come from a publisher.
+    """The sections of a message before its body, whose chunks will come from a publisher.
 
     Attributes:
         chunks: The publisher of the body.
@@ -34,15 +34,15 @@ class OutgoingBody:
     """Subscribes to the chunks of a body; each becomes a Data section.
 
     Attributes:
-        tag: How the link knows the delivery.
-        through: Whether the last chunk has come, and been taken.
+        tag: The link's name for the delivery.
+        through: Whether the last chunk has come and been taken.
         error: The error that the body failed with.
 
-    Demand: One chunk, when the one before has been taken: no more than one is in memory.
+    Demand: One chunk, when the one before has been taken: at most one is in memory.
     """
 
     def __init__(self, tag: int, chunks: Publisher[Any], wake: Callable[[], None]) -> None:
-        """Prepare; `wake` is called when something has come behind the last `take`."""
+        """Prepare; `wake` is called when something has come after the last `take`."""
         self.tag = tag
         self.error: BaseException | None = None
         self._wake = wake
@@ -54,23 +54,23 @@ class OutgoingBody:
         self._cancelled = False
         try:
             chunks.subscribe(self)
-        except Exception as error:  # a broken publisher must not take the connection down
+        except Exception as error:  # a broken publisher must not end the connection
             self.on_error(error)
 
     @property
     def through(self) -> bool:
-        """Whether the last chunk has come, and been taken."""
+        """Whether the last chunk has come and been taken."""
         return self._completed and self._section is None
 
     def take(self) -> bytes | None:
-        """Return the next section; None if it has not come yet, or there is none."""
+        """Return the next section; None if it has not come yet, or there are no more."""
         self._taking = True
         try:
             if self._section is None and not self._awaits and not self._completed:
                 self._awaits = True
                 try:
                     self._subscription.request(1)
-                except Exception as error:  # against 3.16
+                except Exception as error:  # it breaks 3.16
                     self.on_error(error)
         finally:
             self._taking = False
@@ -78,7 +78,7 @@ class OutgoingBody:
         return section
 
     def cancel(self) -> None:
-        """Take no more."""
+        """Take no more chunks."""
         self._section = None
         if not self._cancelled and not self._completed:
             self._cancelled = self._completed = True
@@ -94,7 +94,7 @@ class OutgoingBody:
             return
         self._subscription = subscription
 
-    def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever the user's iterable yields
+    def on_next(self, item: Any) -> None:  # noqa: ANN401 - any object from the user's iterable
         """Keep a chunk until it is taken."""
         if self._completed:
             return
@@ -108,7 +108,7 @@ class OutgoingBody:
             self._notify()
 
     def on_error(self, error: BaseException) -> None:
-        """The body failed: the delivery is to be aborted."""
+        """Note that the body failed: the delivery must be aborted."""
         if not self._completed:
             self._completed = True
             self._section = None
@@ -116,7 +116,7 @@ class OutgoingBody:
             self._notify()
 
     def on_complete(self) -> None:
-        """The body is through."""
+        """Note that the body is complete."""
         if not self._completed:
             self._completed = True
             self._notify()

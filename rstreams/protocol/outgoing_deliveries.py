@@ -1,15 +1,16 @@
-"""The deliveries a link sends: made of items, sent whole, packed or in parts, and known until their outcome has come.
+"""The deliveries that a link sends: made of items; sent whole, packed or in parts; and kept until their outcome comes.
 
-Theory of operation. A run of items becomes one frame of as many deliveries, or of fewer if both ends have agreed on
-packs. A message whose body is streamed is one delivery by itself, sent in parts as the body comes; nothing is sent
-between its parts. Each delivery has a tag, by which its hold is found when its outcome comes. One that is sent settled
-counts as accepted as it goes.
+Theory of operation. A run of items becomes one frame with one delivery for each item, or with fewer if both ends have
+agreed on packs. A message whose body is streamed is one delivery by itself. It is sent in parts as the body comes, and
+nothing is sent between its parts. Each delivery has a tag. The tag finds its hold when the outcome comes. A delivery
+that is sent settled counts as accepted at once.
 
-A lost link may be replaced, and what is unsettled be sent again; so its messages are kept until then, by the pack's
-hold if they are packed, and beside it otherwise. What was sent in parts is not kept: it can be sent only once.
+A lost link may be replaced, and unsettled items are then sent again. Their messages are therefore kept until then: in
+the hold of their pack if they are packed, else beside the hold. Messages sent in parts are not kept; they can be sent
+only once.
 
-Most deliveries that nobody holds are settled in the order they were sent. So as long as all that is unsettled is such,
-it is known by runs, and nothing is done for a single one.
+Most deliveries without a hold are settled in the order in which they were sent. While all unsettled deliveries are of
+this kind, they are known by runs, and no work is done for a single one.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from rstreams.protocol.unsettled import UnsettledBound
 
 
 class OutgoingDeliveries:
-    """What a `LinkSubscriber` has sent; see the module's text.
+    """The deliveries that a `LinkSubscriber` has sent; see the text of this module.
 
     Context: As `LinkSubscriber`.
     Spec: AMQP 1.0 sections 2.6.12 and 2.6.14.
 
     Attributes:
-        accepted: Items the receiver has accepted; if they are sent settled: items sent.
-        refused: Items that the receiver has not accepted, or would not.
-        late: Outcomes that came for items no longer waited for.
-        resent: Items to be sent again after a loss.
+        accepted: Items that the receiver has accepted; if they are sent settled: items sent.
+        refused: Items that the receiver has not accepted, or would not accept.
+        late: Outcomes that came for items that were not waited for any more.
+        resent: Items to send again after a loss.
         unsettled: The hold of each delivery whose outcome has not come, unless these are known by runs.
         body: The body of the delivery that is being sent in parts.
         most_bytes: The largest message that the receiver takes; 0 for any size.
@@ -83,17 +84,17 @@ class OutgoingDeliveries:
         wake: Callable[[], None],
         bound: UnsettledBound,
     ) -> None:
-        """Have sent none.
+        """Start without deliveries.
 
         Args:
             settled: Whether they are sent settled.
-            resends: Whether to keep what is sent until it is settled.
+            resends: Whether to keep sent items until they are settled.
             fail_on_refusal: Whether an item that is not accepted ends the stream.
-            linger_s: How long a pack may wait for more items, in seconds.
+            linger_s: The longest time that a pack may wait for more items, in seconds.
             send: Sends a frame.
-            stop: Ends the stream with an error; what was not sent is given back.
-            wake: Has the link work soon.
-            bound: Counts what is unsettled.
+            stop: Ends the stream with an error; unsent items are given back.
+            wake: Makes the link work soon.
+            bound: Counts unsettled items.
         """
         self.accepted = 0
         self.refused = 0
@@ -103,7 +104,7 @@ class OutgoingDeliveries:
         self.body: OutgoingBody | None = None
         self.bound = bound
         self.most_bytes = 0
-        self._body_bytes = 0  # of the message that is being sent in parts, so far
+        self._body_bytes = 0  # the bytes sent so far of the message that is sent in parts
         self._settled = settled
         self._resends = resends and not settled
         self._fail_on_refusal = fail_on_refusal
@@ -111,48 +112,48 @@ class OutgoingDeliveries:
         self._send = send
         self._stop = stop
         self._wake = wake
-        # What is unsettled, if nobody holds any of it: tags, messages if they are kept, and their sizes.
+        # Unsettled deliveries, if none of them has a hold: tags, messages if they are kept, and their sizes.
         self._runs: list[tuple[range, Sequence[bytes], list[int]]] = []
-        self._sizes: dict[Hashable, int] = {}  # of what is unsettled otherwise
-        self._kept: dict[Hashable, bytes] = {}  # what is unsettled and no pack, to be sent again
+        self._sizes: dict[Hashable, int] = {}  # the sizes of other unsettled deliveries
+        self._kept: dict[Hashable, bytes] = {}  # unsettled messages that are not packs, to be sent again
         self._streamed: set[Hashable] = set()  # deliveries in parts that are unsettled, and cannot be sent again
         self._next_tag = 0
 
     def agree(self, pack_items: int, max_message_bytes: int) -> None:
-        """Send what the receiver takes: so many items in a pack, and messages of so many bytes; 0 for any number."""
+        """Use the receiver's limits: the items in a pack, and the bytes of a message; 0 for any number."""
         self.most_bytes = max_message_bytes
         self._packer.most_items = pack_items
         self._packer.most_bytes = min(max_message_bytes or MAX_PACK_BYTES, MAX_PACK_BYTES)
 
     @property
     def unsettled_items(self) -> int:
-        """How many items the unsettled deliveries have."""
+        """The number of items in unsettled deliveries."""
         return self.bound.items
 
     @property
     def begun(self) -> int:
-        """How many deliveries have been begun."""
+        """The number of deliveries that have been begun."""
         return self._next_tag
 
     @property
     def at_rest(self) -> bool:
-        """Whether all that was begun is sent and settled."""
+        """Whether all deliveries that were begun are sent and settled."""
         return not self.unsettled and not self._runs and self.body is None
 
     @property
     def can_resend(self) -> bool:
-        """Whether nothing is under way that is lost, or could be sent only once."""
+        """Whether no delivery in progress is lost, or could be sent only once."""
         return self.body is None and not self._streamed and (self._resends or self.at_rest)
 
     # how they are sent
 
     def send_run(self, items: OutgoingItems[Any], count: int, driver: Driver, credit: int, *, hurries: bool) -> int:
-        """Send the first `count` items held, packed if packs are agreed on; return how many items went out.
+        """Send the first `count` held items, packed if packs are agreed on; return how many were sent.
 
         Args:
-            items: What is held; none of those to be sent is streamed.
+            items: The held items; none of those to send is streamed.
             count: At least one.
-            driver: Of the link.
+            driver: The driver of the link.
             credit: The most deliveries that may be sent.
             hurries: Whether the last pack does not wait for more items.
         """
@@ -180,7 +181,7 @@ class OutgoingDeliveries:
         return count
 
     def _await(self, tags: range, payloads: list[bytes], holds: list[Hold], count: int) -> None:
-        """Await the outcomes of deliveries that are about to be sent, with `count` items."""
+        """Await the outcomes of deliveries with `count` items that are about to be sent."""
         sizes = list(map(len, payloads))
         self.bound.take(count, len(sizes), sum(sizes))
         if not self.unsettled and holds.count(NO_HOLD) == len(holds):
@@ -190,7 +191,7 @@ class OutgoingDeliveries:
             self._keep(tags, payloads, holds, sizes)
 
     def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold], sizes: list[int]) -> None:
-        """Keep the hold of each delivery, and what may have to be sent again; a pack keeps its items itself."""
+        """Keep each delivery's hold, and messages that may have to be sent again; a pack keeps its items itself."""
         self.unsettled.update(zip(tags, holds, strict=False))
         self._sizes.update(zip(tags, sizes, strict=True))
         if self._resends:
@@ -198,13 +199,13 @@ class OutgoingDeliveries:
             self._kept.update((tag, payload) for tag, payload in sent if type(self.unsettled[tag]) is not PackHold)
 
     def _know_each(self) -> None:
-        """Know by its tag each delivery that is unsettled."""
+        """Know each unsettled delivery by its tag."""
         for tags, payloads, sizes in self._runs:
             self._keep(tags, payloads, repeat(NO_HOLD), sizes)
         self._runs.clear()
 
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
-        """Begin the first item held, which is streamed."""
+        """Begin the first held item, which is streamed."""
         self._know_each()
         (head, hold), tag = items.take_head(), self._next_tag
         self._next_tag += 1
@@ -219,7 +220,7 @@ class OutgoingDeliveries:
         self.send_body(self.body, driver)
 
     def send_body(self, body: OutgoingBody, driver: Driver) -> bool:
-        """Send what there is of the body, as far as there is room; tell whether that was the last of it."""
+        """Send the present part of the body, as far as there is room; tell whether it was the last part."""
         while driver.room_bytes() > 0:
             part = body.take()
             if part is not None:
@@ -242,19 +243,19 @@ class OutgoingDeliveries:
         return False
 
     def _count_part(self, tag: Hashable, size: int) -> None:
-        """Count a delivery in parts as large as its largest part: the others have left."""
+        """Count a delivery in parts as large as its largest part: the other parts have left."""
         more = size - self._sizes.get(tag, size)
         if more > 0:
             self._sizes[tag] += more
             self.bound.take(0, 0, more)
 
     def _forget_sizes(self, tags: Iterable[Hashable], items: int) -> None:
-        """Count deliveries as settled, if they were awaited; they have so many items."""
+        """Count deliveries with `items` items as settled, if their outcomes were awaited."""
         sizes = [size for size in map(self._sizes.pop, tags, repeat(-1)) if size >= 0]
         self.bound.give(items, len(sizes), sum(sizes))
 
     def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
-        """Abort the delivery, and end the stream with the error; what is behind it is given back."""
+        """Abort the delivery, and end the stream with the error; the items after it are given back."""
         self.abort_body(body).fail(error)
         self._stop(error)
         self._wake()
@@ -264,7 +265,7 @@ class OutgoingDeliveries:
         self.body = None
         body.cancel()
         self._streamed.discard(body.tag)
-        self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body lives as long as its link
+        self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body does not outlive its link
         if body.tag in self._sizes:
             self._forget_sizes([body.tag], 1)
         return self.unsettled.pop(body.tag, NO_HOLD)
@@ -272,7 +273,7 @@ class OutgoingDeliveries:
     # how they are settled
 
     def settle(self, frame: Disposition) -> None:
-        """Let go of the holds of deliveries whose outcome has come."""
+        """End the holds of deliveries whose outcome has come."""
         tags = frame.deliveries
         if frame.outcome.kind == "accepted" and type(tags) is range:
             tags = self._accept_first(tags)
@@ -306,7 +307,7 @@ class OutgoingDeliveries:
                 hold.done()
 
     def _accept_first(self, tags: range) -> range:
-        """Let go of deliveries known by runs, from the first on; return the tags that are left."""
+        """Accept deliveries that are known by runs, from the first one on; return the remaining tags."""
         runs = self._runs
         while tags and runs and runs[0][0][0] == tags[0]:
             sent, payloads, sizes = runs[0]
@@ -322,7 +323,7 @@ class OutgoingDeliveries:
         return tags
 
     def _accepted(self, holds: list[Hold | None]) -> None:
-        """Release the holds of items that were accepted; None stands for one that is not waited for."""
+        """End the holds of items that were accepted; None stands for an item that is not waited for."""
         missing, free = holds.count(None), holds.count(NO_HOLD)
         self.late += missing
         self.accepted += len(holds) - missing
@@ -332,7 +333,7 @@ class OutgoingDeliveries:
                     hold.done()
 
     def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
-        """Forget what is settled; a receiver may settle a delivery before it has all of it, and wants no more then."""
+        """Forget settled deliveries; a receiver may settle one that it has only a part of, and wants no more then."""
         self._streamed.difference_update(tags)
         body = self.body
         if body is not None and body.tag not in self._streamed and not self._settled:
@@ -353,7 +354,7 @@ class OutgoingDeliveries:
                 self.not_accepted(hold, told)
 
     def not_accepted(self, hold: Hold, outcome: Outcome) -> None:
-        """Let go of the hold of an item that the receiver has not accepted, or will not."""
+        """End the hold of an item that the receiver has not accepted, or will not accept."""
         self.refused += 1
         if outcome.kind == "released":
             hold.release()
@@ -366,7 +367,7 @@ class OutgoingDeliveries:
     # how they are lost
 
     def take_back(self) -> tuple[list[bytes], list[Hold]]:
-        """Take back what is unsettled, to be sent again on another link: the items, in the order they were sent."""
+        """Take unsettled items back, to send them again on another link, in the order in which they were sent."""
         self._know_each()
         payloads: list[bytes] = []
         holds: list[Hold] = []
@@ -386,7 +387,7 @@ class OutgoingDeliveries:
         return payloads, holds
 
     def take_holds(self) -> list[Hold]:
-        """Forget what is unsettled, and the body under way; return the holds, if there are any."""
+        """Forget unsettled deliveries, and the body in progress; return the holds, if there are any."""
         if self.body is not None:
             self.body.cancel()
             self.body = None
@@ -406,5 +407,5 @@ def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
 
 
 def count_items(holds: Iterable[Hold | None]) -> int:
-    """Return of how many items these are the holds; a pack's is that of several, and None is that of none."""
+    """Return the number of items of these holds; the hold of a pack stands for several, and None for none."""
     return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds if hold is not None)

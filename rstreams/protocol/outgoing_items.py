@@ -1,13 +1,13 @@
-"""The items a local publisher has sent and its link has not: asked for as credit allows, encoded, and kept until then.
+"""The items that a local publisher has sent and its link has not: requested as credit allows, encoded, and kept.
 
-Theory of operation. Items gather here while the publisher is asked, and leave as one run: `request` asks for as many as
-there are credit and room for, and what comes of it is encoded at once and held until the link takes it. The ledger is
-told of what has gathered once a run, and not once an item. Bytes that are drawn from the publisher and go out in packs
-are held as they are, and encoded as a pack is put together.
+Theory of operation. `request` asks the publisher for as many items as there are credit and room for. The items gather
+here, are encoded at once, and are held until the link takes them as one run. The ledger is told of the gathered items
+once for each run, not for each item. Bytes that are drawn from the publisher and sent in packs are held unchanged, and
+encoded when the pack is made.
 
-An end can come from either side; the table in `life` has both. When the publisher ends, by completion or an error, the
-items that it sent before go out first. When this side closes, the publisher is cancelled, and has back the items that
-it still sends or has drawn meanwhile.
+Either side can end the stream; the table in `life` has both ways. When the publisher completes or fails, the items that
+it sent before are sent first. When this side closes, the publisher is cancelled. It gets back the items that it still
+sends, or has drawn in the meantime.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ T = TypeVar("T")
 
 _SHORT_BODY = 255
 _SHORT_SECTION_BYTES = 5
-"""What stands before a body of so many bytes, or fewer, in its section."""
+"""The bytes before a body of at most `_SHORT_BODY` bytes, in its section."""
 
 _SECTION_BYTES = 8
-"""What stands before a longer one."""
+"""The bytes before a longer body."""
 
 _FIRST_GUESS_BYTES = 16 * 1024
-"""The size assumed of an item before one has been seen; guards the first request against huge items."""
+"""The assumed size of an item before one has come; limits the first request in case items are huge."""
 
 _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
 _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
-"""The phases in which more may come of the publisher."""
+"""The phases in which more items may come from the publisher."""
 
 
 class OutgoingItems(Scannable, Generic[T]):
-    """What a `LinkSubscriber` has of its publisher, to which it is the subscriber; see the module's text.
+    """The items from the publisher of a `LinkSubscriber`, and their subscriber; see the text of this module.
 
     Context: As `LinkSubscriber`.
     Spec: Reactive Streams chapter 2.
 
     Attributes:
-        payloads: The items held, in their order, encoded.
+        payloads: The held items, encoded, in their order.
         are_bodies: Whether they are not encoded yet: each is the body of its message.
-        holds: The hold of each.
-        doubtful: How many of them, the first ones, were sent over a link that was lost.
-        error: What the stream failed with.
-        turn_over: Whether the publisher makes its items so slowly that others are to have their turn.
-        item_bytes: What the items sent last have had, each; a guess before there were any.
+        holds: The hold of each item.
+        doubtful: The number of them, the first ones, that were sent over a link that was lost.
+        error: The error that the stream failed with.
+        turn_over: Whether the publisher makes its items so slowly that other links should have their turn.
+        item_bytes: The mean size of the items sent last; an estimate before that.
         unencodable: Whether the stream failed because an item could not be encoded.
     """
 
@@ -105,18 +105,20 @@ class OutgoingItems(Scannable, Generic[T]):
         wake: Callable[[], None],
         says_stall: Callable[[], str],
     ) -> None:
-        """Have none.
+        """Start without items.
 
         Args:
-            publisher: Whose items they are.
-            ledger: Counts what is owed and held.
-            life: Of the end.
-            encode: Makes an encoded message of an item.
-            encodes_body: Whether it makes of bytes the message that has them as its body, and nothing else.
-            settled: Whether they are sent settled: no hold is taken then.
-            open_body: Makes the publisher of a message's body that is sent while it comes; None: there are none such.
-            wake: Has the link work soon.
-            says_stall: Says why the link asks for no more.
+            publisher: The publisher of the items.
+            ledger: Counts owed and held items.
+            life: The life of the end.
+            encode: Makes an encoded message from an item.
+            encodes_body: Whether `encode` makes, from bytes, the message with these bytes as its body, and nothing
+                else.
+            settled: Whether they are sent settled; then no holds are taken.
+            open_body: Makes the publisher of a message body that is sent while it comes; None: there are no such
+                bodies.
+            wake: Makes the link work soon.
+            says_stall: Returns why the link asks for no more.
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
@@ -134,28 +136,28 @@ class OutgoingItems(Scannable, Generic[T]):
         self._settled = settled
         self._open_body = open_body
         self._wake = wake
-        self._attended = False  # the link is at work, and sees what comes without being woken
-        self._woken = False  # the link was woken for what has come, and has not been at work since
-        self._starved = False  # the publisher can send nothing more before items are settled
+        self._attended = False  # the link is working, and sees new items without a wake-up
+        self._woken = False  # the link was woken for new items, and has not worked since
+        self._starved = False  # the publisher can send no more before items are settled
         self._subscription: Subscription = ENDED
         self._suspended = False
-        self._draw: Callable[[int], list[T]] | None = None  # the publisher's items, if they can be drawn
+        self._draw: Callable[[int], list[T]] | None = None  # draws the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
         self.item_bytes = _FIRST_GUESS_BYTES
 
     def start(self) -> None:
         """Subscribe to the publisher, the first time that a link is attached."""
-        if not self._life.on(SenderEvent.BEGIN):  # attached again, or ended before it was
+        if not self._life.on(SenderEvent.BEGIN):  # attached again, or ended before
             self._wake()
             return
         try:
             self._publisher.subscribe(self)
-        except Exception as error:  # a broken publisher must not take the connection down
+        except Exception as error:  # a broken publisher must not end the connection
             self.on_error(error)
 
     @property
     def completed(self) -> bool:
-        """Whether nothing more is expected of the publisher."""
+        """Whether no more items are expected from the publisher."""
         return self._life.phase not in _OPEN
 
     def stall(self) -> str:
@@ -177,7 +179,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def on_next(self, item: T) -> None:
         """Encode the item and keep it until the link sends it."""
         if self._life.phase is not _LIVE:
-            self._subscription.hold().release()  # it crossed the cancel: the publisher has it back
+            self._subscription.hold().release()  # it was sent before the cancel arrived: the publisher gets it back
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
@@ -197,26 +199,26 @@ class OutgoingItems(Scannable, Generic[T]):
         encode: Callable[[Any], bytes] = self._encode
         if type(item) is not Message or self._open_body is None or not isinstance(item.body, ByteStream):
             return encode(item)
-        head = encode(replace(item, body=b""))  # an empty first section of data, and the others as they come
+        head = encode(replace(item, body=b""))  # an empty first section of data; the others follow as they come
         streamed = StreamedHead.of(head, self._open_body(item.body))
         self._heads += 1
         return streamed
 
     def on_error(self, error: BaseException) -> None:
-        """The publisher failed: a detach with the condition follows what it sent before."""
+        """Note that the publisher failed: a detach with the condition follows its items."""
         if self._life.on(SenderEvent.COMPLETE):
             self.error = checked_error(error)
             self._wake()
 
     def on_complete(self) -> None:
-        """The publisher is through: a detach without error follows what it sent before."""
+        """Note that the publisher completed: a detach without error follows its items."""
         if self._life.on(SenderEvent.COMPLETE):
             self._wake()
 
     # the link calls these, to get items
 
     def begin_turn(self) -> bool:
-        """Let the link see what comes without being woken; return whether it did not do so already."""
+        """Let the link see new items without a wake-up; return False if it did so already."""
         self._woken = False
         if self._attended:
             return False
@@ -225,22 +227,22 @@ class OutgoingItems(Scannable, Generic[T]):
         return True
 
     def end_turn(self) -> None:
-        """Wake the link from now on when something comes."""
+        """Wake the link from now on when items come."""
         self._attended = False
 
     def starve(self) -> None:
-        """Hear from the publisher that it can send nothing more before items are settled."""
+        """Note that the publisher can send no more before items are settled."""
         self._starved = True
         self._wake()
 
     def take_starved(self) -> bool:
-        """Return whether the publisher has said so since the last time."""
+        """Return whether `starve` was called since the last time."""
         starved, self._starved = self._starved, False
         return starved
 
     def request(self, credit: int, most: int, room_bytes: int) -> int:
-        """Ask the publisher for what `credit` deliveries and `room_bytes` allow, `most` items; return how many."""
-        if self.completed or self._subscription is ENDED:  # it may come later than the credit
+        """Ask the publisher for items for `credit` deliveries and `room_bytes`, at most `most`; return how many."""
+        if self.completed or self._subscription is ENDED:  # the subscription may come later than the credit
             return 0
         items = self._ledger.request(credit, min(most, max(1, room_bytes // self.item_bytes)))
         if items:
@@ -250,14 +252,14 @@ class OutgoingItems(Scannable, Generic[T]):
                     self._subscription.request(items)
                 else:
                     self._gather(draw(items), items)
-            except Exception as error:  # against 3.16, and no reason for the connection to die
+            except Exception as error:  # it breaks 3.16; the connection goes on
                 self._fail(error)
         return items
 
     def _gather(self, items: list[Any], requested: int) -> None:
-        """Encode what has been drawn, as `on_next` does with one item, and keep it; nothing holds it."""
+        """Encode drawn items, as `on_next` does with one item, and keep them; they have no holds."""
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
-            return  # closed by the publisher's own code: it has them back
+            return  # closed by the publisher's own code, which has them back
         largest = largest_body(items)
         payloads: list[bytes] = []
         if self._may_stay_bodies(largest):
@@ -271,7 +273,7 @@ class OutgoingItems(Scannable, Generic[T]):
             except Exception as error:  # the caller's own encoder may raise anything
                 self.unencodable = True
                 self._fail(error)
-                self.error = error  # it came before what the publisher has said behind it
+                self.error = error  # it counts before a later signal of the publisher
         self.payloads += payloads
         self.holds += [NO_HOLD] * len(payloads)
         if self._life.phase is _LIVE and len(items) < requested:
@@ -279,19 +281,19 @@ class OutgoingItems(Scannable, Generic[T]):
             self.turn_over = True
 
     def _may_stay_bodies(self, largest: int) -> bool:
-        """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
+        """Tell whether items may be held unchanged, by the size of the largest; -1: not all of them are bytes."""
         if not self._encodes_body or self._ledger.pack == 1 or not 0 <= largest <= MAX_PACK_BYTES:
-            return False  # what is too large for a pack may be too large to be encoded at all
+            return False  # an item too large for a pack may be too large to be encoded at all
         return self.are_bodies or not self.payloads
 
     def _encode_held(self) -> None:
-        """Encode what is held as it is."""
+        """Encode items that are held unchanged."""
         if self.are_bodies:
             self.are_bodies = False
             self.payloads = [encode_item(body) for body in self.payloads]
 
     def follow_credit(self, driver: Driver) -> None:
-        """Suspend the publisher while it owes items for credit that has been taken back, if it lets itself be."""
+        """Suspend the publisher, if it allows that, while it owes items for credit that was taken back."""
         withdrawn = self._ledger.owed > 0 and driver.credit() <= 0
         if withdrawn is self._suspended:
             return
@@ -302,27 +304,27 @@ class OutgoingItems(Scannable, Generic[T]):
                     self._subscription.suspend()
                 else:
                     self._subscription.resume()
-                    self._wake()  # for what it has sent at once
-            except Exception as error:  # what it sends at once may fail, and is no reason for the connection to die
+                    self._wake()  # for items that it has sent at once
+            except Exception as error:  # an item sent at once may fail; the connection goes on
                 self._fail(error)
 
     def count_received(self) -> bool:
-        """Tell the ledger what has gathered since it was last told; return whether no more came than was asked for."""
+        """Tell the ledger of items that came since the last time; return whether no more came than were requested."""
         ledger = self._ledger
         ledger.receive(len(self.payloads) - ledger.held)
         return ledger.owed >= 0 or self.completed
 
-    # the link calls these, to send them
+    # the link calls these, to send items
 
     def before_body(self, count: int) -> int:
-        """Return how many of the first `count` items held are before a streamed one, which goes by itself."""
+        """Return how many of the first `count` held items come before a streamed one, which is sent by itself."""
         if not self._heads:
             return count
         is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
         return next((at for at, found in enumerate(is_head) if found), count)
 
     def take(self, count: int) -> tuple[list[bytes], list[Hold]]:
-        """Take the first `count` items held, none of which is streamed, and their holds: they are sent."""
+        """Take the first `count` held items, none of which is streamed, and their holds: they are sent."""
         payloads, self.payloads = self.payloads[:count], self.payloads[count:]
         holds, self.holds = self.holds[:count], self.holds[count:]
         self.doubtful = max(self.doubtful - count, 0)
@@ -331,28 +333,28 @@ class OutgoingItems(Scannable, Generic[T]):
         return payloads, holds
 
     def before_too_large(self, count: int, most_bytes: int) -> int:
-        """Return how many of the first `count` items held are before the first message of more than `most_bytes`."""
+        """Return how many of the first `count` held items come before the first message of more than `most_bytes`."""
         payloads = self.payloads if count == len(self.payloads) else self.payloads[:count]
-        if total_bytes(payloads) + _SECTION_BYTES <= most_bytes:  # as they nearly always do, all together
+        if total_bytes(payloads) + _SECTION_BYTES <= most_bytes:  # nearly always true for all together
             return count
         return next((at for at, payload in enumerate(payloads) if self._size(payload) > most_bytes), count)
 
     def _size(self, payload: bytes) -> int:
-        """Return how many bytes the message of an item held has."""
+        """Return the size of the message of a held item, in bytes."""
         size = len(payload)
         if self.are_bodies:
             size += _SECTION_BYTES if size > _SHORT_BODY else _SHORT_SECTION_BYTES
         return size
 
     def take_first(self) -> tuple[int, Hold]:
-        """Take the first item held, which is not sent; return how many bytes its message has, and its hold."""
+        """Take the first held item, which is not sent; return the size of its message, in bytes, and its hold."""
         payload, hold = self.payloads.pop(0), self.holds.pop(0)
         self.doubtful = max(self.doubtful - 1, 0)
         self._ledger.send(1)
         return self._size(payload), hold
 
     def take_head(self) -> tuple[StreamedHead, Hold]:
-        """Take the first item held, which is the head of a streamed one, and its hold."""
+        """Take the first held item, which is the head of a streamed one, and its hold."""
         head, hold = self.payloads.pop(0), self.holds.pop(0)
         assert isinstance(head, StreamedHead)
         self._heads -= 1
@@ -360,8 +362,8 @@ class OutgoingItems(Scannable, Generic[T]):
         return head, hold
 
     def put_back(self, payloads: list[bytes], holds: list[Hold]) -> None:
-        """Hold again what was sent on a link that is lost, before what was never sent."""
-        self._encode_held()  # the next link may take no packs
+        """Hold items again that were sent on a lost link, before items that were never sent."""
+        self._encode_held()  # the next link may not take packs
         self.payloads = payloads + self.payloads
         self.holds = holds + self.holds
         self.doubtful += len(holds)
@@ -370,7 +372,7 @@ class OutgoingItems(Scannable, Generic[T]):
     # how it ends
 
     def close(self, event: SenderEvent, error: BaseException | None = None) -> bool:
-        """Take no more from the publisher, by `event` and with `error`; return whether the phase is a new one."""
+        """Take no more from the publisher, by `event` and with `error`; return whether the phase has changed."""
         lives = self._life.phase is _LIVE
         is_new = self._life.on(event)
         if self.error is None:  # an item may be refused after the publisher has completed
@@ -380,7 +382,7 @@ class OutgoingItems(Scannable, Generic[T]):
         return is_new
 
     def take_holds(self) -> tuple[list[Hold], list[Hold]]:
-        """Forget what is held, and return the holds of what is doubtful, and those of what was never sent."""
+        """Forget held items, and return the holds of doubtful items, and those of items that were never sent."""
         self.count_received()
         doubtful, holds = self.holds[: self.doubtful], self.holds[self.doubtful :]
         self.holds = []
@@ -393,12 +395,12 @@ class OutgoingItems(Scannable, Generic[T]):
     def _cancel(self) -> None:
         try:
             self._subscription.cancel()
-        except Exception as error:  # against 3.15, and no reason for the connection to die
+        except Exception as error:  # it breaks 3.15; the connection goes on
             if self.error is None:
                 self.error = error
 
     def _fail(self, error: BaseException) -> None:
-        """End the stream with `error` after what the publisher sent before, and cancel the publisher."""
+        """End the stream with `error` after the items that the publisher sent before, and cancel the publisher."""
         if self._life.on(SenderEvent.COMPLETE):
             self.error = checked_error(error)
             self._cancel()

@@ -1,4 +1,4 @@
-"""The sender's side of packed deliveries: which items go together, and whose holds a pack stands for."""
+"""The sender's side of packed deliveries: how items are packed, and the holds of a pack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rstreams.protocol.packing import MAX_PACK_BYTES, encode_bodies, encode_pack
 
 
 class PackHold:
-    """The holds of a packed delivery's items, in their order.
+    """The holds of the items of a packed delivery, in their order.
 
     Attributes:
         holds: One for each item.
@@ -25,19 +25,19 @@ class PackHold:
         self.items = items
 
     def done(self) -> None:
-        """All are accepted."""
+        """Accept all items."""
         if self.holds.count(NO_HOLD) == len(self.holds):
             return
         for hold in self.holds:
             hold.done()
 
     def fail(self, error: BaseException) -> None:
-        """All have failed."""
+        """Fail all items."""
         for hold in self.holds:
             hold.fail(error)
 
     def release(self) -> None:
-        """All are given back."""
+        """Give all items back."""
         for hold in self.holds:
             hold.release()
 
@@ -47,16 +47,16 @@ class Packer:
 
     Attributes:
         most_items: The most items in a pack.
-        most_bytes: The most bytes of a pack; a larger item goes by itself.
+        most_bytes: The most bytes of a pack; a larger item is sent by itself.
     """
 
     __slots__ = ("_call_after", "_expired", "_keeps", "_linger_s", "_lingering", "most_bytes", "most_items")
 
     def __init__(self, linger_s: float, *, keeps: bool) -> None:
-        """Make packs of one item, until more are agreed on.
+        """Make packs of one item, until a larger number is agreed on.
 
         Args:
-            linger_s: How long a pack may wait for more items, in seconds.
+            linger_s: The longest time that a pack may wait for more items, in seconds.
             keeps: Whether the items of a pack may have to be sent again.
         """
         self.most_items = 1
@@ -67,11 +67,11 @@ class Packer:
         self._expired = False  # it has waited long enough
 
     def reset(self) -> None:
-        """Begin anew, on another link."""
+        """Start again on another link."""
         self._lingering = self._expired = False
 
     def expire(self) -> None:
-        """Let the pack that waits go out: it has waited long enough."""
+        """Send the pack that waits: it has waited long enough."""
         self._lingering = False
         self._expired = True
 
@@ -90,12 +90,12 @@ class Packer:
     def waits(
         self, pack: Sequence[bytes], call_after: Callable[[float, Callable[[], None]], None], go_on: Callable[[], None]
     ) -> bool:
-        """Tell whether a pack with nothing behind it is to wait for more items.
+        """Tell whether a pack with nothing after it should wait for more items.
 
         Args:
-            pack: Its items.
+            pack: The items of the pack.
             call_after: Calls a function after some seconds.
-            go_on: Is called when it has waited long enough.
+            go_on: Called when it has waited long enough.
         """
         if not self._linger_s or len(pack) >= self.most_items:
             return False
@@ -115,7 +115,7 @@ class Packer:
     def pack(
         self, packs: Sequence[list[bytes]], holds: Sequence[Hold], *, are_bodies: bool
     ) -> tuple[list[bytes], list[Hold]]:
-        """Return the message and the hold of each pack; one item by itself is an ordinary message.
+        """Return the message and the hold of each pack; a single item is an ordinary message.
 
         Args:
             packs: The items of each.

@@ -1,9 +1,9 @@
-"""Packed deliveries: several items in one message, between two ends that have both said that they know packs.
+"""Packed deliveries: several items in one message, between two ends that both support packs.
 
-A pack is an ordinary message, so every intermediary can carry it. Its message annotations say how many items there
-are, and each of its Data sections is one encoded item. Both ends say in their attach how many items a delivery may
-carry; the smaller number holds. A pack is settled as a whole. If its items have different outcomes, the annotations of
-a modified outcome tell them. These must fit into one frame, so a receiver agrees to no more items than such a frame has
+A pack is an ordinary message; every intermediary can carry it. Its message annotations have the number of items, and
+each of its Data sections is one encoded item. Both ends tell in their attach how many items a delivery may carry; the
+smaller number holds. A pack is settled as a whole. If its items have different outcomes, the annotations of a modified
+outcome have them. These must fit into one frame. Therefore a receiver agrees to no more items than such a frame has
 room for.
 
 Spec: AMQP 1.0 sections 2.7.3 (properties of a link), 3.2.3, 3.2.6 and 3.4.5.
@@ -29,28 +29,28 @@ CAPABILITY: Final = "rstreams:packed"
 """The capability that a connection offers if its links may carry packs."""
 
 PACK_ITEMS: Final = "rstreams:pack-items"
-"""The property of a link that says how many items a delivery may carry."""
+"""The property of a link with the number of items that a delivery may carry."""
 
 OUTCOMES: Final = "x-opt-rstreams-outcomes"
-"""The annotation of a modified outcome that tells of single items: lists of index, outcome, and its fields."""
+"""The annotation of a modified outcome with the outcomes of single items: lists of index, outcome, and its fields."""
 
 MAX_PACK_BYTES: Final = 256 * 1024
 """The most bytes of a pack, unless one item alone has more."""
 
 MAX_DESCRIPTION: Final = 80
-"""The most characters of a description that a single item's outcome has."""
+"""The most characters of the description in a single item's outcome."""
 
 _TOLD_BYTES: Final = 24
 """The most bytes of one item's outcome, without texts."""
 
 _BESIDE_TOLD_BYTES: Final = 192
-"""The most bytes of a disposition's frame besides those."""
+"""The most bytes of the rest of a disposition's frame."""
 
 _HEADS_BYTES: Final = 16
-"""The bytes of an item's own section and of the one that it is in."""
+"""The bytes of an item's own section, and of the section that it is in."""
 
 _COUNT: Final = "x-opt-rstreams-pack"
-_START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, behind its key
+_START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, with its key
 _BODY: Final = len(_START) + 4
 _pack_count: Final = struct.Struct(">I").pack
 _read_count: Final = struct.Struct(">I").unpack_from
@@ -63,30 +63,30 @@ def encode_pack(items: list[bytes]) -> bytes:
 
 
 def encode_bodies(bodies: list[bytes]) -> bytes:
-    """Return the message that carries items that have these bodies and nothing else."""
+    """Return the message that carries items with these bodies and nothing else."""
     return join_bodies(_START + _pack_count(len(bodies)), bodies)
 
 
 def most_pack_bytes(items: list[bytes]) -> int:
-    """Return how large a pack of these items may be, encoded or bodies."""
+    """Return the largest size of a pack with these items, encoded or bodies."""
     return _BODY + total_bytes(items) + _HEADS_BYTES * len(items)
 
 
 class PackedMessages(Sequence[bytes]):
-    """The encoded items of a pack; each is taken from the message only when it is asked for."""
+    """The encoded items of a pack; each is taken from the message only when it is needed."""
 
     __slots__ = ("_items", "_message", "_size")
 
     def __init__(self, message: bytes) -> None:
-        """Have the items of `message`, which is a pack.
+        """Use the items of `message`, which is a pack.
 
-        Errors: `RemoteProtocolError` with `amqp:decode-error` if it is not the pack that it says it is.
+        Errors: `RemoteProtocolError` with `amqp:decode-error` if it is not a valid pack.
         """
         self._message = message
         self._items: list[bytes] | None = None
         self._size = count_sections(message, _BODY) if len(message) >= _BODY else -1
         if self._size < 0 or self._size != _read_count(message, len(_START))[0]:
-            msg = f"a packed delivery of {len(message)} bytes is not what it says it is"
+            msg = f"a packed delivery of {len(message)} bytes does not have the items that it announces"
             raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
 
     def bodies(self) -> list[bytes] | None:
@@ -114,9 +114,9 @@ class PackedMessages(Sequence[bytes]):
 
 
 def decode_pack(message: bytes) -> PackedMessages | None:
-    """Return the encoded items in a message, or None if it is an ordinary one.
+    """Return the encoded items in a message, or None if it is an ordinary message.
 
-    Errors: `RemoteProtocolError` with `amqp:decode-error` if it says that it is a pack, and is none.
+    Errors: `RemoteProtocolError` with `amqp:decode-error` if it claims to be a pack and is not a valid one.
     """
     return PackedMessages(message) if message.startswith(_START) else None
 
@@ -130,23 +130,23 @@ def agreed_items(ours: int, properties: Mapping[str, Any]) -> int:
 
 
 def offer(items: int) -> dict[str, Any]:
-    """Return the link properties that offer deliveries of so many items."""
+    """Return the link properties that offer deliveries of `items` items."""
     return {PACK_ITEMS: items} if items > 1 else {}
 
 
 def told_items(frame_bytes: int) -> int:
-    """Return how many items' outcomes fit into a frame of so many bytes; at least 1."""
+    """Return how many items' outcomes fit into a frame of `frame_bytes` bytes; at least 1."""
     return max(1, (frame_bytes - _BESIDE_TOLD_BYTES) // _TOLD_BYTES)
 
 
 class Pack:
-    """A packed delivery that the receiver has on hand; it is settled when each of its items is.
+    """A packed delivery that the receiver has on hand; it is settled when all its items are.
 
     Attributes:
-        handle: How the driver knows the delivery.
-        left: Items not settled yet.
-        size: Items in it.
-        outcomes: What became of those that were not accepted, by their index.
+        handle: The driver's handle of the delivery.
+        left: The number of items not settled yet.
+        size: The number of items in it.
+        outcomes: The outcomes of items that were not accepted, by index.
     """
 
     __slots__ = ("handle", "left", "outcomes", "size")
@@ -157,7 +157,7 @@ class Pack:
         self.outcomes: dict[int, Outcome] = {}
 
     def outcome(self) -> Outcome:
-        """Return the outcome of the whole, once all is settled."""
+        """Return the outcome of the whole pack, when all items are settled."""
         outcomes = self.outcomes
         if not outcomes:
             return ACCEPTED
@@ -170,21 +170,21 @@ class Pack:
 
 
 PackedItem: TypeAlias = tuple[Pack, int]
-"""An item of a pack: the pack, and its place in it."""
+"""An item of a pack: the pack, and the item's place in it."""
 
 
 class PackItems(Sequence[PackedItem]):
-    """Items of one pack that follow each other, each made only when it is asked for.
+    """Consecutive items of one pack, each made only when it is needed.
 
     Attributes:
         pack: The pack.
-        places: Their places in it.
+        places: The places of the items in it.
     """
 
     __slots__ = ("pack", "places")
 
     def __init__(self, pack: Pack, places: range) -> None:
-        """Have the items of `pack` at `places`."""
+        """Use the items of `pack` at `places`."""
         self.pack = pack
         self.places = places
 
@@ -205,11 +205,11 @@ class PackItems(Sequence[PackedItem]):
 
 
 def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) -> list[Run]:
-    """Return the items of these messages in runs: each pack is one, and so are ordinary messages in a row.
+    """Return the items of these messages in runs: each pack is one, and so is each row of ordinary messages.
 
     Args:
-        handles: How the driver knows each delivery; None if it came settled.
-        messages: Their messages.
+        handles: The driver's handle of each delivery; None if it came settled.
+        messages: The messages of the deliveries.
         most: The most items a delivery may carry.
 
     Errors: `RemoteProtocolError` for a pack that is malformed, or larger than was agreed.
@@ -227,7 +227,7 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
             continue
         ordinary, size = None, len(packed)
         if not 0 < size <= most:
-            msg = f"a packed delivery of {size} items, where {most} were agreed"
+            msg = f"a packed delivery of {size} items, but only {most} were agreed"
             raise RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg)
         runs.append(([None] * size if handle is None else PackItems(Pack(handle, size), range(size)), packed))
     return runs
@@ -236,12 +236,12 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
 def settled_whole(
     accepted: Sequence[Any], given_back: Iterable[tuple[Outcome, Any]], accepted_runs: Iterable[Sequence[Any]] = ()
 ) -> tuple[list[Any], list[tuple[Outcome, Any]]]:
-    """Return the deliveries that are settled as a whole now: those accepted, and the others with their outcomes.
+    """Return the deliveries that are now settled as a whole: the accepted ones, and the others with their outcomes.
 
     Args:
-        accepted: Items accepted: packed ones, or deliveries by themselves.
+        accepted: Accepted items, packed or single deliveries.
         given_back: Items with another outcome.
-        accepted_runs: Items accepted together: those of a pack, or deliveries by themselves.
+        accepted_runs: Items accepted together: items of a pack, or single deliveries.
     """
     others: list[tuple[Outcome, Any]] = []
     ended: dict[Pack, None] = {}
@@ -270,7 +270,7 @@ def settled_whole(
 
 
 def _count_accepted(accepted: Sequence[Any], runs: Iterable[Sequence[Any]]) -> tuple[list[Any], list[tuple[Pack, int]]]:
-    """Return the deliveries that are not packs, and how many items of each pack there are."""
+    """Return the deliveries that are not packs, and the number of items of each pack."""
     ordinary: list[Any] = []
     if list(map(type, accepted)).count(tuple) != len(accepted):
         ordinary += [known for known in accepted if type(known) is not tuple]
@@ -297,7 +297,7 @@ def _told(index: int, outcome: Outcome) -> list[Any]:
 
 
 def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pack's outcomes without texts for people, and without other annotations."""
+    """Return a pack's outcomes without texts for people and without other annotations."""
     told = annotations.get(OUTCOMES)
     if not isinstance(told, list):
         return {}
@@ -305,7 +305,7 @@ def without_texts(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def told_outcomes(outcome: Outcome, size: int) -> list[Outcome]:
-    """Return the outcome of each of `size` items, by the outcome of their pack."""
+    """Return the outcome of each of `size` items, from the outcome of their pack."""
     told = outcome.annotations.get(OUTCOMES) if outcome.kind == "modified" else None
     if not isinstance(told, list):
         return [outcome] * size

@@ -1,15 +1,15 @@
-"""The receiving end of a link: a subscription whose request is flow and whose items are transfers.
+"""The receiving end of a link: a subscription whose requests become flows, and whose items come as transfers.
 
-A call from user code only notes what is wanted and wakes the driver. The driver then calls `work()`, as it does after
-every run of frames, and `work()` does it. So no signal waits for the network, and none recurses.
+A call from user code only notes a wish and wakes the driver. The driver then calls `work()`, as after every run of
+frames, and `work()` does the rest. Therefore no signal waits for the network, and none recurses.
 
 This module has the frames of the link and the calls of the subscriber. The rest is elsewhere:
 
-    life                the phases of the end, and what moves it from one to the next
+    life                the phases of the end, and the events between them
     signals             the signals that are not items
     credit_flow         credit: granted, drained, held back
     incoming_items      the items that have come: kept, handed over, held
-    incoming_outcomes   what became of them, until the peer is told
+    incoming_outcomes   their outcomes, until the peer knows them
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class LinkSubscription(End, Scannable, Generic[T]):
         loses its subscription, and the item in hand fails.
     Loss: If the connection returns, unmet demand becomes credit of the new link. Items that were not handed over are
         dropped, because the peer has them back; those that came settled are handed over. Items that were handed over
-        keep their place in the window until the pipeline is through with them. Their outcomes come too late for the
-        peer, and are counted. A detach that announces the loss does not end the subscription; it is answered when all
-        is settled.
-    Cancels: No signal from then on. Credit is withdrawn, and items that were not handed over are released. When all
-        held items are settled the link is detached (closed).
+        keep their place in the window until the pipeline has processed them. Their outcomes come too late for the peer,
+        and are counted. A detach that announces the loss does not end the subscription; it is answered when all items
+        are settled.
+    Cancels: No signal comes from then on. Credit is withdrawn, and items that were not handed over are released. When
+        all held items are settled the link is detached (closed).
     Context: Any task of the connection's trio run; no call blocks. `SpecViolation` is raised in another thread.
     Spec: Reactive Streams chapter 3; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
     Attributes:
-        hold: Takes a hold on the item in `on_next`: its disposition waits for it.
+        hold: Takes a hold on the item in `on_next`: its disposition waits for the hold.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
-        streams: Whether deliveries are to be handed over in parts, as they come.
+        streams: Whether deliveries are handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
     """
 
@@ -98,20 +98,21 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
         Args:
             subscriber: Gets the signals.
-            decode: Makes an item of an encoded message.
+            decode: Makes an item from an encoded message.
             decodes_body: Whether `decode` returns the body, as `rstreams.message.decode_body` does. The items of a
                 pack are then decoded all at once.
             window: The most items granted, buffered and unsettled together.
-            on_raised: Is told what the subscriber raised from a signal, which the specification forbids (2.13).
+            on_raised: Called with an exception that the subscriber raised in a signal, which the specification forbids
+                (2.13).
             on_failure: Decides the outcome of an item whose processing failed.
             pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
             window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
-            renews_at_zero: Whether credit is granted only when none is left, as some peers need it.
+            renews_at_zero: Whether credit is granted only when none is left, as some peers need.
             answers_drain: Whether the sender can give credit back. If it cannot, items that were granted before
                 `suspend` still come, and are handed over.
-            label: What `explain` calls it.
-            oldest: Says which item has been in hand longest, for `explain`; by default nothing.
-            settles: Hears the outcomes of held items, and passes them on when the peer may be told; None: nothing does.
+            label: Its name in `explain`.
+            oldest: Returns text about the item that has been in hand longest, for `explain`; empty by default.
+            settles: Gets the outcomes of held items, and passes them on when the peer may know them; None: not used.
         """
         super().__init__(pack_items)
         self._label = label
@@ -145,17 +146,17 @@ class LinkSubscription(End, Scannable, Generic[T]):
             signal=self._signals.tell,
             wake=self._wake,
         )
-        self.hold: Callable[[], Hold] = self._items.hold  # no method: a call less for each item that is held
-        self._forwards = on_failure.forward is not None  # each item's hold then knows its message
+        self.hold: Callable[[], Hold] = self._items.hold  # not a method: this saves a call for each held item
+        self._forwards = on_failure.forward is not None  # each item's hold then needs its message
         self._settled = False  # the deliveries come settled
-        self._error: BaseException | None = None  # of the phase ENDING: what the publisher failed with, if it did
-        self._reason: PeerClosed | None = None  # of the phase PARTING: why the peer has detached the link
+        self._error: BaseException | None = None  # in the phase ENDING: the error of the publisher, if it failed
+        self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
         self._goodbye = Detach()
         self._thread = get_ident()
         self._requested = 0
 
     def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link this subscription lives on: the first one, or a new one in the place of one that was lost."""
+        """Make the link of this subscription: the first one, or a new one in the place of a lost one."""
         self._link = ReceivingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
@@ -167,14 +168,14 @@ class LinkSubscription(End, Scannable, Generic[T]):
         return Holds(self, loose=loose) if self._forwards else self._items.gather(loose=loose)
 
     def start(self) -> None:
-        """Begin: the link is attached, or it never will be. The first time this signals `on_subscribe`."""
+        """Begin: the link is attached, or it never will be. The first call signals `on_subscribe`."""
         first = self._life.phase is ReceiverPhase.ATTACHING
         self._life.on(ReceiverEvent.BEGIN)
         if first:
             self._signals.begin(self)
 
     def _start_at_last(self) -> None:
-        """Begin, if it has not begun: it is about to end."""
+        """Begin, if it has not begun, because it is about to end."""
         if self._life.phase is ReceiverPhase.ATTACHING:
             self.start()
 
@@ -190,7 +191,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         if error is not None:
             self._fail(error)
             return
-        demand_limits = self.ledger.demand < self.ledger.window  # else the window does: more demand changes nothing now
+        demand_limits = self.ledger.demand < self.ledger.window  # else the window limits: no change now
         self.ledger.request(n)
         self._requested += n
         if demand_limits:
@@ -206,7 +207,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
     @property
     def window(self) -> int:
         """Return how many items can be held at once before no further one comes; any number if they come settled."""
-        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # a pack needs room for it all
+        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # room for a whole pack
 
     @property
     def comes_settled(self) -> bool:
@@ -215,31 +216,31 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def ended(self) -> bool:
-        """Return whether no signal reaches the subscriber any more."""
+        """Return whether the subscriber gets no more signals."""
         return self._life.phase is _SILENT
 
     @property
     def wants_link(self) -> bool:
-        """Whether a lost link is to be replaced: neither side has ended the subscription."""
+        """Whether a lost link should be replaced: neither side has ended the subscription."""
         return self._life.phase not in (ReceiverPhase.ENDING, _SILENT)
 
     @property
     def intake(self) -> Intake:
-        """What bounds the deliveries that come: this end itself."""
+        """The limits for incoming deliveries: this end itself."""
         return self
 
     @property
     def losses(self) -> int:
-        """How often the link was lost, and came back or did not."""
+        """The number of losses of the link, with or without a return."""
         return self._outcomes.losses
 
     @property
     def late(self) -> int:
-        """How many outcomes came after the link of their delivery was lost."""
+        """The number of outcomes that came after the link of their delivery was lost."""
         return self._outcomes.late
 
     def room_bytes(self) -> int:
-        """Return how many bytes of deliveries are taken now: any number if nothing is on hand, or nobody listens."""
+        """Return how many bytes of deliveries are taken now: any number if none are on hand, or after the end."""
         bound = self.ledger.bound
         return UNBOUNDED if bound is None or self.ended else bound.room()
 
@@ -254,7 +255,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def label(self) -> str:
-        """What `explain` calls it."""
+        """Its name in `explain`."""
         return self._label
 
     def waits_when_quiet(self, way: Way) -> Waits:
@@ -265,20 +266,20 @@ class LinkSubscription(End, Scannable, Generic[T]):
         return [(ASK, self._subscriber)]
 
     def drain(self, on_drained: Callable[[], None]) -> None:
-        """Have the sender use up its credit now with the items that it has.
+        """Make the sender use up its credit now with the items that it has.
 
         Args:
             on_drained: Called like a signal when the credit is used up or given back, and the items that came for it
                 are handed over; never after the end.
 
         Credit: All credit that the grant rule allows is granted first, unless the subscription is suspended. Credit
-            that the sender gives back returns to unmet demand, and is granted again after `on_drained`. If fewer items
-            came than were asked for and had room, the sender had no more.
-        Errors: `ConfigError` if the sender answers no drain.
+            that the sender gives back becomes unmet demand, and is granted again after `on_drained`. If fewer items
+            came than were requested and had room, the sender had no more.
+        Errors: `ConfigError` if the sender does not answer drains.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         if not self._credit.answers_drain:
-            msg = f"drain() of {self.label}: this peer answers no drain, and must not be asked for one"
+            msg = f"drain() of {self.label}: this peer does not answer drains, and must not be asked for one"
             raise ConfigError(msg)
         if not self.ended:
             self._credit.drain(on_drained)
@@ -287,23 +288,23 @@ class LinkSubscription(End, Scannable, Generic[T]):
     def suspend(self) -> None:
         """Withdraw the credit that the sender has not used; see `rstreams.abc.Suspendable`.
 
-        Credit: It returns to unmet demand. A drain withdraws it: after a flow of 0, deliveries on their way would be
-            beyond credit. The sender may use the credit up first, with the items that it has. All that comes is handed
-            over.
+        Credit: It becomes unmet demand. A drain withdraws it: after a flow of 0, deliveries on their way would be
+            beyond credit. The sender may use the credit up first, with the items that it has. All items that come are
+            handed over.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         self._credit.suspended = True
         self._wake()
 
     def resume(self) -> None:
-        """Grant again as much as demand and window allow, when a drain that is under way has been answered."""
+        """Grant again as much as demand and window allow, when a drain in progress has been answered."""
         self._credit.suspended = self._life.phase is ReceiverPhase.LEAVING
         self._wake()
 
     def leave(self) -> None:
-        """End the subscription in order: no more items are asked for, and those on their way are still handed over.
+        """End the subscription in order: no more items are requested, and those on their way are still handed over.
 
-        The subscriber hears `on_complete` when all of them are handed over. The link is detached when all of them are
+        The subscriber gets `on_complete` when all of them are handed over. The link is detached when all of them are
         settled.
 
         Credit: Withdrawn, as by `suspend`.
@@ -312,7 +313,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._life.on(ReceiverEvent.LEAVE)
         self.suspend()
         if self._link is None:
-            self.work()  # it was never attached, so there is nothing to wait for
+            self.work()  # it was never attached: there is nothing to wait for
 
     def give_up(self, error: BaseException) -> None:
         """End the subscription with `error`; items that were not handed over are released."""
@@ -320,17 +321,17 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is on its way: no credit is left, and nothing waits to be handed over."""
+        """Whether no items are on their way: no credit is left, and no items wait to be handed over."""
         return not self._items.buffer and (self.state is not State.ATTACHED or self._driver.credit() <= 0)
 
     @property
     def in_hand(self) -> int:
-        """How many items have come and are not settled."""
+        """The number of items that have come and are not settled."""
         return self.ledger.buffered + self.ledger.unsettled
 
     @property
     def waits_for(self) -> str:
-        """What it waits for, for `explain`: the outcomes of the items in its window, or its peer."""
+        """The reason for waiting that `explain` shows: the outcomes of the items in its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand >= window:
             return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
@@ -346,7 +347,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def through(self) -> bool:
-        """Whether it has ended, and all that came is settled."""
+        """Whether it has ended, and all received items are settled."""
         return self.ended and not self.in_hand
 
     # the link calls these
@@ -359,9 +360,9 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self.start()
 
     def on_transfer(self, frame: Transfer) -> None:
-        """Items: handed over as far as there is demand, buffered within the window otherwise."""
+        """Receive items: they are handed over as far as there is demand, otherwise buffered within the window."""
         if self.state is not State.ATTACHED:
-            return  # it crossed our detach, and the sender knows that it was not taken (2.6.6)
+            return  # it crossed our detach; the sender knows that it was not taken (2.6.6)
         self._items.take_in(frame)
         if not self.ended and self._driver.credit() < 0:
             msg = f"link {self._link and self._link.name!r}: the sender sent more than its credit"
@@ -369,12 +370,12 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._items.hand_over()
 
     def on_flow(self, frame: Flow) -> None:
-        """The sender's answer to a drain, which `work` looks at; or the sender needs something settled."""
+        """Receive the sender's answer to a drain, which `work` looks at, or its need for settlement."""
         loose = self._outcomes.loose
         loose.wanted = loose.wanted or frame.starved
 
     def on_detach(self, frame: Detach) -> None:
-        """The publisher's end: signalled after the buffer, answered when all is settled."""
+        """Receive the publisher's end: it is signalled after buffered items, and answered when all are settled."""
         error = frame.error
         if error is None and not (frame.closed and self._life.phase is not ReceiverPhase.ATTACHING):
             did = "refused the link and did not say why" if frame.closed else "left the subscription without ending it"
@@ -386,22 +387,22 @@ class LinkSubscription(End, Scannable, Generic[T]):
             return
         self._life.on(ReceiverEvent.PART)
         if self._life.phase is ReceiverPhase.PARTING:
-            self._reason = error  # answered by `work`, when what came on the link is settled
-        elif self._life.phase in (ReceiverPhase.ATTACHING, ReceiverPhase.APART):  # nothing came on it
+            self._reason = error  # `work` answers it when the items of the link are settled
+        elif self._life.phase in (ReceiverPhase.ATTACHING, ReceiverPhase.APART):  # no items came on it
             self._send(self._goodbye)
             self._return_after(error)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone, and the peer has back the items that were not handed over and did not come settled."""
+        """Handle the loss of the link: the peer has back items that were not handed over and did not come settled."""
         reason, self._reason = self._reason, None
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
-            reason = None  # else the connection is there: the end of the session is the loss that was announced
+            reason = None  # otherwise the connection lives: the session has ended, which is the announced loss
         if frame.returns or reason is not None:
             self._life.on(ReceiverEvent.LOSE)
         else:
             self._end(frame.error)
         if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
-            self._error = frame.error  # the stream was complete, and the items that are dropped now are missing
+            self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
         self._forget_link()
         self.work()
         self._return_after(reason)
@@ -411,10 +412,10 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self.attach_later(reason)
 
     def work(self) -> None:
-        """Hand over, settle, grant, end: whatever has become possible."""
+        """Hand over, settle, grant and end: do all that has become possible."""
         items = self._items
         if items.emitting:
-            return  # called from inside on_next; the emission goes on, and this after it
+            return  # called from inside on_next; this work is done after the emission
         if self._signals.postpone_work():
             return
         items.hand_over()
@@ -426,7 +427,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._signals.end(self._error)
         if life.phase is _SILENT:
             if self.state is State.ATTACHED:
-                self._credit.withdraw(self._driver)  # first: what is given back now must not come again
+                self._credit.withdraw(self._driver)  # first: items that are given back now must not come again
             items.release()
         self._send_dispositions()
         if self.state is State.ATTACHED and life.phase is not _SILENT:
@@ -434,11 +435,11 @@ class LinkSubscription(End, Scannable, Generic[T]):
         if life.phase in _DETACHES:
             self._send_detach()
 
-    # what work is made of
+    # parts of `work`
 
     def _wake(self) -> None:
         if self.state is State.DETACHED:
-            self.work()  # without a driver items that came settled may still be handed over
+            self.work()  # without a driver, items that came settled may still be handed over
         elif self._link is not None:
             self._link.driver.wake()
 
@@ -447,21 +448,21 @@ class LinkSubscription(End, Scannable, Generic[T]):
 
     @property
     def _nothing_comes(self) -> bool:
-        """Whether all that came is handed over, and nothing more is on its way."""
+        """Whether all received items are handed over, and no more are on their way."""
         return self.at_rest and not (self._credit.drains and self.state is State.ATTACHED)
 
     def _forget_link(self) -> None:
-        """Begin anew without the link, which is lost."""
+        """Start again without the link, which is lost."""
         self._items.forget_link()
         self._credit.forget_link()
 
     def _send_dispositions(self) -> None:
-        """Send the outcomes that have gathered. There are none without a link: they are forgotten with it."""
+        """Send the collected outcomes. Without a link there are none: they are forgotten with it."""
         for frame in self._outcomes.take_dispositions():
             self._send(frame)
 
     def _send_detach(self) -> None:
-        """Detach once every item handed over has been settled."""
+        """Detach when every item that was handed over has been settled."""
         if self.ledger.unsettled or self._items.buffer or self.state not in _CAN_DETACH:
             return
         self._send(self._goodbye)
@@ -474,13 +475,13 @@ class LinkSubscription(End, Scannable, Generic[T]):
     # how it ends
 
     def _end(self, error: BaseException | None) -> None:
-        """Hear that the publisher has ended, with `error` if it failed; only the first end counts."""
+        """Note that the publisher has ended, with `error` if it failed; only the first end counts."""
         self._start_at_last()
         if self._life.on(ReceiverEvent.END):
             self._error = error
 
     def _fail(self, error: BaseException) -> None:
-        """End the subscription from this side; a peer that broke the protocol is told its condition."""
+        """End the subscription from this side; a peer that broke the protocol gets its condition."""
         self._start_at_last()
         if not self._life.on(ReceiverEvent.SILENCE):
             return
@@ -493,6 +494,6 @@ class LinkSubscription(End, Scannable, Generic[T]):
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
 _DETACHES: Final = (ReceiverPhase.PARTING, _SILENT)
-"""The phases in which the link is detached as soon as all is settled."""
+"""The phases in which the link is detached as soon as all items are settled."""
 
 _CAN_DETACH: Final = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)

@@ -1,4 +1,4 @@
-"""Refusing a link: the reply with a null terminus, and the detach that says why (AMQP 1.0 section 2.6.3)."""
+"""The refusal of a link: the reply with a null terminus, and the detach with the reason (AMQP 1.0 section 2.6.3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rstreams.protocol.link import Link
 
 
 class Refusal:
-    """The endpoint of a link that is refused: it ignores the frames that the peer sends before it knows."""
+    """The endpoint of a link that is refused: it ignores frames that the peer sends before it knows of the refusal."""
 
     place = str
 
@@ -22,14 +22,14 @@ class Refusal:
         """Do nothing: the peer has answered."""
 
     def on_lost(self, frame: Lost) -> None:
-        """Do nothing: there will be no answer of the peer."""
+        """Do nothing: the peer will not answer."""
 
     def work(self) -> None:
-        """Do nothing: nothing waits."""
+        """Do nothing: there is nothing to do."""
 
 
 def refuse(driver: Driver, attach: Attach, condition: str, description: str) -> Link:
-    """Refuse the link that the peer attaches; return it, for its driver to carry until it has ended."""
+    """Refuse the link that the peer attaches; return it, to be carried by its driver until it has ended."""
     role = Role.RECEIVER if attach.role is Role.SENDER else Role.SENDER
     link = Link(attach.name, role, driver, Refusal())
     link.receive(attach)

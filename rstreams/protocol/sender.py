@@ -1,8 +1,8 @@
-"""The sending end of a link: it subscribes to a local publisher, whose demand is the link's credit.
+"""The sending end of a link: it subscribes to a local publisher, and the link's credit becomes demand.
 
 Like the receiving end it acts in `work()`. The items that the publisher sends inside a request gather in
-`outgoing_items`. They leave as one run by way of `outgoing_deliveries`, which knows them until their outcomes come.
-This module decides when to send and to ask; `life` has the phases of the end.
+`outgoing_items`. They leave as one run through `outgoing_deliveries`, which keeps track of them until their outcomes
+come. This module decides when to send and to ask; `life` has the phases of the end.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended befor
 class LinkSubscriber(End, Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint that its link calls.
 
-    Demand: As much as the receiver's credit allows, less the items that are owed and held (`SenderLedger`), a slice at
-        a time. It asks only while the driver has room and the bound of unsettled items is kept (`unsettled`): neither
-        this end nor the driver keeps anything without bound. Demand cannot be taken back with credit. But a publisher
-        that can be suspended is suspended then, and the items that it owes may go to others.
+    Demand: As much as the receiver's credit allows, minus the items that are owed and held (`SenderLedger`), a slice at
+        a time. It asks only while the driver has room and the limit of unsettled items is kept (`unsettled`): neither
+        this end nor the driver keeps anything without limit. When credit is taken back, demand cannot be. But a
+        publisher that can be suspended is then suspended, and the items that it owes may go to others.
     Errors: The publisher's `on_error` is a detach with its condition, after the items that it sent before. An item that
         cannot be encoded ends the stream in the same way.
-    Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called. Items that were not sent
-        are given back to the publisher through their holds, items that were sent and not settled as failed.
+    Cancels: The publisher, when the receiver detaches, the link is lost, or `abort` is called. Unsent items are given
+        back to the publisher through their holds; items that were sent and not settled are given back as failed.
     Loss: When the connection is lost and returns, unsettled items are sent again on the new link, in their order and
-        before anything else; the receiver may have them twice. Items that were sent settled are not sent again. The
-        same happens when the peer detaches the link because it is about to close such a connection.
+        before all others; the receiver may get them twice. Items that were sent settled are not sent again. The same
+        happens when the peer detaches the link because it is about to close such a connection.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
 
     Attributes:
         outcome_unknown: Items sent and not settled when the link ended.
-        left: Whether it has ended by `leave`, before the publisher had.
+        left: Whether it has ended by `leave`, before the publisher ended.
     """
 
     def __init__(
@@ -94,27 +94,27 @@ class LinkSubscriber(End, Generic[T]):
         """Prepare the sending end; `bind` gives it its link.
 
         Args:
-            publisher: What to send; subscribed when the link is attached.
-            encode: Makes an encoded message of an item.
-            encodes_body: Whether it makes of bytes the message that has them as its body, as `encode_item` does. The
-                items of a pack are then encoded all at once.
+            publisher: The publisher of the items; subscribed to when the link is attached.
+            encode: Makes an encoded message from an item.
+            encodes_body: Whether `encode` makes, from bytes, the message with these bytes as its body, as `encode_item`
+                does. The items of a pack are then encoded all at once.
             settlement: At most once: sent settled. At least once: held until the receiver's disposition.
-            settle_before_detach: Whether the end waits for all outcomes, as it must into a queue or broker.
+            settle_before_detach: Whether the end waits for all outcomes, as it must with a queue or broker.
             fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
-            expose_errors: Whether the text of local exceptions goes to the peer.
-            on_finished: Called once, when the link has ended: with the error, or None if all went well.
-            resends: Whether to keep sent items until they are settled, because the connection returns when it is lost.
+            expose_errors: Whether the text of local exceptions is sent to the peer.
+            on_finished: Called once, when the link has ended: with the error, or None after success.
+            resends: Whether to keep sent items until they are settled, because a lost connection returns.
             pack_items: The most items a delivery may carry, if the receiver knows packs.
-            linger_s: How long a pack may wait for more items before it goes out as it is, in seconds.
+            linger_s: The longest time that a pack may wait for more items before it is sent, in seconds.
             open_body: Makes the publisher of a body that is sent while it comes; None: there are no such bodies.
             max_unsettled: The most items sent and not settled.
-            max_unsettled_bytes: The most bytes that their messages have; one alone may have more.
-            share: The memory of the node that the connection's links share; None: there is no such bound.
+            max_unsettled_bytes: The most bytes of their messages; a single message may have more.
+            share: The part of the node's memory that the connection's links use; None: there is no such limit.
             finish_later: Gives back the items that were unsettled when the link ended, one for each step of the
                 iterator, when there is time; None: all of them are given back at once.
-            refuse_too_large: Lets go of the hold of an item whose message is larger than the receiver takes, and tells
-                whether the stream goes on; it gets the outcome that the item would have. None: the item has that
-                outcome, and if nobody hears of it in this way, the stream ends.
+            refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold
+                and the outcome, and returns whether the stream goes on. None: the item gets that outcome, and if that
+                reaches no one, the stream ends.
         """
         self.outcome_unknown = 0
         super().__init__(pack_items)
@@ -122,7 +122,7 @@ class LinkSubscriber(End, Generic[T]):
         self.ledger = SenderLedger()
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
-        self._told_starved = (0, 0)  # deliveries begun and items unsettled when the receiver was told so last
+        self._told_starved = (0, 0)  # deliveries begun and items unsettled at the last such message to the receiver
         self._life = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
@@ -156,7 +156,7 @@ class LinkSubscriber(End, Generic[T]):
         self._goodbye = Detach()
 
     def bind(self, name: str, driver: Driver) -> Link:
-        """Make the link this end lives on: the first one, or a new one in the place of one that was lost."""
+        """Make the link of this end: the first one, or a new one in the place of a lost one."""
         self._link = SendingLink(name, driver, self)
         self.ledger.pack = 1
         return self._link
@@ -167,7 +167,7 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def wants_link(self) -> bool:
-        """Whether a lost link is to be replaced: it has not ended for good."""
+        """Whether a lost link should be replaced: it has not ended for good."""
         return self._life.phase is not SenderPhase.FINISHED
 
     @property
@@ -177,16 +177,16 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for although it has credit; nothing unless the bound of unsettled items is reached."""
+        """The reason for waiting although it has credit; empty unless the limit of unsettled items is reached."""
         return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
 
     def stall(self) -> str:
-        """Return why the link asks for no more; nothing, unless a kind of it knows."""
+        """Return why the link asks for no more; empty, unless a subclass knows a reason."""
         return ""
 
     @property
     def accepted(self) -> int:
-        """Items the receiver has accepted; at most once: items sent."""
+        """Items that the receiver has accepted; at most once: items sent."""
         return self._deliveries.accepted
 
     @property
@@ -196,12 +196,12 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def unencodable(self) -> bool:
-        """Whether it ends because an item of the publisher's could not be encoded."""
+        """Whether it ends because an item of the publisher could not be encoded."""
         return self._items.unencodable
 
     @property
     def late(self) -> int:
-        """Outcomes that came for items no longer waited for."""
+        """Outcomes that came for items that were not waited for any more."""
         return self._deliveries.late
 
     @property
@@ -220,10 +220,10 @@ class LinkSubscriber(End, Generic[T]):
         self._wake()
 
     def leave(self, goodbye: Detach | None = None) -> None:
-        """Take no more from the publisher; the link is detached when all that it has sent is settled.
+        """Take no more items from the publisher; the link is detached when all its items are settled.
 
         Args:
-            goodbye: The detach; None: one that says that the stream is complete.
+            goodbye: The detach; None: one for a complete stream.
         """
         if self._items.close(SenderEvent.LEAVE):
             self.left = True
@@ -232,33 +232,33 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is held here, and nothing sent waits for its outcome."""
+        """Whether no items are held here, and none that were sent wait for their outcome."""
         return not self._items.payloads and self._deliveries.at_rest
 
     # the link calls these
 
     def on_attach(self, frame: Attach) -> None:
-        """The receiver's answer: the stream begins, unless it is a refusal."""
+        """Receive the receiver's answer: the stream begins, unless it is a refusal."""
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
         self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
         if not frame.refuses and self.state is State.ATTACHED:
             self.start()
 
     def on_flow(self, frame: Flow) -> None:
-        """Credit has changed: `work` asks the driver for it."""
+        """Note that credit has changed: `work` asks the driver for it."""
         self._drain = frame.drain
         if frame.credit <= 0:
-            self._items.follow_credit(self._driver)  # now, because items that come back with it are for others
+            self._items.follow_credit(self._driver)  # now, because items that come back with it may go to others
 
     def on_disposition(self, frame: Disposition) -> None:
-        """Outcomes: each releases its item's hold."""
+        """Receive outcomes: each ends its item's hold."""
         self._deliveries.settle(frame)
 
     def on_detach(self, frame: Detach) -> None:
-        """The receiver's cancel, its answer to our detach, or a refusal."""
+        """Receive the receiver's cancel, its answer to our detach, or a refusal."""
         error = frame.error
         if error is None and self.state is State.DETACH_RECEIVED and self._awaits_outcomes and not self._through:
-            text = "the peer detached the link before the stream was through"
+            text = "the peer detached the link before the stream had ended"
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, text)
         if error is not None:
             error.place = self.place()
@@ -272,11 +272,11 @@ class LinkSubscriber(End, Generic[T]):
         self._finish(error, left=error is None and not self._awaits_outcomes)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone: unsettled items are sent again if it returns, and their outcome is unknown if not."""
+        """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""
         self._lose(frame.error, returns=frame.returns)
 
     def work(self) -> None:
-        """Send, request, answer a drain, end: do all that has become possible."""
+        """Send, request, answer a drain and end: do all that has become possible."""
         if self.state is not State.ATTACHED or not self._items.begin_turn():
             return
         try:
@@ -297,10 +297,10 @@ class LinkSubscriber(End, Generic[T]):
             self._bound.go_on()
 
     def _tell_starved(self) -> None:
-        """Tell the receiver that no more can come before it settles something, if that is so.
+        """Tell the receiver, if it is so, that no more items can come before it settles some.
 
-        The publisher says so each time that it finds no room. If this side's own bound holds items back, the receiver
-        is told once for the same unsettled items.
+        The publisher reports each time that it has no room. If this side's own limit holds items back, the receiver is
+        told once for the same unsettled items.
         """
         starved = self._items.take_starved()
         unsettled = self._deliveries.begun, self._bound.items
@@ -308,21 +308,21 @@ class LinkSubscriber(End, Generic[T]):
             self._told_starved = unsettled
             self._send(Flow(self._driver.credit(), starved=True))
 
-    # what work is made of
+    # parts of `work`
 
     def _wake(self) -> None:
         if self._link is not None and self.state is not State.DETACHED:
             self._link.driver.wake()
 
     def _send_transfers(self) -> bool:
-        """Send held items, and request as many as credit is left; return whether nothing moves any more, for now."""
+        """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
         items, driver, left = self._items, self._driver, SLICE
         self._bound.held_back = False
         while True:
             sent = self._send_held(driver, left)
             left -= sent
             if self._deliveries.body is not None or self._bound.held_back:
-                return False  # woken by the driver with room, by the body with a part, or by an outcome
+                return False  # woken later: by the driver's room, by a part of the body, or by an outcome
             credit, room = driver.credit(), driver.room_bytes()
             if credit <= 0 or (items.completed and not items.payloads):
                 return True
@@ -364,10 +364,10 @@ class LinkSubscriber(End, Generic[T]):
         return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
 
     def _may_ask(self, most: int) -> int:
-        """Return how many items the publisher may be asked for, up to `most`, by the bound of unsettled items.
+        """Return how many items the publisher may be asked for, up to `most`, by the limit of unsettled items.
 
-        The answer to a drain must be true: it says that there is nothing more (2.6.7). So the publisher is asked for
-        one item beyond the bound, which waits here for settlement. If none comes, there was nothing more.
+        The answer to a drain must be true: it says that there are no more items (2.6.7). Therefore the publisher is
+        asked for one item beyond the limit, which waits here for settlement. If none comes, there were no more.
         """
         if self._settled:
             return most
@@ -380,7 +380,7 @@ class LinkSubscriber(End, Generic[T]):
         return 1 if self._drain and not waiting else 0
 
     def _refuse_first(self, most_bytes: int) -> None:
-        """Let go of the first held item, whose message is larger than the receiver takes (2.7.3)."""
+        """End the hold of the first held item, whose message is larger than the receiver takes (2.7.3)."""
         size, hold = self._items.take_first()
         outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
         if self._refuse_too_large is None:
@@ -388,7 +388,7 @@ class LinkSubscriber(End, Generic[T]):
             self._deliveries.not_accepted(hold, outcome)
         else:
             goes_on = self._refuse_too_large(hold, outcome)
-        if not goes_on:  # nobody else would hear of it
+        if not goes_on:  # otherwise the refusal would be unnoticed
             self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
 
     def _count_received(self) -> None:
@@ -417,7 +417,7 @@ class LinkSubscriber(End, Generic[T]):
             self._finish(None)  # only the answer to our detach was missing
         elif returns and self._life.phase not in _GIVES_UP and self._deliveries.can_resend:
             self._life.on(SenderEvent.LOSE)
-            self._items.put_back(*self._deliveries.take_back())  # before what was never sent
+            self._items.put_back(*self._deliveries.take_back())  # before items that were never sent
             self._drain = False
         else:
             self._finish(error)
@@ -426,36 +426,36 @@ class LinkSubscriber(End, Generic[T]):
 
     @property
     def _through(self) -> bool:
-        """Whether the publisher has ended, and all that it sent is sent and settled."""
+        """Whether the publisher has ended, and all its items are sent and settled."""
         return self._items.completed and self.at_rest
 
     @property
     def _awaits_outcomes(self) -> bool:
-        """Whether the link is detached only when all that was sent is settled."""
+        """Whether the link is detached only when all sent items are settled."""
         return self._settle_before_detach and self._life.phase is not SenderPhase.ABORTED
 
     def _stop(self, error: BaseException | None, event: SenderEvent = SenderEvent.STOP) -> None:
-        """Take no more from the publisher, give back the items that were not sent, and end with `error`."""
+        """Take no more from the publisher, give unsent items back, and end with `error`."""
         self._items.close(event, error)
         self._give_back(_UNTOLD)
 
     def _give_back(self, lost: BaseException) -> None:
-        """Give back what was not sent; what was sent over a link that is lost has failed with `lost`."""
+        """Give unsent items back; items that were sent over a lost link fail with `lost`."""
         doubtful, holds = self._items.take_holds()
         self.outcome_unknown += len(doubtful)
         if self._deliveries.body is not None:
             holds = [self._deliveries.abort_body(self._deliveries.body), *holds]
         for hold in doubtful:
-            hold.fail(lost)  # somebody may have worked on it
+            hold.fail(lost)  # the receiver may have begun to process it
         for hold in holds:
             hold.release()
 
     def _finish(self, error: BaseException | None, *, left: bool = False) -> None:
-        """Give back the items that were not settled, and tell the owner how it went: the link has ended.
+        """Give unsettled items back, and report the end of the link to the owner.
 
         Args:
-            error: The reason; None if it was to end.
-            left: Whether a subscriber left a served stream. Then it has settled all items that it has worked on, and
+            error: The reason; None for a successful end.
+            left: Whether a subscriber left a served stream. It has then settled all items that it has processed, and
                 the unsettled items crossed its detach.
         """
         if not self._items.close(SenderEvent.FINISH, error):
@@ -466,21 +466,21 @@ class LinkSubscriber(End, Generic[T]):
             self._finish_later(ends)
         else:
             deque(ends, 0)
-        self._give_back(error or _UNTOLD)  # only now: what was not sent goes back behind what was sent before it
+        self._give_back(error or _UNTOLD)  # only now: unsent items go back after items that were sent before them
         failed = self._items.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
-            # Each link of a connection is told the same error; the count is this link's own.
+            # Each link of a connection gets the same error; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
 
 
 _GIVES_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISHED)
-"""The phases in which a link that is lost is not replaced."""
+"""The phases in which a lost link is not replaced."""
 
 
 def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
-    """Give back unsettled items, one each time: unchanged, or as failed, if somebody may have begun to process them."""
+    """Give back unsettled items, one at a time: unchanged, or as failed if the receiver may have processed them."""
     for hold in holds:
         if error is None:
             hold.release()

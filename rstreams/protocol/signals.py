@@ -12,7 +12,8 @@ from rstreams.protocol.life import ReceiverEvent, ReceiverLife, ReceiverPhase
 class Signals:
     """Calls the subscriber of a `LinkSubscription`, one signal after the other (1.3).
 
-    Errors: A subscriber that raises has cancelled its subscription (2.13); its owner is told, and the link lives on.
+    Errors: A subscriber that raises has cancelled its subscription (2.13). The link's owner is told, and the link goes
+        on.
     """
 
     __slots__ = ("_life", "_on_raised", "_subscriber", "_under_way", "_wake", "_work_waits")
@@ -24,13 +25,13 @@ class Signals:
         on_raised: Callable[[BaseException], None],
         wake: Callable[[], None],
     ) -> None:
-        """Signal nothing yet.
+        """Start without signals.
 
         Args:
-            subscriber: Hears the signals.
-            life: Of the end.
-            on_raised: Is told what the subscriber raised.
-            wake: Has the end work soon.
+            subscriber: Gets the signals.
+            life: The life of the end.
+            on_raised: Called with an exception that the subscriber raised.
+            wake: Makes the end work soon.
         """
         self._subscriber = subscriber
         self._life = life
@@ -51,7 +52,7 @@ class Signals:
             self.call(lambda: self._subscriber.on_error(error))
 
     def tell(self, call: Callable[[], None]) -> None:
-        """Make a call of the subscriber's own, unless it hears no more."""
+        """Call a function of the subscriber, unless it gets no more signals."""
         if self._life.phase is not ReceiverPhase.SILENT:
             self.call(call)
 
@@ -60,7 +61,7 @@ class Signals:
         before, self._under_way = self._under_way, True
         try:
             signal()
-        except Exception as error:  # the connection must live
+        except Exception as error:  # the connection must go on
             self.raised(error)
         finally:
             self._under_way = before
@@ -75,6 +76,6 @@ class Signals:
         self._wake()
 
     def postpone_work(self) -> bool:
-        """Return whether a signal is under way; if so, the end is woken when it has returned."""
+        """Return whether a signal is being sent; if so, the end is woken when it has returned."""
         self._work_waits = self._under_way
         return self._under_way

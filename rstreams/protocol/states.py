@@ -1,10 +1,10 @@
-"""The states of a link and the table of what may happen in each.
+"""The states of a link, and the table of events that may happen in each.
 
-    TRANSITIONS[state][event] is the next state; an event that is not in a state's row breaks the protocol: if it was
-    to be sent, here (`LocalProtocolError`); if it was received, there (`RemoteProtocolError`).
+    TRANSITIONS[state][event] is the next state. An event that is not in a state's row breaks the protocol. If this
+    side was about to send it, it is a `LocalProtocolError`; if the peer sent it, it is a `RemoteProtocolError`.
 
-What a peer may legally send late is in the table: frames that crossed our detach on the wire are received, and
-ignored, in DETACH_SENT (AMQP 1.0 section 2.6.6).
+The table also has frames that a peer may legally send late: frames that crossed our detach on the wire are received and
+ignored in DETACH_SENT (AMQP 1.0 section 2.6.6).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 
 
 class State(Enum):
-    """What a link is, seen from this side."""
+    """The state of a link, seen from this side."""
 
     UNATTACHED = auto()
     ATTACH_SENT = auto()
     ATTACH_RECEIVED = auto()
     ATTACHED = auto()
     REFUSED = auto()
-    """The peer's reply had a null terminus: grant nothing, wait for its detach."""
+    """The peer's reply had a null terminus: grant no credit, and wait for its detach."""
     REFUSING = auto()
     """We replied with a null terminus: our detach with the reason is next."""
     DETACH_SENT = auto()
@@ -31,8 +31,8 @@ class State(Enum):
     DETACHED = auto()
 
 
-class Event(Enum):
-    """What can happen to a link: a performative sent or received, or the loss of what carries it."""
+class LinkEvent(Enum):
+    """An event of a link: a performative sent or received, or the loss of its session or connection."""
 
     SEND_ATTACH = auto()
     SEND_REFUSAL = auto()
@@ -49,79 +49,79 @@ class Event(Enum):
     LOSE = auto()
 
 
-_Row = dict[Event, State]
+_Row = dict[LinkEvent, State]
 
 
-def _stay(state: State, *events: Event) -> _Row:
+def _stay(state: State, *events: LinkEvent) -> _Row:
     return dict.fromkeys(events, state)
 
 
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[State, Mapping[LinkEvent, State]]] = MappingProxyType(
     {
         State.UNATTACHED: {
-            Event.SEND_ATTACH: State.ATTACH_SENT,
-            Event.RECEIVE_ATTACH: State.ATTACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.SEND_ATTACH: State.ATTACH_SENT,
+            LinkEvent.RECEIVE_ATTACH: State.ATTACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACH_SENT: {
-            Event.RECEIVE_ATTACH: State.ATTACHED,
-            Event.RECEIVE_REFUSAL: State.REFUSED,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.RECEIVE_ATTACH: State.ATTACHED,
+            LinkEvent.RECEIVE_REFUSAL: State.REFUSED,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACH_RECEIVED: {
-            # A receiver may pipeline credit behind its attach; the engine keeps it until our reply.
-            **_stay(State.ATTACH_RECEIVED, Event.RECEIVE_FLOW),
-            Event.SEND_ATTACH: State.ATTACHED,
-            Event.SEND_REFUSAL: State.REFUSING,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            # A receiver may send credit directly after its attach; the engine keeps it until our reply.
+            **_stay(State.ATTACH_RECEIVED, LinkEvent.RECEIVE_FLOW),
+            LinkEvent.SEND_ATTACH: State.ATTACHED,
+            LinkEvent.SEND_REFUSAL: State.REFUSING,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.ATTACHED: {
             **_stay(
                 State.ATTACHED,
-                Event.SEND_FLOW,
-                Event.SEND_TRANSFER,
-                Event.SEND_DISPOSITION,
-                Event.RECEIVE_FLOW,
-                Event.RECEIVE_TRANSFER,
-                Event.RECEIVE_DISPOSITION,
+                LinkEvent.SEND_FLOW,
+                LinkEvent.SEND_TRANSFER,
+                LinkEvent.SEND_DISPOSITION,
+                LinkEvent.RECEIVE_FLOW,
+                LinkEvent.RECEIVE_TRANSFER,
+                LinkEvent.RECEIVE_DISPOSITION,
             ),
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.REFUSED: {
-            **_stay(State.REFUSED, Event.RECEIVE_FLOW),
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.REFUSED, LinkEvent.RECEIVE_FLOW),
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.REFUSING: {
-            **_stay(State.REFUSING, Event.RECEIVE_FLOW, Event.RECEIVE_TRANSFER),
-            Event.SEND_DETACH: State.DETACH_SENT,
-            Event.RECEIVE_DETACH: State.DETACH_RECEIVED,
-            Event.LOSE: State.DETACHED,
+            **_stay(State.REFUSING, LinkEvent.RECEIVE_FLOW, LinkEvent.RECEIVE_TRANSFER),
+            LinkEvent.SEND_DETACH: State.DETACH_SENT,
+            LinkEvent.RECEIVE_DETACH: State.DETACH_RECEIVED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.DETACH_SENT: {
             **_stay(
                 State.DETACH_SENT,
-                Event.RECEIVE_ATTACH,
-                Event.RECEIVE_REFUSAL,
-                Event.RECEIVE_FLOW,
-                Event.RECEIVE_TRANSFER,
-                Event.RECEIVE_DISPOSITION,
+                LinkEvent.RECEIVE_ATTACH,
+                LinkEvent.RECEIVE_REFUSAL,
+                LinkEvent.RECEIVE_FLOW,
+                LinkEvent.RECEIVE_TRANSFER,
+                LinkEvent.RECEIVE_DISPOSITION,
             ),
-            Event.RECEIVE_DETACH: State.DETACHED,
-            Event.LOSE: State.DETACHED,
+            LinkEvent.RECEIVE_DETACH: State.DETACHED,
+            LinkEvent.LOSE: State.DETACHED,
         },
         State.DETACH_RECEIVED: {
-            # The end may wait: what is still held is settled before our own detach.
-            **_stay(State.DETACH_RECEIVED, Event.SEND_DISPOSITION),
-            Event.SEND_DETACH: State.DETACHED,
-            Event.LOSE: State.DETACHED,
+            # The end may wait: held items are settled before our own detach.
+            **_stay(State.DETACH_RECEIVED, LinkEvent.SEND_DISPOSITION),
+            LinkEvent.SEND_DETACH: State.DETACHED,
+            LinkEvent.LOSE: State.DETACHED,
         },
-        State.DETACHED: {Event.LOSE: State.DETACHED},
+        State.DETACHED: {LinkEvent.LOSE: State.DETACHED},
     }
 )

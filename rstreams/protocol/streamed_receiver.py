@@ -1,4 +1,4 @@
-"""The receiving end of a link whose messages are handed over before they have come: their bodies follow."""
+"""The receiving end of a link whose messages are handed over before they are complete: their bodies follow."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from rstreams.protocol.states import State
 T = TypeVar("T")
 
 SESSION_BYTES: Final = 8 * 1024 * 1024
-"""The bound a session is told, of which it lets in an eighth, 1 MiB, before this side reads it.
+"""The bound that a session is given. The session lets in an eighth of it, 1 MiB, before this side reads.
 
-With less the engine of a peer that has the whole message in memory moves all of it too often: once for each window.
+A peer may have the whole message in memory. Its engine then moves all of it once for each window, and with a smaller
+bound too often.
 """
 
 
 class StreamedSubscription(LinkSubscription[T]):
     """A subscription to messages whose bodies are read while they come, one message at a time.
 
-    A message is handed over when its body begins. When the pipeline is through with it, what of its body has not been
-    read is thrown away as it comes, and its outcome is told when it has come; so the next one comes only then.
+    A message is handed over when its body begins. When the pipeline is done with it, unread bytes of its body are
+    dropped as they come. Its outcome is sent when all of it has come; only then does the next message come.
 
     Credit: One delivery, when the one before has been settled. Bytes are taken from the network as the body is read.
-    Errors: Those of `LinkSubscription`; what ends the link or the message early is raised to the reader of the body.
-    Cancels: As in `LinkSubscription`; a message that has not come as a whole is released.
+    Errors: Those of `LinkSubscription`. An error that ends the link or the message early is raised to the reader of the
+        body.
+    Cancels: As in `LinkSubscription`; a message that has not come completely is released.
     Context: As `LinkSubscription`.
     Spec: AMQP 1.0 section 2.6.14.
 
     Attributes:
-        body: The body of the message in `on_next`; None if it is no binary data, and came with the message.
+        body: The body of the message in `on_next`; None if it is not binary data, and came with the message.
     """
 
     streams = True
@@ -52,7 +54,7 @@ class StreamedSubscription(LinkSubscription[T]):
         answers_drain: bool = True,
         label: str = "link",
     ) -> None:
-        """Prepare the subscription; `decode` makes an item of the sections before the body, and of `self.body`."""
+        """Prepare the subscription; `decode` makes an item from the sections before the body and from `self.body`."""
         super().__init__(
             subscriber,
             decode=self._decode_held(decode),
@@ -68,10 +70,10 @@ class StreamedSubscription(LinkSubscription[T]):
         self.body: IncomingBody | None = None
         self._coming: Hashable = None  # the delivery that is coming
         self._splitter = Splitter()
-        self._handed = False  # what is coming has been handed over
-        self._broken = False  # what came is no message
-        self._void: set[Hashable] = set()  # deliveries that nobody waits for an outcome of
-        self._pending: tuple[tuple[int, Hashable], Outcome] | None = None  # to be told when all has come
+        self._handed = False  # whether it has been handed over
+        self._broken = False  # the received bytes are not a message
+        self._void: set[Hashable] = set()  # deliveries whose outcome is not waited for
+        self._pending: tuple[tuple[int, Hashable], Outcome] | None = None  # the outcome to send when all has come
 
     def room_bytes(self) -> int:
         """Return how many bytes of deliveries are taken now."""
@@ -105,18 +107,18 @@ class StreamedSubscription(LinkSubscription[T]):
         self._outcomes.tighten(hold)
 
     def on_transfer(self, frame: Transfer) -> None:
-        """A part of a delivery, or deliveries that have come whole."""
+        """Receive a part of a delivery, or complete deliveries."""
         for delivery, part in zip(frame.deliveries, frame.payloads, strict=True):
             if self.state is State.ATTACHED and not self._broken:
                 self._on_part(delivery, part, frame)
 
     def on_detach(self, frame: Detach) -> None:
-        """The publisher's end; of a message that was coming no more will."""
+        """Receive the publisher's end; no more of an incomplete message comes."""
         self._cut(LinkDetached(frame.condition or "amqp:link:detach-forced", "the link ended in the middle of it"))
         super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone; of a message that was coming no more will."""
+        """Handle the loss of the link; no more of an incomplete message comes."""
         self._void.clear()
         pending, self._pending = self._pending, None
         self._cut(frame.error)
@@ -125,7 +127,7 @@ class StreamedSubscription(LinkSubscription[T]):
             self._outcomes.settle(*pending)
 
     def work(self) -> None:
-        """Hand over, settle, grant, end; a cancelled subscription waits for no rest of a message."""
+        """Hand over, settle, grant, end; a cancelled subscription does not wait for the rest of a message."""
         if self.ended and self._pending is not None:
             (delivery, outcome), self._pending = self._pending, None
             self.settle(delivery, outcome)
@@ -145,7 +147,7 @@ class StreamedSubscription(LinkSubscription[T]):
             if not frame.more:
                 splitter.finish()
         except ValueError as error:
-            self._broken = True  # what is still to come of it is no more to be understood
+            self._broken = True  # the following bytes of it cannot be understood
             failure = malformed(error)
             self._cut(failure)
             self._fail(failure)
@@ -161,15 +163,15 @@ class StreamedSubscription(LinkSubscription[T]):
             self._settle_pending()
 
     def _hand_over(self, delivery: Hashable, head: bytes, *, settled: bool) -> None:
-        """Signal the message, whose body follows if it is binary data."""
+        """Signal the message; its body follows if it is binary data."""
         self._handed = True
         self.body = None if self._splitter.is_whole else IncomingBody(self._wake)
         if settled:
-            self._void.add(delivery)  # nobody waits for an outcome
+            self._void.add(delivery)  # its outcome is not waited for
         super().on_transfer(Transfer([delivery], [head]))
 
     def _cut(self, error: BaseException) -> None:
-        """No more of what is coming will come."""
+        """Note that no more of the incomplete message comes."""
         if self._coming is not None:
             self._coming = None
             if self._handed and self.body is not None:
@@ -183,7 +185,7 @@ class StreamedSubscription(LinkSubscription[T]):
 
     def _decode_held(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
         def hold_and_decode(head: bytes) -> T:
-            self.hold().done()  # so that the outcome comes by way of `settle`
+            self.hold().done()  # the outcome then comes through `settle`
             return decode(head)
 
         return hold_and_decode

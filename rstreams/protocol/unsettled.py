@@ -1,7 +1,7 @@
-"""The bounds of sent and unsettled items: that of one link, and the memory that all links of a node share.
+"""The limits for sent and unsettled items: the limit of one link, and the memory that all links of a node share.
 
-Theory of operation. The receiver decides the credit; it may grant 2^31-1 and never settle anything. So a sending link
-has a bound of its own, in items and in bytes, and sends no more than credit, items and bytes all allow:
+Theory of operation. The receiver decides the credit; it may grant 2^31-1 and never settle anything. Therefore a sending
+link has a limit of its own, in items and in bytes. It sends only as much as credit, items and bytes all allow:
 
     U  unsettled   items sent whose outcome has not come
     H  on hand     bytes of their messages
@@ -9,11 +9,12 @@ has a bound of its own, in items and in bytes, and sends no more than credit, it
     items to send <= min(credit, max_unsettled - U),  their bytes <= max_unsettled_bytes - H,
     but never less than one delivery when U = 0: a message may be larger than the bound
 
-Items that are sent settled do not count: nobody waits for their outcome.
+Items that are sent settled do not count: they have no outcome to wait for.
 
-Each of many links may keep its bound, and all together may take too much. So the links of a connection have a `Share`
-in common, of the `Budget` of their node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine
-keeps the memory of a delivery for the next one until the connection ends. So a share counts the most that it has ever
+Each of many links may keep its limit, and all together may take too much. Therefore the links of a connection use one
+`Share` of the `Budget` of their node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine keeps
+the memory of a delivery for the next one until the connection ends. Therefore a share counts the most that it has ever
+used:
 used:
 
     K  kept        the most that this connection's unsettled deliveries have cost at a time
@@ -23,9 +24,9 @@ used:
 
     cost <= max(G, K + max(0, (B - T - K) / 2))
 
-A delivery that begins below this limit may pass it. One connection alone gets half of the budget, a second one a
-quarter, and so on. So a part is always left, and no connection can take all of it. G is for connections that come when
-almost nothing is left.
+A delivery that begins below this limit may exceed it. One connection alone gets half of the budget, a second one a
+quarter, and so on. A part is therefore always left, and no connection can take all of it. G is for connections that
+come when almost nothing is left.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class UnsettledLimits(NamedTuple):
 
 
 OVERHEAD_BYTES: Final = 2048
-"""The cost of an unsettled delivery besides its message, in bytes: the engine's record of it, and ours."""
+"""The cost of an unsettled delivery besides its message, in bytes: the records of the engine and of this library."""
 
 GUARANTEED_BYTES: Final = 128 * 1024
 """The bytes that the unsettled deliveries of a connection may always cost."""
@@ -60,28 +61,28 @@ class Budget:
     Attributes:
         most: Its size in bytes.
         taken: The bytes of it that the connections keep.
-        used: The bytes of those that are for deliveries that are unsettled now.
+        used: The bytes of it that are used by deliveries that are unsettled now.
     """
 
     __slots__ = ("_waiting", "most", "taken", "used")
 
     def __init__(self, most: int) -> None:
-        """Have all of it."""
+        """Start with all of it free."""
         self.most = most
         self.taken = 0
         self.used = 0
         self._waiting: dict[Share, None] = {}
 
     def wait(self, share: Share) -> None:
-        """Tell `share` when there is more room."""
+        """Call `share` when there is more room."""
         self._waiting[share] = None
 
     def forget(self, share: Share) -> None:
-        """Tell `share` nothing any more."""
+        """Do not call `share` any more."""
         self._waiting.pop(share, None)
 
     def give_back(self, size: int) -> None:
-        """Take back the bytes that an ended connection has kept; the shares that wait may go on."""
+        """Take back the bytes that an ended connection has kept; shares that wait may go on."""
         self.taken -= size
         waiting, self._waiting = self._waiting, {}
         for share in waiting:
@@ -93,13 +94,13 @@ class Share:
 
     Attributes:
         used: The cost of their unsettled deliveries now.
-        kept: The most that these have ever cost; it is counted against the budget.
+        kept: The highest cost that these ever had; it counts against the budget.
     """
 
     __slots__ = ("_budget", "_waiting", "kept", "used")
 
     def __init__(self, budget: Budget) -> None:
-        """Use nothing."""
+        """Start without deliveries."""
         self._budget = budget
         self._waiting: dict[Callable[[], None], None] = {}
         self.used = 0
@@ -111,7 +112,7 @@ class Share:
         return max(GUARANTEED_BYTES, self.kept + max(0, free // 2)) - self.used
 
     def fits(self, cost: int) -> int:
-        """Return how many deliveries of such a cost fit; at least one, if there is any room."""
+        """Return how many deliveries of this cost fit; at least one if there is any room."""
         room = self.room()
         return max(1, room // cost) if room > 0 else 0
 
@@ -130,7 +131,7 @@ class Share:
         self.pass_on()
 
     def wait(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when there is room; links that waited before come first."""
+        """Call `wake` when there is room; links that waited before come first."""
         self._waiting[wake] = None
         self._budget.wait(self)
 
@@ -147,7 +148,7 @@ class Share:
             first()
 
     def end(self) -> None:
-        """Give everything back: the connection has ended, and the engine's memory with it."""
+        """Give everything back: the connection has ended, and its memory in the engine is free."""
         self._waiting.clear()
         self._budget.forget(self)
         self._budget.used -= self.used
@@ -156,7 +157,7 @@ class Share:
 
 
 class UnsettledBound:
-    """The unsettled items of one sending link, and their bounds; see the module's text.
+    """The unsettled items of one sending link, and their limits; see the text of this module.
 
     Attributes:
         items: The items sent and not settled.
@@ -167,13 +168,13 @@ class UnsettledBound:
     __slots__ = ("_deliveries", "_max_items", "_max_size", "_share", "_wake", "held_back", "items", "size")
 
     def __init__(self, max_items: int, max_size: int, share: Share | None, wake: Callable[[], None]) -> None:
-        """Have nothing unsettled.
+        """Start without unsettled items.
 
         Args:
             max_items: The most items.
             max_size: The most bytes of messages.
             share: The share of the connection; None: there is no budget.
-            wake: Has the link work soon.
+            wake: Makes the link work soon.
         """
         self.items = 0
         self.size = 0
@@ -185,12 +186,12 @@ class UnsettledBound:
         self._wake = wake
 
     def allows(self, held: int, item_bytes: int, pack: int) -> int:
-        """Return how many items may be asked for, besides those held that go first; 0 or less: none.
+        """Return how many items may be requested, besides the held ones that go first; 0 or less: none.
 
         Args:
-            held: Items that are held, or have been asked for.
+            held: Items that are held, or have been requested.
             item_bytes: The bytes that an item is expected to have.
-            pack: How many items a delivery has.
+            pack: The number of items in a delivery.
         """
         most = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
         if not self.items:
@@ -221,7 +222,7 @@ class UnsettledBound:
             self._share.wait(self._wake)
 
     def go_on(self) -> None:
-        """Note that the link has sent what it may; the next link that waits has its turn."""
+        """Note that the link has sent as much as it may; the next link that waits gets its turn."""
         if self._share is not None:
             self._share.pass_on()
 
@@ -242,7 +243,7 @@ class UnsettledBound:
             self._share.give(size + OVERHEAD_BYTES * deliveries)
 
     def clear(self) -> None:
-        """Count nothing any more: the link has ended, or is lost."""
+        """Count no deliveries any more: the link has ended, or is lost."""
         self.held_back = False
         self.give(self.items, self._deliveries, self.size)
         if self._share is not None:
@@ -250,7 +251,7 @@ class UnsettledBound:
 
 
 def _first_within(payloads: list[bytes], most: int, room: int, overhead: int) -> int:
-    """Return how many of the first `most` items have no more than `room` bytes together."""
+    """Return how many of the first `most` items have at most `room` bytes together."""
     for at, payload in enumerate(payloads[:most]):
         room -= len(payload) + overhead
         if room < 0:

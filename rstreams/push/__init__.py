@@ -1,11 +1,11 @@
-"""Push sources: a stream of what the program itself pushes, with an answer for every item; Reactor calls them sinks.
+"""Push sources: streams of items that the program itself pushes, with an answer to each. Reactor calls them sinks.
 
     prices = Multicast[float]()
     prices.subscribe(subscriber)
-    prices.emit(9.5)        # EmitResult.OK, or why not
+    prices.emit(9.5)        # EmitResult.OK, or the reason why not
     await prices.send(9.6)  # waits for room
 
-None of them keeps more than it was made for: what has no room is refused, and the caller decides.
+None of them keeps more items than it was made for. An item without room is refused, and the caller decides.
 """
 
 from rstreams.push.emit_result import EmitResult

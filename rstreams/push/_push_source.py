@@ -1,12 +1,12 @@
-"""What the push sources share: an item is pushed, and the answer says at once what became of it.
+"""The base of the push sources: an item is pushed, and the answer says at once whether it was taken.
 
-Theory of operation. A push source is a `Log` without a source: what would be its source's signals are the calls of
-`emit`, `complete` and `fail`. So an item pushed out of some subscriber's `on_next` waits until all have the one before
-(1.3), and each subscriber goes at its own pace. How far behind one may be is `capacity`; whether there is room for an
-item is looked at before it is taken, so nothing is ever dropped silently.
+Theory of operation. A push source is a `Log` without a source: calls of `emit`, `complete` and `fail` take the place of
+a source's signals. Therefore an item that is pushed inside some subscriber's `on_next` waits until all have the item
+before (1.3), and each subscriber goes at its own pace. `capacity` bounds how far a subscriber may be behind. It is
+checked before an item is taken; therefore no item is dropped silently.
 
-`send` waits for room. Senders stand in line; each change that makes room wakes the first, and one that leaves the
-line wakes the next.
+`send` waits for room. Senders stand in line. Each change that makes room wakes the first sender, and a sender that
+leaves the line wakes the next one.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class PushLog(Log[T]):
     Args:
         label: The source's name.
         capacity: How many items a subscriber without demand may be behind.
-        history: How many items are kept for those who come later.
+        history: How many items are kept for later subscribers.
         waits: Whether items wait for a subscriber while there is none.
-        on_change: Called when there may be more room than before, or none will ever come.
+        on_change: Called when there may be more room than before, or when there will never be room.
     """
 
     __slots__ = ("_capacity", "_on_change")
@@ -50,8 +50,8 @@ class PushLog(Log[T]):
 
     @property
     def goes_straight(self) -> bool:
-        """Whether the next item goes straight to all who are there: they have got all there is, and want more."""
-        return self._head < self._stop and not self._busy and not self._due  # due: what has changed is not seen to yet
+        """Whether the next item goes straight to all subscribers: they have got all items, and have demand."""
+        return self._head < self._stop and not self._busy and not self._due  # due: a change has not been handled yet
 
     def room(self) -> int:
         """Return how many items can be taken now."""
@@ -65,7 +65,7 @@ class PushLog(Log[T]):
         return UNBOUNDED if member.limit == UNBOUNDED else min(member.limit - self._head + self._capacity, UNBOUNDED)
 
     def _is_over(self) -> bool:
-        return True  # nobody else is harmed if the sender hears what the last subscriber raised
+        return True  # no other subscriber is harmed if the sender gets the last one's error
 
     def _ask(self) -> None:
         super()._ask()
@@ -73,7 +73,7 @@ class PushLog(Log[T]):
 
 
 class Pushed(Watched, Generic[T]):
-    """A publisher that sends what is pushed into it; see the classes that inherit from it."""
+    """A publisher of the items that are pushed into it; see the classes that inherit from it."""
 
     def __init__(self, name: str, capacity: int, history: int, *, waits: bool) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Pushed(Watched, Generic[T]):
 
     @property
     def subscribers(self) -> int:
-        """How many subscribers are there."""
+        """How many subscribers there are."""
         return len(self._log.members)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
@@ -101,12 +101,12 @@ class Pushed(Watched, Generic[T]):
         self._begins(self._log.join(subscriber))
 
     def emit(self, item: T) -> EmitResult:
-        """Send `item`, or keep it for those who have no demand; the answer says whether it was taken.
+        """Send `item`, or keep it for subscribers without demand; the answer says whether it was taken.
 
-        Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
-            others it is logged, and they go on. `SpecViolation` in another thread than theirs.
-        Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`: the item
-            then goes out when all have got the one before.
+        Errors: The error of the only subscriber's `on_next`, which counts as having cancelled (2.13). If there are
+            others, the error is logged, and they go on. `SpecViolation` in another thread than the subscribers'.
+        Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`: then the item
+            goes out when all subscribers have got the one before.
         """
         log = self._log
         log.require_own_thread("emit()")
@@ -120,11 +120,11 @@ class Pushed(Watched, Generic[T]):
         return EmitResult.OK
 
     async def send(self, item: T) -> EmitResult:
-        """Like `emit`, but wait while there is no room, or nobody there; several senders are served in turn.
+        """Like `emit`, but wait while there is no room or no subscriber; several senders are served in turn.
 
-        Returns: OK, or why there will never be room: TERMINATED or CANCELLED. Cancelled while it waits, it has sent
-            nothing.
-        Errors: `ConfigError` outside of a scope; else as `emit`.
+        Returns: OK, or the reason why there will never be room: TERMINATED or CANCELLED. If it is cancelled while it
+            waits, it has sent nothing.
+        Errors: `ConfigError` outside of a scope; otherwise as `emit`.
         Context: A task in a scope (`rstreams.abc.Scheduler`).
         """
         scheduler = bound_scheduler(f"{self._name}.send")
@@ -139,13 +139,13 @@ class Pushed(Watched, Generic[T]):
                 finally:
                     self._line.remove(event)
                 result = self.emit(item)
-                stand = self._line.appendleft  # somebody else was quicker: this one is still the first
+                stand = self._line.appendleft  # another sender was quicker: this one stays the first
             return result
         finally:
             self._wake()
 
     def complete(self) -> EmitResult:
-        """End the stream: each subscriber gets what is kept for it, and then the end."""
+        """End the stream: each subscriber gets the items kept for it, and then the end."""
         return self._finish("complete()", self._log.on_complete)
 
     def fail(self, error: BaseException) -> EmitResult:
@@ -162,11 +162,11 @@ class Pushed(Watched, Generic[T]):
         return EmitResult.OK
 
     def _refusal(self) -> EmitResult | None:
-        """Return why no item can be taken at all."""
+        """Return the answer of a source that takes no more items; None if it takes some."""
         return EmitResult.TERMINATED if self._log.finished else None
 
     def _changed(self) -> None:
-        """Tell those who wait for room that there is some."""
+        """Call `on_demand`, and wake the first sender, if there is room."""
         self._untold = True
         if self._telling:
             return

@@ -1,4 +1,4 @@
-"""What became of a pushed item."""
+"""The answer to a pushed item."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import Enum
 
 
 class EmitResult(Enum):
-    """What became of an item that was pushed, or of a `complete` or `fail`; only `OK` says that it was taken.
+    """The answer to an item that is pushed, or to `complete` or `fail`; only `OK` says that it was taken.
 
     Spec: Reactor's `Sinks.EmitResult`.
     """
 
     OK = "ok"
-    """Taken: every subscriber it is for has got it, or will on demand."""
+    """Taken: its subscribers have got it, or will get it on demand."""
 
     OVERFLOW = "overflow"
     """Not taken: there is no demand for it and no room left; try again when there is (`demand`, `send`)."""
@@ -21,7 +21,7 @@ class EmitResult(Enum):
     """Not taken: the source has been completed or failed before."""
 
     CANCELLED = "cancelled"
-    """Not taken: the only subscriber there can ever be has left."""
+    """Not taken: the only possible subscriber has left."""
 
     NO_SUBSCRIBER = "no_subscriber"
-    """Not taken: nobody is there, and nothing is kept for later."""
+    """Not taken: there is no subscriber, and the source keeps nothing for later ones."""

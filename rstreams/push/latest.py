@@ -1,4 +1,4 @@
-"""Latest: a value that changes, and all who follow it."""
+"""Latest: a value that changes, and its subscribers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 class Latest(Watched, Generic[T]):
     """A push source of one value that changes: a subscriber starts with the current one, and a slow one skips to it.
 
-    After Reactor's `Sinks.many().replay().latest()`, but that a subscriber without demand misses what is not current
-    any more when it asks. So there is always room, and nothing waits but the one value.
+    Like Reactor's `Sinks.many().replay().latest()`, with a difference: a subscriber without demand misses values that
+    are not current any more when it asks. Therefore there is always room, and only the current value ever waits.
 
     Args:
-        *initial: The value to start with; at most one. Without, subscribers wait for the first that is pushed.
+        *initial: The value to start with; at most one. Without one, subscribers wait for the first pushed value.
 
-    Results: TERMINATED after the end, else OK.
-    Errors: `TypeError` at the call for more than one value. The end comes behind the current value, for
-        those who come later too.
+    Results: TERMINATED after the end, otherwise OK.
+    Errors: `TypeError` at the call for more than one value. The end comes behind the current value, also for later
+        subscribers.
     Spec: Reactive Streams 1.1, 1.3, 1.11.
     """
 
@@ -50,7 +50,7 @@ class Latest(Watched, Generic[T]):
 
     @property
     def subscribers(self) -> int:
-        """How many subscribers are there."""
+        """How many subscribers there are."""
         return len(self._run.members)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
@@ -61,8 +61,8 @@ class Latest(Watched, Generic[T]):
     def emit(self, item: T) -> EmitResult:
         """Make `item` the current value.
 
-        Errors: What the only subscriber's `on_next` raises; it counts as having cancelled (2.13). While there are
-            others it is logged, and they go on. `SpecViolation` in another thread than theirs.
+        Errors: The error of the only subscriber's `on_next`, which counts as having cancelled (2.13). If there are
+            others, the error is logged, and they go on. `SpecViolation` in another thread than the subscribers'.
         Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`.
         """
         self._run.require_own_thread("emit()")
@@ -99,7 +99,7 @@ class _Follower(Member[T]):
         self.seen = 0
 
     def counts(self) -> Counts:
-        """Return what has gone to this subscriber, and whether the current value waits for it."""
+        """Return how many items it has got, and whether the current value waits for it."""
         return Counts(self.requested, self.received, int(self.seen < self._latest.version))
 
 

@@ -1,4 +1,4 @@
-"""Multicast: what is pushed goes to all who are there."""
+"""Multicast: pushed items go to all current subscribers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ T = TypeVar("T")
 
 
 class Multicast(Pushed[T]):
-    """A push source for all who are there: each gets every item pushed from then on, at its own pace.
+    """A push source for many subscribers: each gets every item pushed after it came, at its own pace.
 
-    After Reactor's `Sinks.many().multicast()`: with a capacity like its `onBackpressureBuffer`, but that nothing
-    waits before the first subscriber; with capacity 0 like its `directAllOrNothing`.
+    Like Reactor's `Sinks.many().multicast()`: with a capacity like its `onBackpressureBuffer`, but no item waits before
+    the first subscriber; with capacity 0 like its `directAllOrNothing`.
 
     Args:
-        capacity: The most items by which a subscriber without demand may be behind; 0 takes an item only if all
-            want it now.
+        capacity: The most items by which a subscriber without demand may be behind; with 0 an item is taken only if all
+            subscribers have demand.
 
-    Results: The slowest rules: OVERFLOW while some subscriber has no demand and is `capacity` items behind; nobody
-        gets the item then. NO_SUBSCRIBER while nobody is there. TERMINATED after the end.
-    Errors: `ConfigError` at the call if `capacity` is negative. An error that is pushed comes behind the items that
-        wait.
+    Results: The slowest subscriber decides: OVERFLOW while some subscriber has no demand and is `capacity` items
+        behind; then no subscriber gets the item. NO_SUBSCRIBER while there is none. TERMINATED after the end.
+    Errors: `ConfigError` at the call if `capacity` is negative. A pushed error comes behind the items that wait.
     Spec: Reactive Streams 1.1, 1.3, 1.11.
     """
 

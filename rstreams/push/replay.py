@@ -1,4 +1,4 @@
-"""Replay: what is pushed goes to all who are there, and the last items to those who come later."""
+"""Replay: pushed items go to all current subscribers, and the last items also to later ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class Replay(Pushed[T]):
-    """A push source that starts each subscriber with the last `count` items, and sends it all that follows.
+    """A push source that starts each subscriber with the last `count` items, and sends it all later ones.
 
-    After Reactor's `Sinks.many().replay().limit(count)`, but bounded for a slow subscriber too.
+    Like Reactor's `Sinks.many().replay().limit(count)`, but also bounded for a slow subscriber.
 
     Args:
-        count: How many items are kept for those who come later; at least 1.
+        count: How many items are kept for later subscribers; at least 1.
         capacity: The most items by which a subscriber without demand may be behind, besides those it started with.
 
-    Results: The slowest rules: OVERFLOW while some subscriber has no demand and is `capacity` items behind; nobody
-        gets the item then, and it is not kept. Without a subscriber items are kept, and the oldest make room.
-        TERMINATED after the end.
-    Errors: `ConfigError` at the call if `count` is less than 1 or `capacity` negative. An error that is pushed comes
-        behind the items that are kept, for those who come later too.
+    Results: The slowest subscriber decides: OVERFLOW while some subscriber has no demand and is `capacity` items
+        behind; then no subscriber gets the item, and it is not kept. Without a subscriber items are kept, and the
+        oldest make room. TERMINATED after the end.
+    Errors: `ConfigError` at the call if `count` is less than 1 or `capacity` negative. A pushed error comes behind the
+        kept items, also for later subscribers.
     Spec: Reactive Streams 1.1, 1.3, 1.11.
     """
 

@@ -1,4 +1,4 @@
-"""Unicast: what is pushed goes to one subscriber."""
+"""Unicast: pushed items go to one subscriber."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 class Unicast(Pushed[T]):
     """A push source for one subscriber; items wait for it, and for its demand.
 
-    After Reactor's `Sinks.many().unicast()`, but bounded.
+    Like Reactor's `Sinks.many().unicast()`, but bounded.
 
     Args:
-        capacity: The most items that wait; 0 takes an item only if it is wanted now.
+        capacity: The most items that wait; with 0 an item is taken only if there is demand.
 
     Results: OVERFLOW while there is no demand and `capacity` items wait; CANCELLED once the subscriber has left;
         TERMINATED after the end.
-    Errors: `ConfigError` at the call if `capacity` is negative. A second subscriber gets an `RStreamsError`. An error
-        that is pushed comes behind the items that wait.
+    Errors: `ConfigError` at the call if `capacity` is negative. A second subscriber gets an `RStreamsError`. A pushed
+        error comes behind the items that wait.
     Spec: Reactive Streams 1.1, 1.3, 1.11.
     """
 
@@ -36,7 +36,7 @@ class Unicast(Pushed[T]):
         self._taken = False
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        """Send all to `subscriber`, if it is the first."""
+        """Send all items to `subscriber`, if it is the first."""
         require_subscriber(subscriber)
         if self._taken:
             subscribe_failed(subscriber, RStreamsError("Unicast has, or had, its one subscriber"))

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Forgotten:
-    """The base of both: an attribute of the entered object is refused with the `with` statement."""
+    """The base of both: access to an attribute raises an error that shows the missing `with` statement."""
 
     __slots__ = ("_manager", "_with")
 
@@ -75,7 +75,7 @@ class AsyncEntered(_Forgotten, AbstractAsyncContextManager[T], Generic[T]):
 
 
 def entered(shown: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, AbstractContextManager[T]]]:
-    """Do as `contextlib.contextmanager`; `shown` is the `with` statement, for the error where it is missing."""
+    """Work as `contextlib.contextmanager`; `shown` is the `with` statement that errors show where it is missing."""
 
     def make(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
         manager = contextmanager(function)
@@ -92,7 +92,7 @@ def entered(shown: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, Abst
 def async_entered(
     shown: str,
 ) -> Callable[[Callable[P, AsyncIterator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
-    """Do as `contextlib.asynccontextmanager`; `shown` is the `with` statement, for the error where it is missing."""
+    """Work as `contextlib.asynccontextmanager`; `shown` is the statement that errors show where it is missing."""
 
     def make(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
         manager = asynccontextmanager(function)

@@ -1,11 +1,11 @@
 """The portal: calls from other threads, run in one trio run (Reactive Streams 3.5).
 
-Everything in a pipeline belongs to one trio run and its thread. A thread without trio, which may be the main one, gets
-at it through a portal: it hands over a call and waits for the result. `start_portal` also starts the trio run, in a
-thread of its own; `open_portal` opens a portal into the run that is there.
+Everything in a pipeline belongs to one trio run and its thread. A thread without trio, which may be the main one,
+reaches it through a portal: the thread hands over a call and waits for the result. `start_portal` also starts the trio
+run, in a thread of its own. `open_portal` opens a portal into the trio run that calls it.
 
-A call is handed over by `run_sync_soon`, and trio does not promise to run what is handed over while a run ends. So the
-portal keeps the calls that nobody has begun, and fails them when it closes.
+A call is handed over by `run_sync_soon`. trio does not promise to run calls that are handed over while a run ends.
+Therefore the portal keeps the calls that have not begun, and fails them when it closes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-CLOSED: Final = "the portal is closed: the trio run it led to has ended or is about to"
+CLOSED: Final = "the portal is closed: its trio run has ended, or is about to end"
 
 
 class Portal:
@@ -51,8 +51,8 @@ class Portal:
         Each call is a task of its own, in the scope of the portal. If the waiting thread is interrupted (Ctrl-C), the
         call is cancelled, and the interruption goes on when it has ended.
 
-        Errors: Raises what `function` raised; `RStreamsError` if the portal is closed, before or during the call, or if
-            this process was forked from the portal's.
+        Errors: The error of `function`. `RStreamsError` if the portal is closed, before or during the call, or if this
+            process was forked from the portal's process.
         Context: Any thread but the trio run's own; blocks it.
         """
         call = _Call(partial(function, *args), self._closed_text)
@@ -63,8 +63,8 @@ class Portal:
     def start(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Started[T]:
         """Start an async function in the trio run, as `run`, and do not wait for it.
 
-        Errors: `RStreamsError` if the portal is closed, or if this process was forked from the portal's; what
-            `function` raises is in the future.
+        Errors: `RStreamsError` if the portal is closed, or if this process was forked from the portal's process. The
+            error of `function` is in the future.
         Context: Any thread but the trio run's own; never blocks.
         """
         call = _Call(partial(function, *args), self._closed_text)
@@ -74,11 +74,11 @@ class Portal:
     def post(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Have a plain function called in the trio run soon, and do not wait for it.
 
-        Calls are made in the order they were posted. One posted to a run that has ended is forgotten.
+        Calls are made in the order they were posted. A call posted to a run that has ended is dropped.
 
         Args:
-            function: It must not raise: there is nobody to raise to but the whole trio run.
-            *args: What it is called with.
+            function: It must not raise: an error of it would end the whole trio run.
+            *args: Its arguments.
 
         Context: Any thread; never blocks.
         """
@@ -91,7 +91,7 @@ class Portal:
 
         One task enters it, waits for the end of the block and leaves it, as trio demands.
 
-        Errors: What entering or leaving raises; the block's own exception reaches the manager as in an `async with`.
+        Errors: Those of entering and leaving; an exception of the block reaches the manager as in an `async with`.
         Context: As `run`.
         """
         held = _Held(manager)
@@ -101,7 +101,7 @@ class Portal:
             self._begin(call)
             held.entered.wait()
             if not held.values:
-                call.future.result()  # raises what kept it from being entered
+                call.future.result()  # raises the error of entering, if it failed
         try:
             yield held.values[0]
         except BaseException as error:
@@ -117,7 +117,7 @@ class Portal:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process has the trio run: one that was forked has no thread of it."""
+        """Whether this process has the trio run: a forked process does not have its thread."""
         return os.getpid() == self._process
 
     def close(self) -> None:
@@ -129,11 +129,11 @@ class Portal:
             call.future.set_exception(RStreamsError(self._closed_text))
 
     def _begin(self, call: _Call[Any]) -> None:
-        if threading.get_ident() == self._thread and not self._closed:  # a thread that has ended leaves its ident
+        if threading.get_ident() == self._thread and not self._closed:  # an ended thread's ident may be used again
             msg = "a portal is for other threads: in the trio run itself, await the function"
             raise RuntimeError(msg)
         if not self.is_here:
-            msg = "the portal is in another process: this one was forked from it, and has to open its own"
+            msg = "the portal is in another process: this one was forked from it, and must open its own"
             raise RStreamsError(msg)
         with self._lock:
             if self._closed:
@@ -150,7 +150,7 @@ class Portal:
 
     @contextmanager
     def _cancelled_with(self, call: _Call[Any]) -> Iterator[None]:
-        """Cancel `call`, and wait for its end, if the thread that waits for it is interrupted; or never begin it."""
+        """If the waiting thread is interrupted, cancel `call` and wait for its end, or never begin it."""
         try:
             yield
         except BaseException:
@@ -158,7 +158,7 @@ class Portal:
             raise
 
     def _cancel(self, call: _Call[Any]) -> None:
-        """Cancel `call`, and wait for its end; or never begin it."""
+        """Cancel `call` and wait for its end; a call that has not begun never begins."""
         with self._lock:
             self._not_begun.discard(call)
         if call.begun and not call.future.done():
@@ -190,7 +190,7 @@ class Started(Generic[T]):
 
 
 class _Call(Generic[T]):
-    """One call on its way: what is to be run, and where its result goes."""
+    """One call on its way: its function, and the future of its result."""
 
     def __init__(self, function: Callable[[], Awaitable[T]], closed: str) -> None:
         self._function = function
@@ -214,7 +214,7 @@ class _Call(Generic[T]):
             raise
         if self.cancel_scope.cancelled_caught:
             self.future.cancel()
-            self.future.set_running_or_notify_cancel()  # else a thread that waits for it is not woken
+            self.future.set_running_or_notify_cancel()  # otherwise a waiting thread is not woken
 
 
 class _Held(Generic[T]):
@@ -228,7 +228,7 @@ class _Held(Generic[T]):
         self.error: BaseException | None = None
 
     async def hold(self) -> bool:
-        """Tell, in the end, whether the manager swallowed the block's exception."""
+        """Hold it open until the block is left; tell whether the manager swallowed the block's exception."""
         try:
             async with self._manager as value:
                 self.values.append(value)
@@ -245,10 +245,10 @@ class _Held(Generic[T]):
 
 @asynccontextmanager
 async def open_portal(*, closed: str = CLOSED) -> AsyncIterator[Portal]:
-    """Open a portal into this trio run, in a scope of its own that its calls run in.
+    """Open a portal into this trio run; its calls run in a scope of its own.
 
     Args:
-        closed: What a call is told that comes when it is closed.
+        closed: The error text for calls that come when it is closed.
 
     Cancels: At the end of the block, calls that still run are cancelled, and their threads get an `RStreamsError`.
     """
@@ -266,9 +266,9 @@ def start_portal(name: str = "rstreams", *, closed: str = CLOSED) -> Iterator[Po
 
     Args:
         name: The name of the thread.
-        closed: What a call is told that comes when it is closed.
+        closed: The error text for calls that come when it is closed.
 
-    Errors: If the run fails, calls raise `RStreamsError`, and the end of the block raises what it failed with.
+    Errors: If the run fails, calls raise `RStreamsError`, and the end of the block raises its error.
     Context: A thread without trio. The end of the block waits for the end of the run.
     """
     opened: Future[Portal] = Future()
@@ -290,7 +290,7 @@ def start_portal(name: str = "rstreams", *, closed: str = CLOSED) -> Iterator[Po
         else:
             ended.set_result(None)
 
-    # A daemon: a portal that nobody closes, as in a notebook, must not keep the interpreter from ending.
+    # A daemon thread: a portal that is never closed, as in a notebook, must not keep the interpreter alive.
     threading.Thread(target=run, name=name, daemon=True).start()
     portal = opened.result()
     try:

@@ -1,4 +1,4 @@
-"""The scope of a pipeline: where its tasks live, and how what went wrong in them comes out."""
+"""The scope of a pipeline: its tasks live in it, and their failures leave it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
 def require_trio() -> None:
-    """Raise `RuntimeError` where no trio runs: what trio itself says there is not to be understood."""
+    """Raise `RuntimeError` where trio does not run; there, trio's own error does not say what to do."""
     if not trio.lowlevel.in_trio_run():
         msg = (
             "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio, and in "
@@ -35,19 +35,19 @@ def refuse_trio(call: str, instead: str) -> None:
 class Scope:
     """An async context manager around everything that is subscribed inside it: `async with rstreams.Scope()`.
 
-    Terminals, `Stream.open`, `rstreams.connect` and `rstreams.Node` have one of their own. Who subscribes otherwise, or
-    waits for a push source, opens one for it.
+    Terminals, `Stream.open`, `rstreams.connect` and `rstreams.Node` have a scope of their own. Open one to subscribe in
+    another way, or to wait for a push source.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
-    returned or failed, and none of them outlives it.
+    returned or failed. No task outlives the scope.
 
     Attributes:
         nursery: The nursery the tasks live in.
         scheduler: The scheduler over it.
 
-    Errors: A failure leaves the scope as itself, with its own traceback, wherever in the scope it happened; only
-        several distinct ones leave it as an exception group. A cancellation from outside passes through as one
-        `trio.Cancelled`, which gives way to a failure if there is one.
+    Errors: A single failure in the scope leaves it unwrapped, with its own traceback. Several distinct failures leave
+        it as an exception group. A cancellation from outside leaves it as one `trio.Cancelled`, unless there is a
+        failure.
     Context: Entered and left in one task.
     """
 
@@ -77,13 +77,13 @@ class Scope:
             try:
                 raise failure
             finally:
-                failure.__context__ = context  # not "during handling of the group": the group was never real
+                failure.__context__ = context  # its own, and not the group, which the user does not know
                 del failure
 
 
 @asynccontextmanager
 async def open_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery whose one failure leaves it as itself, for tasks that are no part of a pipeline's scope."""
+    """Open a nursery for tasks outside of a pipeline's scope; a single failure leaves it unwrapped."""
     try:
         async with trio.open_nursery() as nursery:
             yield nursery
@@ -98,17 +98,17 @@ async def open_nursery() -> AsyncIterator[trio.Nursery]:
 
 
 def unwrap(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one failure in a nursery's group, or a group of them if they are several.
+    """Return the one failure in a nursery's group, or a group if there are several.
 
-    An interrupt, or the program's own exit, goes before everything else. A group that user code raised is one failure
-    and stays a group, but for cancellations in it.
+    An interrupt, or the program's own exit, comes before all other failures. A group that user code raised is one
+    failure and stays a group; only cancellations are taken out of it.
     """
     failures = list({id(failure): failure for failure in _failures(group)}.values())
     if not failures:
         return next(_cancellations(group))
     for failure in failures:
         if len(failures) == 1 or isinstance(failure, (KeyboardInterrupt, SystemExit)):
-            return failure  # what else failed then, failed because the program is to end
+            return failure  # the other failures come from the end of the program
     return group.derive(failures)
 
 

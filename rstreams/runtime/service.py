@@ -1,7 +1,7 @@
 """A program that serves until it is told to stop: `run` ends it in order at Ctrl-C or SIGTERM.
 
-Connections and nodes that are open in the run are registered here, by `ends_in_order`, and are drained first: so a
-handler that is at work comes to its end. Then the program's own function is cancelled.
+Connections and nodes that are open in the run are registered here, by `ends_in_order`. They are drained first: a
+handler at work comes to its end. Then the program's own function is cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 logger = logging.getLogger("rstreams.runtime")
 
 INTERRUPTED: Final = 130
-"""The exit code of a program that SIGINT has ended, as shells have it."""
+"""The exit code of a program that SIGINT has ended, by the convention of shells."""
 
 _running: trio.lowlevel.RunVar[_Service | None] = trio.lowlevel.RunVar("rstreams.run")
 
@@ -38,29 +38,29 @@ def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, drain_s: float = 5.0) -
         rstreams.run(main)
 
     At the first signal every open connection and node is drained, as by its `drain_and_close`: handlers at work come to
-    their end, nothing new begins. When that is through, or `drain_s` is over, `main` is cancelled: what is in hand is
-    given back and the connections are closed. A second signal cancels it at once, a third one ends the process.
+    their end, and no new work begins. After that, or when `drain_s` is over, `main` is cancelled: items in hand are
+    given back and the connections are closed. A second signal cancels `main` at once. A third one ends the process.
 
     Args:
         main: The function; not a call of it.
-        *args: What it is called with.
+        *args: Its arguments.
         drain_s: How long handlers and publishers may take to end, in seconds; 0 cancels `main` at once.
 
-    Returns: What `main` returns, if no signal came.
+    Returns: The result of `main`, if no signal came.
 
-    Errors: Raises what `main` raises. After a signal, a `ConnectionLost` that comes of the draining is not raised.
-        After a signal `SystemExit`, with 130 for SIGINT and 0 for SIGTERM. `ConfigError` in another thread than the
-        main one, which alone hears of signals.
+    Errors: The error of `main`; but after a signal, a `ConnectionLost` that the draining has caused is not raised.
+        After a signal `SystemExit`, with 130 for SIGINT and 0 for SIGTERM. `ConfigError` outside of the main thread,
+        because only the main thread gets signals.
     Context: The main thread, outside of trio.
     """
     if inspect.iscoroutine(main):
         main.close()
-        msg = "run(main) takes the async function itself, `rstreams.run(main)`, and not what calling it returns"
+        msg = "run(main) takes the async function itself, `rstreams.run(main)`, and not the result of a call of it"
         raise TypeError(msg)
     if not callable(main):
         refuse_object("run", "main", main, "an async function")
     if threading.current_thread() is not threading.main_thread():
-        msg = "run(): signals come to the main thread alone; in another one use `trio.run`"
+        msg = "run(): only the main thread gets signals; in another thread use `trio.run`"
         raise ConfigError(msg)
     require_seconds("run", "drain_s", drain_s, zero=True)
     service = _Service(drain_s)
@@ -81,11 +81,11 @@ def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, drain_s: float = 5.0) -
 
 
 def ends_in_order(drain: Callable[[float], Awaitable[object]], *, last: bool = False) -> Callable[[], None]:
-    """Have `drain` called when a program that `run` runs is told to stop; return what takes that back.
+    """Have `drain` called when a program that `run` runs is told to stop; return a function that undoes that.
 
     Args:
         drain: An async function of the seconds it may take.
-        last: Whether it is called when the others are through.
+        last: Whether it is called after the others have ended.
     """
     service = _running.get(None)
     if service is None:
@@ -96,11 +96,11 @@ def ends_in_order(drain: Callable[[float], Awaitable[object]], *, last: bool = F
 
 
 def _nothing() -> None:
-    """There is nothing to take back."""
+    """Do nothing: there is nothing to undo."""
 
 
 def _is_of_the_end(error: BaseException) -> bool:
-    """Tell whether a program that was told to stop failed with nothing but connections that are gone."""
+    """Tell whether a program that was told to stop failed only because connections are gone."""
     return isinstance(error, ConnectionLost) or (
         isinstance(error, BaseExceptionGroup) and error.split(ConnectionLost)[1] is None
     )
@@ -111,7 +111,7 @@ class _Service:
 
     Attributes:
         signal: The first signal that came.
-        drains: What is open and is to be drained, and whether last.
+        drains: The functions that drain open connections and nodes; for each, whether it comes last.
     """
 
     def __init__(self, drain_s: float) -> None:
@@ -122,7 +122,7 @@ class _Service:
         self._main = trio.CancelScope()
 
     async def serve(self, main: Callable[[], Awaitable[T]]) -> list[T]:
-        """Return what `main` returns; nothing if it was cancelled."""
+        """Return the result of `main`, in a list; an empty one if it was cancelled."""
         _running.set(self)
         told, token, results = trio.Event(), trio.lowlevel.current_trio_token(), list[T]()
 
@@ -133,7 +133,7 @@ class _Service:
                 token.run_sync_soon(told.set)
                 return
             token.run_sync_soon(self._main.cancel)
-            signal.signal(number, signal.SIG_DFL)  # if the program does not even get to that, the next one ends it
+            signal.signal(number, signal.SIG_DFL)  # if the program does not end then, the next signal ends it
 
         heard = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, on_signal) for each in heard}
@@ -154,7 +154,7 @@ class _Service:
     async def _stop(self, told: trio.Event) -> None:
         await told.wait()
         name = signal.Signals(self.signal or 0).name
-        logger.info("%s: the program ends when what is in hand is through, at most %g s", name, self._drain_s)
+        logger.info("%s: the program ends when the work in hand is done, in at most %g s", name, self._drain_s)
         with trio.move_on_after(self._drain_s):
             for late in (False, True):
                 async with trio.open_nursery() as nursery:
@@ -166,5 +166,5 @@ class _Service:
     async def _drain(self, drain: Callable[[float], Awaitable[Any]]) -> None:
         try:
             await drain(self._drain_s)
-        except Exception as error:  # the program is to end all the same
-            logger.warning("what was open could not be drained: %s", error)
+        except Exception as error:  # the program must end nevertheless
+            logger.warning("a connection or a node could not be drained: %s", error)

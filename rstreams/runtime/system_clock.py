@@ -1,4 +1,4 @@
-"""The clock of the machine, for loops that measure their own work: a virtual clock stands still meanwhile."""
+"""The clock of the machine, for loops that measure their own work; a virtual clock stands still while they work."""
 
 from __future__ import annotations
 

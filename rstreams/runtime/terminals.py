@@ -1,7 +1,8 @@
 """The asynchronous part of a stream's terminals: a scope, a sink, and the task that requests for it.
 
-A terminal requests at most `SLICE` items, lets other tasks run, and tops up when half of them are outstanding. So a
-source that answers inside `request` sends one slice at a time, and one that answers later never runs dry in between.
+A terminal requests at most `SLICE` items, lets other tasks run, and tops up when half of them are outstanding.
+Therefore a source that answers inside `request` sends one slice at a time, and one that answers later always has
+demand.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ async def for_each(source: Publisher[T], function: Callable[[T], object]) -> Non
 
 
 async def first_or_none(source: Publisher[T]) -> T | None:
-    """Return the first item of `source`, and draw no other."""
+    """Return the first item of `source`, and request no other."""
     require_trio()
     bell = _Bell()
     sink = FirstSink[T](bell.ring)
@@ -57,7 +58,7 @@ async def first_or_none(source: Publisher[T]) -> T | None:
 
 @contextmanager
 def _settled(sink: ListSink[Any] | FirstSink[Any]) -> Iterator[None]:
-    """Settle what the sink has taken if the block ends well, and give it back if not: there is no result then."""
+    """Settle the sink's items if the block ends well; otherwise give them back, because there is no result."""
     try:
         yield
     except BaseException:
@@ -84,7 +85,7 @@ async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:
 
 @asynccontextmanager
 async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None]:
-    """Subscribe `sink` in a scope of its own, which ends when the body does; raise what the stream failed with."""
+    """Subscribe `sink` in a scope of its own, which ends with the body; raise the error of the stream."""
     async with Scope():
         try:
             source.subscribe(sink)
@@ -116,8 +117,8 @@ async def open_items(source: Publisher[T], window: int) -> AsyncIterator[OpenIte
 class OpenItems(Generic[T]):
     """The items of an open stream, for `async for`.
 
-    An item is done when the next one is asked for. When the stream is closed, the item last given out is done if the
-    body ended well, and failed if it raised or was cancelled; items that were kept and never given out are released.
+    An item is done when the next one is asked for. When the stream is closed, the item given out last is done if the
+    body ended well, and failed if the body raised or was cancelled. Kept items that were never given out are released.
 
     Context: One task at a time.
     """
@@ -135,7 +136,7 @@ class OpenItems(Generic[T]):
     async def __anext__(self) -> T:
         """Return the next item.
 
-        Errors: What the stream failed with, after the items that came before; `trio.ClosedResourceError` after the
+        Errors: The error of the stream, after the items before it; `trio.ClosedResourceError` after the
             stream has been closed; `trio.BusyResourceError` if another task waits here.
         Cancels: A cancelled call has taken no item; the one before it is done.
         """
@@ -169,10 +170,10 @@ class OpenItems(Generic[T]):
 
 
 def _not_an_end(error: BaseException) -> BaseException:
-    """Return `error`, or what stands for it where raising it would look like the end of the items (as in PEP 479)."""
+    """Return `error`, or a `RuntimeError` in place of one that would look like the end of the items (as in PEP 479)."""
     if isinstance(error, StopIteration | StopAsyncIteration):
         replacement = RuntimeError(
-            f"the stream failed with {type(error).__name__}, as a function raises that calls next() on what is through"
+            f"the stream failed with {type(error).__name__}, as if a function called next() on a finished iterator"
         )
         replacement.__cause__ = error
         return replacement
@@ -180,7 +181,7 @@ def _not_an_end(error: BaseException) -> BaseException:
 
 
 class _Bell:
-    """What a sink rings, and its terminal's task waits for; ringing while nobody waits is forgotten."""
+    """The bell that a sink rings and its terminal's task waits for; ringing does nothing while no task waits."""
 
     __slots__ = ("_event",)
 

@@ -1,8 +1,8 @@
 """The scheduler of a scope: time and tasks by trio, for stages that may not know trio.
 
-Timers stand in a heap by due time and then by the order they were set, and one task works them off. A timer of its own
-task for each would be shorter, but trio runs the tasks that wake at one moment in random order, and a stage that
-delays items must not shuffle them.
+Timers stand in a heap, ordered by due time and then by the order in which they were set. One task works them off. One
+task for each timer would be shorter code. But trio runs the tasks that wake at one moment in random order, and a stage
+that delays items must not change their order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class TrioScheduler:
     """A `Scheduler` whose tasks live in one nursery.
 
     Args:
-        nursery: Where the tasks run; its owner ends them.
+        nursery: The nursery of the tasks; its owner ends them.
 
-    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one, so what
-        it subscribes belongs to the same scope. Under `trio.testing.MockClock` all times are virtual.
+    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one; thus
+        its subscriptions belong to the same scope. Under `trio.testing.MockClock` all times are virtual.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:
@@ -50,7 +50,7 @@ class TrioScheduler:
         return trio.Event()
 
     def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
-        """Run `function` as a task of the nursery; cancelled before its first step, it is not called at all."""
+        """Run `function` as a task of the nursery; if it is cancelled before its first step, it is not called."""
         scope = trio.CancelScope()
         self._nursery.start_soon(self._run_task, function, scope, name=function)
         return scope
@@ -68,20 +68,20 @@ class TrioScheduler:
         return timer
 
     def post(self, function: Callable[[], None]) -> None:
-        """Call `function` soon in the thread of the trio run; once the run has ended it is forgotten."""
+        """Call `function` soon in the thread of the trio run; once the run has ended, it is not called."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._run_posted, function)
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
-        return random.random()  # noqa: S311 - jitter is no secret
+        return random.random()  # noqa: S311 - jitter is not a secret
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of trio's worker threads, of which 40 run at a time."""
         return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
     def _run_posted(self, function: Callable[[], None]) -> None:
-        """Set a timer for it: what it raises then ends the scope, and not the whole trio run."""
+        """Set a timer for it: then an error of it ends the scope, and not the whole trio run."""
         if not self._nursery.cancel_scope.cancel_called:
             self.call_later(0, function)
 
@@ -97,7 +97,7 @@ class TrioScheduler:
             self._sleep = trio.CancelScope(deadline=self._timers[0].due)
             with self._sleep:
                 await trio.sleep_forever()
-            # Only those due now: one that sets itself again with no delay must not keep the other tasks out.
+            # Only those due now: a timer that sets itself again without a delay must not stop the other tasks.
             now, due = trio.current_time(), list[_TrioTimer]()
             while self._timers and self._timers[0].due <= now:
                 due.append(heapq.heappop(self._timers))
@@ -106,7 +106,7 @@ class TrioScheduler:
         self._timing = False
 
     def _drop_cancelled(self) -> None:
-        """Drop cancelled timers: from the top, so that nobody wakes for them; all, once they may be most."""
+        """Drop the cancelled timers at the top, so that no task wakes for them; drop all if they may be most."""
         self._timers_cancelled += 1
         if self._timers_cancelled * 2 > len(self._timers):
             self._timers = [timer for timer in self._timers if not timer.cancelled]

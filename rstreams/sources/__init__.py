@@ -1,4 +1,4 @@
-"""Sources, one a file: functions that return a publisher with nothing upstream of it."""
+"""Sources, one in each file: functions that return a publisher without an upstream."""
 
 from rstreams.sources.defer import defer
 from rstreams.sources.empty import empty

@@ -1,4 +1,4 @@
-"""Subscriptions without items: what `empty`, `fail` and `never` have in common."""
+"""Subscriptions without items: the base of `empty`, `fail` and `never`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ItemlessPublisher(Watched):
 class _Itemless(Scannable):
     __slots__ = ("__weakref__", "_requested", "_subscriber", "_thread", "ended")
 
-    operator = "never"  # the others end before anyone could look
+    operator = "never"  # the others end before `explain` could show them
 
     def __init__(self, subscriber: Subscriber[Never]) -> None:
         self._subscriber = subscriber
@@ -67,7 +67,7 @@ class _Itemless(Scannable):
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested; nothing is ever delivered."""
+        """Return the number of requested items; no item is ever delivered."""
         return Counts(self._requested, 0)
 
     def hold(self) -> Hold:

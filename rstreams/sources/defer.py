@@ -22,10 +22,11 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
                 --7|      a later one
 
     Args:
-        make: Called once a subscriber, when it subscribes.
+        make: Called once for each subscriber, when it subscribes.
 
     Demand: That of the publisher made.
-    Errors: What `make` raises reaches the subscriber as `on_error`; so does a `TypeError` if it returns no publisher.
+    Errors: An error of `make` reaches the subscriber as `on_error`; so does a `TypeError` if its result is not a
+        publisher.
     Cancels: The publisher made.
     Context: `make` is called inside `subscribe`, in its task; it must not block.
     Spec: Reactive Streams 1.4, 1.9.

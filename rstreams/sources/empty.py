@@ -14,8 +14,8 @@ def empty() -> Publisher[Never]:
         empty()
         |
 
-    Demand: Completes without any.
-    Cancels: A cancel inside `on_subscribe` keeps the completion away.
+    Demand: Completes without demand.
+    Cancels: A cancel inside `on_subscribe` prevents the completion.
     Spec: Reactive Streams 1.5.
 
     Example:

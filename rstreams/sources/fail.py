@@ -16,10 +16,11 @@ def fail(error: BaseException) -> Publisher[Never]:
         X
 
     Args:
-        error: What each subscriber receives, one object for all. Give `defer(lambda: fail(make()))` for one each.
+        error: The error that each subscriber receives, one object for all. Use `defer(lambda: fail(make()))` to make
+            one for each.
 
-    Demand: Fails without any.
-    Cancels: A cancel inside `on_subscribe` keeps the error away.
+    Demand: Fails without demand.
+    Cancels: A cancel inside `on_subscribe` prevents the error.
     Spec: Reactive Streams 1.4.
 
     Example:

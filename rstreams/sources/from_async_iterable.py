@@ -27,16 +27,16 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
         from_async_iterable(readings())
         --1-----2--3|
 
-    Each subscriber gets an iteration of its own. An async generator object can be gone through only once: give
-    `defer(lambda: from_async_iterable(make()))` to start afresh for each subscriber.
+    Each subscriber gets an iteration of its own. An async generator object can be iterated over only once: use
+    `defer(lambda: from_async_iterable(make()))` to make one for each subscriber.
 
     Args:
         iterable: Iterated over anew for each subscriber.
 
     Demand: The next item is awaited when it is requested and never before.
-    Errors: What the iteration raises ends the stream with that very exception; `ConfigError` if no scope is open.
-    Cancels: The task is cancelled, wherever it waits, and an async generator is closed; what it raises then is logged.
-    Context: One task of the scope that subscribed does all of it, from the first step to `aclose()`. If the
+    Errors: An error of the iteration ends the stream with that very exception; `ConfigError` if no scope is open.
+    Cancels: The task is cancelled, wherever it waits, and an async generator is closed; an error of that is logged.
+    Context: One task of the scope that subscribed does everything, from the first step to `aclose()`. If the
         subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.
     Spec: Reactive Streams 1.1, 1.5, 2.13, 3.3.
 
@@ -49,7 +49,7 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
         [20.5, 21.0]
     """
     if not hasattr(iterable, "__aiter__"):
-        hint = "; from_iterable is for what `for` takes" if hasattr(iterable, "__iter__") else ""
+        hint = "; from_iterable takes what `for` can iterate over" if hasattr(iterable, "__iter__") else ""
         hint = "; call it" if callable(iterable) else hint
         refuse_object("from_async_iterable", "iterable", iterable, "async iterable", hint)
     return _AsyncIterablePublisher(iterable)
@@ -106,7 +106,7 @@ class _Pull(Scannable, Generic[T]):
     operator = "from_async_iterable"
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen first: it does nothing before it is asked, not even end."""
+        """Return the events that it waits for: before a request it does nothing, it does not even end."""
         moves = self._wanted is None  # its task does something, or is about to
         if way != SEND or moves or self.ended or self._demand:
             return None
@@ -150,7 +150,7 @@ class _Pull(Scannable, Generic[T]):
         return self._subscriber
 
     def counts(self) -> Counts:
-        """Return what has been requested and delivered."""
+        """Return how many items have been requested and delivered."""
         return Counts(self._requested, self._delivered)
 
     async def _run(self) -> None:
@@ -180,7 +180,7 @@ class _Pull(Scannable, Generic[T]):
                 self._fail(error)
                 return
             if self.ended:
-                return  # cancelled by somebody else while the item was on its way
+                return  # cancelled while the item was on its way
             self._demand = take_demand(self._demand, 1)
             self._delivered += 1
             self._subscriber.on_next(item)
@@ -193,7 +193,7 @@ class _Pull(Scannable, Generic[T]):
         self._wanted = None
 
     async def _breathe(self) -> None:
-        """Let other tasks run: an iteration that never waits would keep them all out."""
+        """Let other tasks run: an iteration that never waits would stop them all."""
         happened = self._scheduler.event()
         happened.set()
         await happened.wait()

@@ -21,19 +21,19 @@ def from_callable(function: Callable[[], Awaitable[T]]) -> Publisher[T]: ...
 @overload
 def from_callable(function: Callable[[], T]) -> Publisher[T]: ...
 def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
-    """Call `function` for each subscriber when it requests, emit what it returns, and complete.
+    """Call `function` for each subscriber when it requests, emit the result, and complete.
 
         from_callable(now)
         --7|
 
     Args:
-        function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited, that
-            is awaited in a task of its own.
+        function: Takes no arguments, and must not block. If it is async, or returns another awaitable, the awaitable is
+            awaited in a task of its own.
 
     Demand: The first request calls it.
-    Errors: What `function` raises ends the stream with that very exception; something to await without a scheduler is
-        a `ConfigError`. `TypeError` at the call if `function` cannot be called.
-    Cancels: An async function, when cancelled itself.
+    Errors: An error of `function` ends the stream with that very exception; an awaitable without a scheduler is a
+        `ConfigError`. `TypeError` at the call if `function` cannot be called.
+    Cancels: The call of an async function.
     Context: `function` is called inside the call of `request`.
     Spec: Reactive Streams 1.1, 1.5.
 
@@ -51,7 +51,7 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
 
 
 class _Called(Stage[None, T]):
-    """Calls the function when the one item comes, and awaits what it returns if it can be awaited."""
+    """Calls the function when the one item comes, and awaits the result if it is awaitable."""
 
     __slots__ = ("_awaited", "_function", "_scheduler", "_task", "_waits")
 
@@ -124,4 +124,4 @@ class _Called(Stage[None, T]):
 
 
 def _to_be_awaited(made: object) -> bool:
-    return isinstance(made, Awaitable) and not isinstance(made, Publisher)  # a stream says itself how it is run
+    return isinstance(made, Awaitable) and not isinstance(made, Publisher)  # a stream is never awaited

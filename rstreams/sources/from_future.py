@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class Future(Protocol[T_co]):
-    """What has a result sometime, such as `concurrent.futures.Future`."""
+    """An object that has a result later, such as `concurrent.futures.Future`."""
 
     def result(self) -> T_co:
-        """Return the result, or raise what there is instead."""
+        """Return the result, or raise the error."""
         ...
 
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
@@ -34,13 +34,13 @@ def from_future(future: Future[T]) -> Publisher[T]:
         -----7|
 
     Args:
-        future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for all
-            subscribers.
+        future: A `concurrent.futures.Future`, or another object with `result` and `add_done_callback`. All subscribers
+            share it.
 
-    Demand: Nothing is waited for before the first request.
-    Errors: What the future failed with ends the stream. `TypeError` at the call for an object that is not a future; for
-        something awaitable, give `from_callable` an async function that awaits it. Without a scheduler a `ConfigError`.
-    Cancels: Not the future: it goes on, and its result is dropped.
+    Demand: The future is not waited for before the first request.
+    Errors: The error of the future ends the stream. `TypeError` at the call for an object that is not a future; for an
+        awaitable, give `from_callable` an async function that awaits it. Without a scheduler a `ConfigError`.
+    Cancels: The future is not cancelled: it goes on, and its result is dropped.
     Context: The future may be done in any thread; its result is emitted in a task of the scope that subscribes.
     Spec: Reactive Streams 1.1, 1.5.
 
@@ -51,7 +51,7 @@ def from_future(future: Future[T]) -> Publisher[T]:
         [1024]
     """
     if not all(callable(getattr(future, name, None)) for name in ("result", "add_done_callback")):
-        msg = f"from_future(future): future must have result() and add_done_callback(), as {future!r} has not"
+        msg = f"from_future(future): future must have result() and add_done_callback(), which {future!r} does not have"
         raise TypeError(msg)
     return Lifted(
         of(None),

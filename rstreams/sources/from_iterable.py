@@ -19,18 +19,18 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
         from_iterable([1, 2, 3])
         --1--2--3|
 
-    Each subscriber gets an iteration of its own, so a list can be subscribed to many times. An iterator, a generator
-    or an open file can be gone through only once: a second subscriber shares it with the first and gets what is
-    left. Give `defer(lambda: from_iterable(make()))` to start afresh for each.
+    Each subscriber gets an iteration of its own. Therefore a list can be subscribed to many times. An iterator, a
+    generator or an open file can be iterated over only once: a second subscriber shares it with the first and gets the
+    rest. Use `defer(lambda: from_iterable(make()))` to make one for each subscriber.
 
     Args:
         iterable: Iterated over anew for each subscriber; it must not block.
 
     Demand: An item is drawn when it is requested and never before. A list, tuple or range completes right behind its
-        last item, any other iterable with the first request after it: only then is it known that nothing is left.
-    Errors: What the iteration raises ends the stream with that very exception.
-    Cancels: A generator is closed by a cancel, so its `finally` blocks run; what they raise is logged, since nobody
-        is left to hear of it. Other iterators are let go of.
+        last item. Any other iterable completes with the first request after it, because its end is not known before.
+    Errors: An error of the iteration ends the stream with that very exception.
+    Cancels: A cancel closes a generator: its `finally` blocks run, and an error of them is logged. Any other iterator
+        is dropped.
     Context: Emits inside the call of `request`, in its task. If the subscriber's `on_next` raises, the subscription
         is cancelled and the exception leaves that `request`.
     Spec: Reactive Streams 1.1, 1.5, 2.13, 3.3.
@@ -40,6 +40,6 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
         ['a', 'b', 'c']
     """
     if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
-        hint = "; from_async_iterable is for what `async for` takes" if hasattr(iterable, "__aiter__") else ""
+        hint = "; from_async_iterable takes what `async for` can iterate over" if hasattr(iterable, "__aiter__") else ""
         refuse_object("from_iterable", "iterable", iterable, "iterable", hint)
     return IteratorPublisher(partial(iter, iterable))

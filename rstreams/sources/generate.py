@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T]:
-    """Emit what `step` makes of a state, one call an item, until it returns None.
+    """Emit items that `step` makes from a state, one in each call, until it returns None.
 
         generate((0, 1), lambda s: (s[0], (s[1], s[0] + s[1])))
         --0--1--1--2--3--5--8-->
@@ -23,12 +23,12 @@ def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T
     For anything longer write a generator function `f` and use `defer(lambda: from_iterable(f()))`.
 
     Args:
-        initial: The state of each subscriber's first step. All subscribers start from this very object, so it should
-            be a value that `step` replaces and does not change.
+        initial: The state of each subscriber's first step. All subscribers start from this very object: `step` should
+            return a new state, and not change this one.
         step: Takes the state and returns the item and the next state, or None to complete; it must not block.
 
     Demand: One call of `step` for each item requested, and none ahead of demand.
-    Errors: What `step` raises ends the stream with that very exception; a result that is neither a pair nor None is a
+    Errors: An error of `step` ends the stream with that very exception; a result that is neither a pair nor None is a
         `TypeError`.
     Cancels: Nothing follows a cancel, also in the middle of a request.
     Context: Emits inside the call of `request`, in its task.

@@ -1,4 +1,4 @@
-"""interval: a number every so many seconds."""
+"""interval: numbers, one in every period."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def interval(period_s: float, *, initial_delay_s: float | None = None) -> Publis
         period_s: The seconds between two ticks; more than 0.
         initial_delay_s: The seconds before the first one; 0 or more, `period_s` by default.
 
-    Demand: The ticks are counted from the subscription on, with demand or without. Ticks that find no demand are
-        dropped but for the latest: the next request gets its number at once, if it came after the item before. So are
-        ticks that could not come in time, because the loop was busy: an item has the number of the tick it is for, and
-        numbers may be missing. No error, and without demand no timer.
+    Demand: Ticks are counted from the subscription on, with demand or without. Of the ticks without demand only the
+        latest is kept: the next request gets its number at once, if it came after the item before. The same holds for
+        ticks that could not come in time, because the loop was busy. An item has the number of its tick; therefore
+        numbers may be missing. That is not an error. Without demand there is no timer.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler.
     Cancels: A cancel ends the ticks.
     Context: Timed in the scope that subscribes; ticks do not drift.
@@ -70,7 +70,7 @@ class Ticking(Watched):
 
 
 class _Ticks(Scannable):
-    """The ticks of one subscriber; one that finds no demand sets no timer, and the next request looks at the clock."""
+    """The ticks of one subscriber; after one without demand there is no timer, and the next request reads the clock."""
 
     __slots__ = (
         "__weakref__",
@@ -166,7 +166,7 @@ class _Ticks(Scannable):
         """Return the number of the latest tick, and set the timer for the one after."""
         now = self._scheduler.now()
         number = max(self._number, floor(min((now - self._first_at) / period_s, UNBOUNDED)))
-        if self._first_at + (number + 1) * period_s <= now:  # what was lost in rounding
+        if self._first_at + (number + 1) * period_s <= now:  # lost in rounding
             number += 1
         self._number = number + 1
         left = self._first_at + self._number * period_s - now

@@ -14,8 +14,8 @@ def never() -> Publisher[Never]:
         never()
         ------->
 
-    Demand: Taken note of, and never met; a request for less than one item is answered with `DemandError` as everywhere.
-    Cancels: Ends the subscription, with nothing left behind.
+    Demand: Counted, and never met; a request for less than one item is answered with `DemandError` as everywhere.
+    Cancels: Ends the subscription.
     Spec: Reactive Streams 3.9, 3.13.
 
     Example:

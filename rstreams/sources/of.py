@@ -18,7 +18,7 @@ def of(*items: T) -> Publisher[T]:
         --1--2--3|
 
     Args:
-        items: What each subscriber receives, in this order.
+        items: The items that each subscriber receives, in this order.
 
     Demand: As many items as were requested; completes right behind the last one, without demand.
     Cancels: Nothing follows a cancel, also in the middle of a request.

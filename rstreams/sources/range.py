@@ -19,7 +19,7 @@ def range(start: int, stop: int | None = None, step: int = 1) -> Publisher[int]:
     Args:
         start: The first number; if it is the only argument, the numbers run from 0 up to it.
         stop: The first number not emitted.
-        step: What is added each time; negative counts down.
+        step: The number that is added each time; a negative one counts down.
 
     Demand: As many numbers as were requested; completes right behind the last one, without demand.
     Errors: `ConfigError` at the call if `step` is 0.

@@ -14,7 +14,7 @@ def timer(delay_s: float) -> Publisher[int]:
         ---0|
 
     Args:
-        delay_s: The seconds before it, from the subscription on; 0 or more.
+        delay_s: The seconds before the item, from the subscription on; 0 or more.
 
     Demand: The item waits for demand.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler.

@@ -19,20 +19,20 @@ def unfold(initial: S, step: Callable[[S], Awaitable[tuple[T, S] | None]]) -> Pu
 @overload
 def unfold(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Publisher[T]: ...
 def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
-    """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
+    """Emit items that `step`, which may be async, makes from a state, one in each call, until it returns None.
 
         unfold(3, lambda s: (s, s - 1) if s else None)
         --3--2--1|
 
     Args:
-        initial: The state of each subscriber's first step; `step` should not change it, but return another.
+        initial: The state of each subscriber's first step; `step` should not change it, but return a new one.
         step: Takes the state and returns the item and the next state, or None to complete. A plain function must not
             block; an async one is awaited, for instance the next page of an API.
 
     Demand: One call of `step` for each item requested, and none ahead of demand.
-    Errors: What `step` raises ends the stream with that very exception; a result that is neither a pair nor None is a
+    Errors: An error of `step` ends the stream with that very exception; a result that is neither a pair nor None is a
         `TypeError`; an async `step` without a scheduler a `ConfigError`.
-    Cancels: An async `step`, when cancelled itself.
+    Cancels: The call of an async `step`.
     Context: A plain `step` runs inside the call of `request`, an async one in a task of its own.
     Spec: Reactive Streams 1.1, 1.5, 3.3.
 

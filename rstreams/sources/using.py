@@ -32,19 +32,19 @@ def using(
                  closed
 
     Args:
-        acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at the
-            end. A plain one must not block.
-        use: Makes the publisher, given what the context manager was entered as.
+        acquire: Returns a context manager, plain or async, which is entered for each subscription and left at its end.
+            A plain one must not block.
+        use: Makes the publisher from the value of the entered context manager.
 
     Demand: Passed on to the publisher.
-    Errors: What `acquire`, entering or `use` raises is signalled to the subscriber; a result of `use` that is no
-        publisher is a `TypeError`. What leaving raises ends the stream in place of its completion, or has its error as
-        context.
+    Errors: An error of `acquire`, of entering or of `use` is signalled to the subscriber; a result of `use` that is not
+        a publisher is a `TypeError`. An error of leaving ends the stream in place of its completion, or has the
+        stream's error as its context.
     Cancels: The publisher. The resource is given back exactly once, whether the stream completes, fails or is
         cancelled, and before the end is signalled. The context manager sees an error of the stream, but cannot suppress
         it.
-    Context: A plain context manager is entered and left where the signals are; an async one in a task of its own, of
-        the scope that subscribes: without a scheduler it is a `ConfigError`.
+    Context: A plain context manager is entered and left in the calls of the signals. An async one is entered and left
+        in a task of its own, in the scope that subscribes; without a scheduler it is a `ConfigError`.
     Spec: Reactive Streams 1.4, 1.9, 3.13.
 
     Example:
@@ -161,10 +161,10 @@ class _Here(_Holding[T]):
         super().cancel()
         error = self._leave(None)
         if error is not None:
-            log_dropped(error, "giving back what using() had acquired failed")
+            log_dropped(error, "the context manager of using() failed when it was left")
 
     def _leave(self, error: BaseException | None) -> BaseException | None:
-        """Leave the context manager, whose code may come back with a cancel, and return what the stream ends with."""
+        """Leave the context manager, whose code may cancel the stream; return the error of the stream, if any."""
         manager, self._manager = self._manager, None
         return error if manager is None else _left(manager, error)
 
@@ -197,7 +197,7 @@ class _InTask(_Holding[T]):
         self._over: Event = scheduler.event()
         self._error: BaseException | None = None
         self._refused: Exception | None = None  # raised by the subscriber, in this task
-        self._demand = 0  # from before there is a publisher to ask
+        self._demand = 0  # requested before there was a publisher
         self._emissions = 0  # noted at the end of that publisher
 
     def start(self) -> None:
@@ -269,7 +269,7 @@ class _InTask(_Holding[T]):
                 self._downstream.on_error(self._error)
 
     async def _emit_with(self, resource: object) -> None:
-        """Emit until the end; the error that is the end is raised, for the context manager to see it."""
+        """Emit until the end; raise an error of the stream, so that the context manager sees it."""
         if self._ended:
             return
         try:

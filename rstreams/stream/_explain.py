@@ -1,8 +1,9 @@
-"""explain: where a running pipeline stands, and which of its stages the others wait for.
+"""explain: the state of a running pipeline, and the stage that the others wait for.
 
-Theory of operation. Demand goes up through the stages, items come down. Wherever a pipeline stands still there is, on
-the way up from its subscriber, a last stage that still owes items: either it asks nobody for more, and then it is what
-all others wait for; or it is a source, and then the source is. `stalls` walks that way, along every branch.
+Theory of operation. Demand goes up through the stages, items come down. In a pipeline that stands still, there is a
+last stage on the way up from the subscriber that still owes items. If this stage is a source, all others wait for it.
+If it is not, it asks no other stage for more, and all others wait for it too. `stalls` follows that way along every
+branch.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ __all__ = ["Explanation", "StageReport", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class StageReport:
-    """One stage of a run, as it stood when it was looked at.
+    """One stage of a run, in its state at the time of the look.
 
     Attributes:
         name: The operator or source, or the text given to `name`.
-        counts: What its subscriber has requested from it and received; None if it cannot tell.
+        counts: The items requested from it and received from it; None if it cannot tell.
         upstream: The stages that its items come from.
-        waits_for: What it waits for besides them, as a sentence; empty if it knows of nothing.
-        named: Whether it is no more than the text given to `name`.
-        asks_for_no_more: Why its subscriber has asked for no more, of the stage next to the subscriber; empty if that
+        waits_for: The reason for waiting besides them, as a sentence; empty if there is none.
+        named: Whether it is only the text given to `name`.
+        asks_for_no_more: For the stage next to the subscriber: why the subscriber has asked for no more; empty if that
             is not known.
     """
 
@@ -40,16 +41,16 @@ class StageReport:
     asks_for_no_more: str = ""
 
     def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield the lines of the tree from here up: what stands at the left, and the counts."""
+        """Yield the lines of the tree from here up: the text on the left, and the counts."""
         yield "  " * depth + self.name, _told(self.counts)
         for stage in self.upstream:
             yield from stage.lines(depth + 1)
 
     def stalls(self, called: str = "") -> Iterator[str]:
-        """Yield what this stage waits for, a sentence for each branch that stands still.
+        """Yield what this stage waits for: a sentence for each branch that stands still.
 
         Args:
-            called: The text given to `name` right behind it.
+            called: The text given to `name` directly behind it.
         """
         name = f"{self.name} ({called})" if called else self.name
         owing = [stage for stage in self.upstream if stage.counts is None or stage.counts.outstanding]
@@ -57,7 +58,7 @@ class StageReport:
             for stage in owing:
                 yield from stage.stalls(self.name if self.named else "")
         elif self.counts is None:
-            yield f"{name} does not tell what it has sent"
+            yield f"{name} does not tell how many items it has sent"
         elif self.waits_for:
             yield f"{name} stalls: it owes {_items(self.counts.outstanding)}; {self.waits_for}"
         elif self.upstream:
@@ -75,27 +76,27 @@ class Explanation:
     """The live runs of a stream; `print` shows them.
 
     Attributes:
-        runs: For each run, the stage next to the subscriber, with all the others above it.
+        runs: For each run, the stage next to the subscriber, with all other stages above it.
     """
 
     runs: tuple[StageReport, ...]
 
     def __str__(self) -> str:
-        """Return the runs as trees, the subscriber's side first, each with what it waits for."""
+        """Return the runs as trees with the subscriber's side first, each with the reason for its waiting."""
         if not self.runs:
-            return "no run of this stream is in sight"
+            return "no live run of this stream is known"
         return "\n\n".join("\n".join(_shown(number, run)) for number, run in enumerate(self.runs, 1))
 
 
 def explain(publisher: Publisher[Any]) -> Explanation:
-    """Return where the live runs of `publisher` stand."""
+    """Return the state of the live runs of `publisher`."""
     runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
     live = [run for run in runs() if not run.ended]
     return Explanation(tuple(replace(reported(run), asks_for_no_more=stall_of(run)) for run in live))
 
 
 def reported(subscription: Subscription) -> StageReport:
-    """Return where a run stands, from this subscription up."""
+    """Return the state of a run, from this subscription up."""
     if not isinstance(subscription, Scannable):
         return StageReport(label_of(subscription), None, ())
     upstream = tuple(reported(each) for each in subscription.upstreams())
@@ -114,7 +115,7 @@ def _shown(number: int, run: StageReport) -> Iterator[str]:
         why = f"; {run.asks_for_no_more}" if run.asks_for_no_more else ""
         yield f"  -> the subscriber stalls: it has all that it requested{why}"
         return
-    for stall in dict.fromkeys(run.stalls()):  # branches may meet in one source
+    for stall in dict.fromkeys(run.stalls()):  # several branches may meet in one source
         yield f"  -> {stall}"
 
 
@@ -132,4 +133,4 @@ def _number(items: int) -> str:
 
 
 def _items(items: int) -> str:
-    return "all it has" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"
+    return "all its items" if items >= UNBOUNDED else f"{items} item{'' if items == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""What one tries first and what cannot work: streams in loops, in `with` and under `await`, answered with what does.
+"""Errors for streams in plain loops, in `with` and under `await`: they tell the right way.
 
-Type checkers do not see these methods, so for them, as for the reader, a stream is neither iterable nor awaitable.
+Type checkers do not see these methods. For them, and for readers, a stream is neither iterable nor awaitable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 _LOOP: Final = "`async with stream.open() as items:` and in it `async for item in items:`"
 
 
-def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method, of any signature
+def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method of any signature
     def refuse(*_: object) -> NoReturn:
         raise TypeError(text)
 
@@ -26,18 +26,18 @@ def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method, of any si
 
 
 class NotIterable:
-    """The base of `Stream`: no loop, no `with` and no `await` over a stream itself."""
+    """The base of `Stream`: it refuses loops, `with` and `await` over the stream itself."""
 
     __slots__ = ()
 
     if not TYPE_CHECKING:
-        __iter__ = _refused("__iter__", f"a Stream has no plain loop: {_LOOP}, or `await stream.to_list()`")
-        __aiter__ = _refused("__aiter__", f"a Stream is opened for its loop: {_LOOP}")
+        __iter__ = _refused("__iter__", f"a Stream cannot be in a plain loop: {_LOOP}, or `await stream.to_list()`")
+        __aiter__ = _refused("__aiter__", f"a Stream must be opened before the loop: {_LOOP}")
         __await__ = _refused(
             "__await__",
-            "a Stream is not awaited itself: `await stream.to_list()`, `.for_each(...)` or `.first_or_none()`",
+            "a Stream cannot be awaited itself: `await stream.to_list()`, `.for_each(...)` or `.first_or_none()`",
         )
-        __enter__ = __aenter__ = _refused("__enter__", f"a Stream is opened first: {_LOOP}")
+        __enter__ = __aenter__ = _refused("__enter__", f"a Stream must be opened first: {_LOOP}")
         __exit__ = __aexit__ = __enter__
 
         def __getattr__(self, name: str) -> NoReturn:
@@ -48,7 +48,7 @@ class NotIterable:
 
 
 class Opening(AbstractAsyncContextManager[AsyncIterator[T_co]], Generic[T_co]):
-    """What `Stream.open` returns: to be entered by `async with`."""
+    """The result of `Stream.open`, for `async with`."""
 
     __slots__ = ("_manager",)
 
@@ -65,5 +65,5 @@ class Opening(AbstractAsyncContextManager[AsyncIterator[T_co]], Generic[T_co]):
 
     if not TYPE_CHECKING:
         __iter__ = __aiter__ = __await__ = __enter__ = __exit__ = _refused(
-            "__enter__", f"what Stream.open() returns is entered by `async with`: {_LOOP}"
+            "__enter__", f"the result of Stream.open() must be used in `async with`: {_LOOP}"
         )

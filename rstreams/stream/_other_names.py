@@ -1,4 +1,4 @@
-"""What operators are called in other libraries: whoever tries such a name is told ours."""
+"""Names of operators in other libraries: an error for such a name gives ours."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OURS: Final = {
     "first_or_default": "first_or_none, awaited, or first and default_if_empty",
     "flat_map_latest": "switch_map",
     "is_empty": "any, and its opposite",
-    "observe_on": "map_blocking, for what needs a thread: all signals stay in one",
+    "observe_on": "map_blocking, for work that needs a thread: all signals stay in one",
     "on_error_resume_next": "concat(..., delay_errors=True) or on_error_resume",
     "pipe": "through, or a chain of methods",
     "run": "to_list, for_each or first_or_none, awaited",
     "select": "map",
     "some": "any",
     "starmap": "map, with a function of one tuple",
-    "subscribe_on": "map_blocking, for what needs a thread: all signals stay in one",
+    "subscribe_on": "map_blocking, for work that needs a thread: all signals stay in one",
     "switch_latest": "switch_map, with a function that returns the inner stream",
     "tap": "do_on_next",
     "throttle_first": "throttle",
@@ -45,7 +45,7 @@ OURS: Final = {
     "elapsed": "time_interval",
     "index": "enumerate",
     "merge_with": "merge",
-    "publish_on": "map_blocking, for what needs a thread: all signals stay in one",
+    "publish_on": "map_blocking, for work that needs a thread: all signals stay in one",
     "window_timeout": "window_count_or_time",
     "zip_with": "zip",
 }

@@ -57,12 +57,12 @@ V = TypeVar("V")
 class Stream(NotIterable, Generic[T_co]):
     """A publisher with methods to build on it and to run it.
 
-    A stream is a description: nothing happens before something subscribes to it, and everyone who does gets a run of
-    its own. Terminals and `open` run it in a scope of their own, which ends with them; a failure leaves them as
-    itself, never wrapped in an exception group.
+    A stream is a description: nothing happens before something subscribes to it, and each subscriber gets a run of its
+    own. Terminals and `open` run it in a scope of their own, which ends with them. They raise a failure of the stream
+    unchanged, never in an exception group.
 
     Args:
-        publisher: Where the items come from: any object with `subscribe`.
+        publisher: The source of the items: any object with `subscribe`.
 
     Errors: `TypeError` if `publisher` is not a publisher.
     """
@@ -71,33 +71,33 @@ class Stream(NotIterable, Generic[T_co]):
 
     def __init__(self, publisher: Publisher[T_co]) -> None:
         require_publisher("Stream", "publisher", publisher)
-        # A stream in a stream would cost every subscription a call more.
+        # A stream in a stream would cost every subscription one more call.
         self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own
 
     def subscribe(self, subscriber: Subscriber[T_co]) -> None:
         """Start a new run of the stream for `subscriber`.
 
-        Context: Stages that need time or tasks find them in the scope this is called in; without one they fail.
+        Context: Stages that need time or tasks use the scope of this call; without a scope they fail.
         """
         self._source.subscribe(subscriber)
 
     def through(
         self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Stream[R]:
-        """Apply somebody else's operator: `function(stream, *args, **kwargs)`, which returns a publisher."""
+        """Apply an operator of your own: `function(stream, *args, **kwargs)`, which returns a publisher."""
         return Stream(function(self, *args, **kwargs))
 
-    # operators that give more than a stream, or take one
+    # operators that return more than a stream, or take one
 
     def group_by(
         self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None
     ) -> Stream[GroupedStream[K, T_co]]:
-        """Emit a stream for each key that the items have, which emits the items of that key.
+        """Emit a stream for each key of the items; it emits the items with that key.
 
         Args:
-            key: Tells an item's key, which must be hashable.
-            prefetch: The most items that wait in all groups together, or are on their way.
-            max_groups: The most groups that may live at the same time; None is as many as there are keys.
+            key: Returns an item's key, which must be hashable.
+            prefetch: The most items, requested or waiting, in all groups together.
+            max_groups: The most groups at the same time; None for no limit.
 
         Demand, holds, errors: `rstreams.operators.group_by`.
         """
@@ -118,7 +118,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Share one run of this stream, begun by `connect()`; late subscribers get the last `count` items first.
 
         Args:
-            count: How many items are kept for them.
+            count: The number of items kept for them.
             window: The most items that wait for the slowest subscriber.
 
         Demand, holds, errors: `rstreams.operators.replay`.
@@ -131,8 +131,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Split this stream into `partitions` streams by key: items with equal keys are in the same one, in order.
 
         Args:
-            key: Tells an item's key.
-            partitions: How many streams.
+            key: Returns an item's key.
+            partitions: The number of streams.
             window: The most items that wait for the slowest of them.
 
         Demand, holds, errors: `rstreams.operators.partition`.
@@ -143,12 +143,12 @@ class Stream(NotIterable, Generic[T_co]):
     def parallel(
         self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
     ) -> Stream[R]:
-        """Distribute the items among `workers` pipelines made by `function`, and merge what comes out.
+        """Distribute the items among `workers` pipelines made by `function`, and merge their results.
 
         Args:
-            workers: How many pipelines.
-            function: Makes one, of the stream of its items.
-            window: The most items on their way to them.
+            workers: The number of pipelines.
+            function: Makes one pipeline from the stream of its items.
+            window: The most items requested for them and not yet given to one.
 
         Demand, holds, errors: `rstreams.operators.parallel`.
         """
@@ -162,22 +162,22 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def from_observable(observable: Observable[R], *, overflow: Overflow = "error", size: int = 256) -> Stream[R]:
-        """Emit what a reactivex observable sends.
+        """Emit the items of a reactivex observable.
 
         Args:
-            observable: Subscribed to anew for each subscriber, with its first request.
-            overflow: What becomes of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
+            observable: Subscribed to again for each subscriber, with its first request.
+            overflow: The treatment of items that come without demand: "error", "drop_oldest", "drop_newest", "latest"
                 or "drop"; see `rstreams.observables.from_observable`.
             size: The most items that wait for demand.
 
         Errors: `ConfigError` if reactivex is not installed.
         """
-        from rstreams.observables import from_observable  # noqa: PLC0415 - only who uses it needs reactivex
+        from rstreams.observables import from_observable  # noqa: PLC0415 - reactivex is optional
 
         return Stream(from_observable(observable, overflow=overflow, size=size))
 
     def to_observable(self) -> Observable[T_co]:
-        """Return a reactivex observable of the items, which asks for all there is.
+        """Return a reactivex observable of the items, which requests all items.
 
         Errors: `ConfigError` if reactivex is not installed.
         """
@@ -186,10 +186,10 @@ class Stream(NotIterable, Generic[T_co]):
         return to_observable(self._source)
 
     def rx(self, operator: Callable[[Observable[T_co]], Observable[R]], *, max_expansion: int = 1024) -> Stream[R]:
-        """Emit what an operator of reactivex makes of the items: `stream.rx(reactivex.operators.pairwise())`.
+        """Emit the results of an operator of reactivex: `stream.rx(reactivex.operators.pairwise())`.
 
         Args:
-            operator: What reactivex's `pipe` takes.
+            operator: An operator for reactivex's `pipe`.
             max_expansion: The most items that the operator may send ahead of demand.
 
         Demand, holds, errors: `rstreams.observables.rx`; `ConfigError` if reactivex is not installed.
@@ -201,10 +201,10 @@ class Stream(NotIterable, Generic[T_co]):
     # sight
 
     def explain(self) -> Explanation:
-        """Return where the runs of this stream stand that have not ended: `print(stream.explain())`.
+        """Return the state of the live runs of this stream: `print(stream.explain())`.
 
-        A tree for each, the subscriber's side first, with what every stage was asked for, has delivered, still owes and
-        keeps; and which stage all the others wait for. Looking costs the pipeline nothing.
+        It is a tree for each run, with the subscriber's side first. For each stage it has the items requested,
+        delivered, owed and kept. It also tells which stage all others wait for. A look costs the pipeline nothing.
 
         Context: Any task of the trio run that the stream runs in.
 
@@ -229,38 +229,38 @@ class Stream(NotIterable, Generic[T_co]):
                 async for item in items:
                     ...
 
-        An item is done (accepted, if it came over a link) when the next one is asked for. When the block ends, the item
-        last given out is done if the block ended well, also by `break`, and failed if it raised or was cancelled; items
-        that had come and were not given out are released.
+        An item is done (accepted, if it came over a link) when the next one is requested. When the block ends, the last
+        item is done if the block ended well, also by `break`; it is failed if the block raised or was cancelled. Items
+        that had come and were not taken are released.
 
         Args:
-            window: The most items that have been requested or have come and were not given out yet; at least 1. With 1
-                each item is requested when the loop asks for it, so it is the newest that the source has then.
+            window: The most items that have been requested or have come and were not taken yet; at least 1. With 1,
+                each item is requested when the loop asks for it, and is then the newest one of the source.
 
-        Demand: The whole window at first; again what is missing of it when half has been given out. With a window of 1
-            one item at first, and then one whenever the loop asks.
-        Errors: `ConfigError` if `window` is less than 1. The loop raises what the stream failed with, after the items
-            that came before it.
+        Demand: The whole window at first; the taken items again, when half of the window has been taken. With a window
+            of 1, one item at first, and then one whenever the loop asks.
+        Errors: `ConfigError` if `window` is less than 1. The loop raises the stream's error, after the items that came
+            before it.
         Cancels: Leaving the block cancels the subscription and all its tasks.
-        Context: A trio task, which is the one to enter the block, loop and leave it.
+        Context: A trio task; the same task must enter the block, loop and leave it.
         """
         return Opening(terminals.open_items(self._source, window))
 
     async def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
-        """Return all items; they are done when the list is returned, the oldest before if a link's window is too small.
+        """Return all items; they are done when the list is returned, the oldest earlier if a link's window is small.
 
-        Items that came over a link are held until then. If the call ends otherwise, by an error, a time-out or a
-        cancellation, they are given back, and nothing is lost. The window of the link bounds how many can be held:
-        where more come, the oldest are accepted to make room, and only the later ones can be given back.
+        Items that came over a link are held until then. If the call ends in another way (an error, a time-out or a
+        cancellation), they are given back, and nothing is lost. The window of the link limits how many can be held. If
+        more come, the oldest are accepted to make room, and only the later ones can be given back.
 
         Args:
-            ack: When an item is done. "within_window": as told above. "on_result": when the list is returned, always.
-                "on_receipt": as soon as it is in the list.
+            ack: When an item is done. "within_window": as described above. "on_result": always when the list is
+                returned. "on_receipt": as soon as it is in the list.
 
-        Holds: With "on_receipt" none; else every item, as far as the window of a link allows.
-        Errors: Raises what the stream failed with. `ConfigError` for another `ack`, and for "on_result" behind a link
-            whose window cannot hold all items (as many as `take` lets through, or without limit), and behind one whose
-            items come settled.
+        Holds: With "on_receipt" none; otherwise every item, as far as the window of a link allows.
+        Errors: Raises the stream's error. `ConfigError` for a wrong `ack`, and for "on_result" behind a link whose
+            window cannot hold all items (as many as `take` lets through, or without limit), or whose items come
+            settled.
         Cancels: The items are given back (released).
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
@@ -271,7 +271,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         The item is done when it is returned. If the call ends otherwise, it is given back.
 
-        Errors: Raises what the stream failed with.
+        Errors: Raises the stream's error.
         Cancels: An item that has come is given back (released).
         Context: A trio task.
         """
@@ -283,11 +283,12 @@ class Stream(NotIterable, Generic[T_co]):
         An item is done when `function` has returned.
 
         Args:
-            function: A plain function must not block: it runs where the item is delivered, and no other task does
-                meanwhile. An async function has the items one after the other, as in a loop over `open()`.
+            function: A plain function must not block: it runs in the task that delivers the item, and no other task
+                runs during that time. An async function gets the items one after the other, as in a loop over `open()`.
 
-        Errors: Raises what the stream failed with. What `function` raises fails the item, cancels the subscription
-            and leaves this call. What returns a coroutine nobody awaits, or a generator, is a `TypeError`.
+        Errors: Raises the stream's error. An exception that `function` raises fails the item, cancels the subscription
+            and leaves this call. A `function` that returns a generator, or a coroutine that is not awaited, is a
+            `TypeError`.
         Context: A trio task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
@@ -307,7 +308,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Subscribe each subscriber to a publisher that `make` returns for it.
 
         Args:
-            make: Called once a subscriber, when it subscribes.
+            make: Called once for each subscriber, when it subscribes.
 
         Demand, holds, errors: `rstreams.sources.defer`.
         """
@@ -326,7 +327,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Signal `error` at once.
 
         Args:
-            error: What each subscriber receives, one object for all. Give `defer(lambda: fail(make()))` for one each.
+            error: The error that each subscriber receives, one object for all. Use `defer(lambda: fail(make()))` to
+                make one for each.
 
         Demand, holds, errors: `rstreams.sources.fail`.
         """
@@ -353,11 +355,11 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def from_callable(function: Callable[[], Any]) -> Stream[Any]:
-        """Call `function` for each subscriber when it requests, emit what it returns, and complete.
+        """Call `function` for each subscriber when it requests, emit the result, and complete.
 
         Args:
-            function: Takes nothing, and must not block. If it is async, or returns something else that can be awaited,
-                that is awaited in a task of its own.
+            function: Takes no arguments, and must not block. If it is async, or returns another awaitable, the
+                awaitable is awaited in a task of its own.
 
         Demand, holds, errors: `rstreams.sources.from_callable`.
         """
@@ -368,8 +370,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the result of `future` when there is one, and complete.
 
         Args:
-            future: A `concurrent.futures.Future`, or anything else with `result` and `add_done_callback`. It is one for
-                all subscribers.
+            future: A `concurrent.futures.Future`, or another object with `result` and `add_done_callback`. All
+                subscribers share it.
 
         Demand, holds, errors: `rstreams.sources.from_future`.
         """
@@ -388,11 +390,11 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def generate(initial: S, step: Callable[[S], tuple[T, S] | None]) -> Stream[T]:
-        """Emit what `step` makes of a state, one call an item, until it returns None.
+        """Emit items that `step` makes from a state, one in each call, until it returns None.
 
         Args:
-            initial: The state of each subscriber's first step. All subscribers start from this very object, so it
-                should be a value that `step` replaces and does not change.
+            initial: The state of each subscriber's first step. All subscribers start from this very object: `step`
+                should return a new state, and not change this one.
             step: Takes the state and returns the item and the next state, or None to complete; it must not block.
 
         Demand, holds, errors: `rstreams.sources.generate`.
@@ -424,7 +426,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `items`, then complete.
 
         Args:
-            items: What each subscriber receives, in this order.
+            items: The items that each subscriber receives, in this order.
 
         Demand, holds, errors: `rstreams.sources.of`.
         """
@@ -437,7 +439,7 @@ class Stream(NotIterable, Generic[T_co]):
         Args:
             start: The first number; if it is the only argument, the numbers run from 0 up to it.
             stop: The first number not emitted.
-            step: What is added each time; negative counts down.
+            step: The number that is added each time; a negative one counts down.
 
         Demand, holds, errors: `rstreams.sources.range`.
         """
@@ -448,7 +450,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit 0 after `delay_s` seconds, then complete.
 
         Args:
-            delay_s: The seconds before it, from the subscription on; 0 or more.
+            delay_s: The seconds before the item, from the subscription on; 0 or more.
 
         Demand, holds, errors: `rstreams.sources.timer`.
         """
@@ -464,10 +466,10 @@ class Stream(NotIterable, Generic[T_co]):
 
     @staticmethod
     def unfold(initial: Any, step: Any) -> Stream[Any]:
-        """Emit what `step`, which may be async, makes of a state, one call an item, until it returns None.
+        """Emit items that `step`, which may be async, makes from a state, one in each call, until it returns None.
 
         Args:
-            initial: The state of each subscriber's first step; `step` should not change it, but return another.
+            initial: The state of each subscriber's first step; `step` should not change it, but return a new one.
             step: Takes the state and returns the item and the next state, or None to complete. A plain function must
                 not block; an async one is awaited, for instance the next page of an API.
 
@@ -483,30 +485,30 @@ class Stream(NotIterable, Generic[T_co]):
         """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         Args:
-            acquire: Returns a context manager, plain or async, which is entered when somebody subscribes and left at
-                the end. A plain one must not block.
-            use: Makes the publisher, given what the context manager was entered as.
+            acquire: Returns a context manager, plain or async, which is entered for each subscription and left at its
+                end. A plain one must not block.
+            use: Makes the publisher from the value of the entered context manager.
 
         Demand, holds, errors: `rstreams.sources.using`.
         """
         return Stream(sources.using(acquire, use))
 
     def all(self, predicate: Callable[[T_co], object]) -> Stream[bool]:
-        """Emit whether `predicate(item)` is true for every item of this stream: false as soon as one is not.
+        """Emit true if `predicate(item)` is true for every item of this stream, false as soon as it is false for one.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block.
+            predicate: Called once for each item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.all`.
         """
         return Stream(operators.all(self._source, predicate))
 
     def any(self, predicate: Callable[[T_co], object] | None = None) -> Stream[bool]:
-        """Emit whether `predicate(item)` is true for an item of this stream: true as soon as it is for one.
+        """Emit true as soon as `predicate(item)` is true for an item of this stream, false if it is true for none.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block. Without one, any item will
-                do.
+            predicate: Called once for each item, in the task that delivers it; it must not block. Without a predicate,
+                the first item makes the result true.
 
         Demand, holds, errors: `rstreams.operators.any`.
         """
@@ -520,22 +522,22 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.average(self._source))
 
     def broadcast(self, *, subscribers: int = 1, window: int = 256) -> Stream[T_co]:
-        """Send every item of this stream to all subscribers, beginning when `subscribers` of them have come.
+        """Send every item of this stream to all subscribers, beginning when there are `subscribers` of them.
 
         Args:
-            subscribers: How many must be there before the source is subscribed to; at least 1. More may come later, and
-                get what comes from then on.
-            window: The most items requested of the source that some subscriber has not got; at least 1.
+            subscribers: The number of subscribers at which the source is subscribed to; at least 1. Later subscribers
+                get the items from then on.
+            window: The most items requested of the source that some subscriber has not got yet; at least 1.
 
         Demand, holds, errors: `rstreams.operators.broadcast`.
         """
         return Stream(operators.broadcast(self._source, subscribers=subscribers, window=window))
 
     def buffer_boundary(self, boundary: Publisher[object], *, max_items: int = 1024) -> Stream[list[T_co]]:
-        """Gather the items of this stream into lists, each emitted with an item of `boundary`.
+        """Gather the items of this stream into lists, and emit each list when an item of `boundary` comes.
 
         Args:
-            boundary: Each of its items ends a list. When it completes, so does the stream, after the list that is open.
+            boundary: Each of its items ends a list. When it completes, the stream emits the open list and completes.
             max_items: The most items a list holds; at least 1. A list that is full before its boundary is not emitted
                 earlier: the source waits.
 
@@ -544,13 +546,13 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.buffer_boundary(self._source, boundary, max_items=max_items))
 
     def buffer_count(self, count: int, *, skip: int | None = None) -> Stream[list[T_co]]:
-        """Gather the items of this stream into lists of `count`; the last list holds what is left.
+        """Gather the items of this stream into lists of `count`; the last list holds the remaining items.
 
         Args:
-            count: How many items a list holds; at least 1.
-            skip: How many items after the begin of a list the next one begins; at least 1. `count` if not given. With
-                less the lists overlap, and at the end there may be several that hold what is left; with more there are
-                gaps, whose items are dropped.
+            count: The number of items in a list; at least 1.
+            skip: The number of items from the beginning of one list to the beginning of the next; at least 1, by
+                default `count`. With less than `count` the lists overlap, and at the end several of them may hold the
+                remaining items. With more there are gaps, whose items are dropped.
 
         Demand, holds, errors: `rstreams.operators.buffer_count`.
         """
@@ -561,17 +563,18 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             count: The most items a list holds; at least 1.
-            span_s: How long a list gathers at most, in seconds; more than 0. It counts from the end of the list before.
+            span_s: The longest time that a list gathers, in seconds; more than 0. It counts from the end of the list
+                before.
 
         Demand, holds, errors: `rstreams.operators.buffer_count_or_time`.
         """
         return Stream(operators.buffer_count_or_time(self._source, count, span_s))
 
     def buffer_time(self, span_s: float, *, max_items: int = 1024) -> Stream[list[T_co]]:
-        """Gather the items of this stream into lists, one every `span_s` seconds; the last one holds what is left.
+        """Gather the items of this stream into lists, one every `span_s` seconds; the last one holds the rest.
 
         Args:
-            span_s: How long a list gathers, in seconds; more than 0.
+            span_s: The time that a list gathers, in seconds; more than 0.
             max_items: The most items a list holds; at least 1. A list that is full before its time is not emitted
                 earlier: the source waits.
 
@@ -583,9 +586,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Gather the items of this stream into lists, each ended by an item for which `predicate` is true.
 
         Args:
-            predicate: Called once an item; the item it is true for is the last of its list.
-            max_items: The most items kept and asked for together; at least 1. A list of so many is emitted without such
-                an item.
+            predicate: Called once for each item. The item for which it is true is the last of its list.
+            max_items: The most items, kept and requested, together; at least 1. A list with that many items is emitted
+                without such an item.
 
         Demand, holds, errors: `rstreams.operators.buffer_until`.
         """
@@ -595,19 +598,19 @@ class Stream(NotIterable, Generic[T_co]):
         """Run this stream once, and give every subscriber all of its items from the first.
 
         Args:
-            max_items: The most items that are kept; None keeps them without limit, for as long as the publisher lives.
+            max_items: The most items that are kept; None keeps all items for as long as the publisher lives.
             ack: When an item counts as processed: "on_receipt", as soon as it is kept, or "on_emit", when all
-                subscribers that were there when it came have let go of it.
+                subscribers that were there when it came have handled it.
 
         Demand, holds, errors: `rstreams.operators.cache`.
         """
         return Stream(operators.cache(self._source, max_items=max_items, ack=ack))
 
     def cast(self, kind: type[R]) -> Stream[R]:
-        """Emit the items of this stream, and fail with the first that is not an instance of `kind`.
+        """Emit the items of this stream, and fail with the first one that is not an instance of `kind`.
 
         Args:
-            kind: The class that all of them must be of, or of a class derived from it.
+            kind: The class that all items must be instances of, directly or by inheritance.
 
         Demand, holds, errors: `rstreams.operators.cast`.
         """
@@ -617,7 +620,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Add a note to an error that passes here: the line of the program that made this checkpoint.
 
         Args:
-            description: What the note calls this place, besides its file and line.
+            description: The name of this place in the note, beside its file and line.
 
         Demand, holds, errors: `rstreams.operators.checkpoint`.
         """
@@ -627,8 +630,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Gather the items of this stream into a list, and emit it at the end.
 
         Args:
-            ack: When an item is done. "within_window": with the list; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the list, always. "on_receipt": as soon as it is in the
+            ack: When an item is done. "within_window": with the list; if more items come than the window of a link can
+                hold, the oldest ones earlier. "on_result": always with the list. "on_receipt": as soon as it is in the
                 list.
 
         Demand, holds, errors: `rstreams.operators.collect`.
@@ -682,9 +685,10 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit a tuple of the latest items of all sources each time one of them has a new one.
 
         Args:
-            *others: Subscribed to at once, in this order; none at all is an empty stream.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
-            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+            *others: Subscribed to at once, in this order; without sources the stream is empty.
+            prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+                requested ahead.
+            delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.combine_latest`.
@@ -695,9 +699,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit all items of the first source, then all of the second, and so on.
 
         Args:
-            *others: Subscribed to one at a time, each when the one before it has completed; none at all is an empty
-                stream.
-            delay_errors: Let failures wait until all later sources are through; several end the stream as an
+            *others: Subscribed to one at a time, each when the one before it has completed. Without sources the stream
+                is empty.
+            delay_errors: Hold failures back until all later sources have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.concat`.
@@ -710,9 +714,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit all items of the stream `function(item)` for each item of this stream, one stream after the other.
 
         Args:
-            function: Called once an outer item when its turn has come; it must not block.
-            prefetch: How many outer items are kept at most, the one whose stream is running among them; at least 1.
-            delay_errors: Let failures wait until all other streams are through; several end the stream as an
+            function: Called once for each outer item, when its turn comes; it must not block.
+            prefetch: The most outer items kept, including the one whose stream is running; at least 1.
+            delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.concat_map`.
@@ -720,10 +724,10 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
 
     def contains(self, value: object) -> Stream[bool]:
-        """Emit whether an item of this stream equals `value`: true as soon as one does.
+        """Emit true as soon as an item of this stream equals `value`, false if none does.
 
         Args:
-            value: What to look for.
+            value: The value to look for.
 
         Demand, holds, errors: `rstreams.operators.contains`.
         """
@@ -733,17 +737,17 @@ class Stream(NotIterable, Generic[T_co]):
         """Count the items of this stream, or those for which `predicate(item)` is true, and emit the number at the end.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block.
+            predicate: Called once for each item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.count`.
         """
         return Stream(operators.count(self._source, predicate))
 
     def debounce(self, quiet_s: float) -> Stream[T_co]:
-        """Emit an item of this stream when `quiet_s` seconds have passed without another; others are left out.
+        """Emit an item of this stream when `quiet_s` seconds have passed without another one; leave out all others.
 
         Args:
-            quiet_s: How long it must be quiet, in seconds; more than 0. It begins anew with each item.
+            quiet_s: The quiet time, in seconds; more than 0. It begins again with each item.
 
         Demand, holds, errors: `rstreams.operators.debounce`.
         """
@@ -753,7 +757,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream; if it completes without any, emit `default`.
 
         Args:
-            default: The item in the place of none.
+            default: The item to emit if there is none.
 
         Demand, holds, errors: `rstreams.operators.default_if_empty`.
         """
@@ -763,35 +767,35 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit each item of this stream `delay_s` seconds after it came.
 
         Args:
-            delay_s: How much later, in seconds; more than 0.
+            delay_s: The delay, in seconds; more than 0.
 
         Demand, holds, errors: `rstreams.operators.delay`.
         """
         return Stream(operators.delay(self._source, delay_s))
 
     def delay_each(self, delay_s: float) -> Stream[T_co]:
-        """Emit each item of this stream after a pause of `delay_s` seconds, one after the other, and lose none.
+        """Emit each item of this stream after a pause of `delay_s` seconds, one after the other, without loss.
 
         Args:
-            delay_s: How long the pause is, in seconds; more than 0.
+            delay_s: The length of the pause, in seconds; more than 0.
 
         Demand, holds, errors: `rstreams.operators.delay_each`.
         """
         return Stream(operators.delay_each(self._source, delay_s))
 
     def dematerialize(self: Stream[Notification[R]]) -> Stream[R]:
-        """Turn the items of this stream, which are signals, into those signals: the inverse of `materialize`.
+        """Turn the items of this stream, which describe signals, into those signals: the inverse of `materialize`.
 
         Demand, holds, errors: `rstreams.operators.dematerialize`.
         """
         return Stream(operators.dematerialize(self._source))
 
     def distinct(self, key: Callable[[T_co], object] | None = None) -> Stream[T_co]:
-        """Emit the items of this stream that have not come before.
+        """Emit the items of this stream that differ from all items before.
 
         Args:
-            key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
-                item itself, by default. Keys must be hashable.
+            key: Called once for each item, in the task that delivers it. Two items with equal keys are the same. Keys
+                must be hashable. By default the key is the item itself.
 
         Demand, holds, errors: `rstreams.operators.distinct`.
         """
@@ -801,8 +805,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream that differ from the one before.
 
         Args:
-            key: Two items are the same if their keys are equal; called once an item, in the task that delivers it. The
-                item itself, by default.
+            key: Called once for each item, in the task that delivers it. Two items with equal keys are the same. By
+                default the key is the item itself.
 
         Demand, holds, errors: `rstreams.operators.distinct_until_changed`.
         """
@@ -812,7 +816,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Give each item of this stream to one subscriber: the one with the most demand.
 
         Args:
-            subscribers: How many must be there before the source is subscribed to; at least 1. More may come later.
+            subscribers: The number of subscribers at which the source is subscribed to; at least 1. More may come
+                later.
             window: The most items requested of the source and not yet given to a subscriber; at least 1.
 
         Demand, holds, errors: `rstreams.operators.distribute`.
@@ -823,8 +828,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Call `function(how)` once when the stream ends: "complete", "error" or "cancel".
 
         Args:
-            function: Called once, behind the end: when the completion or the error has been passed on, or this stream
-                has been cancelled; it must not block. What it returns is dropped.
+            function: Called once, after the end: when the completion or the error has been passed on, or when this
+                stream has been cancelled. It must not block. Its result is ignored.
 
         Demand, holds, errors: `rstreams.operators.do_finally`.
         """
@@ -834,8 +839,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Call `function()` when the subscriber cancels, then cancel this stream.
 
         Args:
-            function: Called at most once, in the task that cancels; it must not block. What it returns is dropped. A
-                cancel after the end is none.
+            function: Called at most once, in the task that cancels; it must not block. Its result is ignored. It is not
+                called for a cancel after the end.
 
         Demand, holds, errors: `rstreams.operators.do_on_cancel`.
         """
@@ -846,7 +851,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             function: Called at most once, before the completion is passed on, in the task that delivers it; it must not
-                block. What it returns is dropped. After a cancel it is not called.
+                block. Its result is ignored. After a cancel it is not called.
 
         Demand, holds, errors: `rstreams.operators.do_on_complete`.
         """
@@ -857,7 +862,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             function: Called at most once, before the error is passed on, in the task that delivers it; it must not
-                block. What it returns is dropped.
+                block. Its result is ignored.
 
         Demand, holds, errors: `rstreams.operators.do_on_error`.
         """
@@ -867,8 +872,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Call `function(item)` for each item of this stream, then emit the item unchanged.
 
         Args:
-            function: Called once an item, before it is emitted, in the task that delivers it; it must not block. What
-                it returns is dropped.
+            function: Called once for each item, before it is emitted, in the task that delivers it; it must not block.
+                Its result is ignored.
 
         Demand, holds, errors: `rstreams.operators.do_on_next`.
         """
@@ -878,19 +883,19 @@ class Stream(NotIterable, Generic[T_co]):
         """Call `function(n)` for each request, then pass it up unchanged.
 
         Args:
-            function: Called with the number of items asked for, in the task that asks; it must not block. Unbounded
-                demand is 2^63-1. What it returns is dropped.
+            function: Called with the number of requested items, in the task that requests them; it must not block.
+                Unbounded demand is 2^63-1. Its result is ignored.
 
         Demand, holds, errors: `rstreams.operators.do_on_request`.
         """
         return Stream(operators.do_on_request(self._source, function))
 
     def do_on_subscribe(self, function: Callable[[], object]) -> Stream[T_co]:
-        """Call `function()` when this stream has been subscribed to, before anything is requested of it.
+        """Call `function()` when this stream has been subscribed to, before any request.
 
         Args:
-            function: Called once a subscription, in the task that delivers it; it must not block. What it returns is
-                dropped.
+            function: Called once for each subscription, in the task that delivers it; it must not block. Its result is
+                ignored.
 
         Demand, holds, errors: `rstreams.operators.do_on_subscribe`.
         """
@@ -900,7 +905,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the item of this stream at `index`, counted from 0, then complete.
 
         Args:
-            index: Its place: 0 is the first.
+            index: The index of the item: 0 is the first.
 
         Demand, holds, errors: `rstreams.operators.element_at`.
         """
@@ -910,14 +915,14 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream, then `items`.
 
         Args:
-            items: What comes behind them, in this order.
+            items: Emitted after them, in this order.
 
         Demand, holds, errors: `rstreams.operators.end_with`.
         """
         return Stream(operators.end_with(self._source, *items))
 
     def enumerate(self, start: int = 0) -> Stream[tuple[int, T_co]]:
-        """Emit each item of this stream in a pair behind its number.
+        """Emit a pair for each item of this stream: its number, then the item.
 
         Args:
             start: The number of the first item.
@@ -932,9 +937,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream, then those of `function(item)` for each of them, and so on, level by level.
 
         Args:
-            function: Called once an item when its turn has come, with what was emitted; it must not block. Where it
-                returns an empty stream, that branch ends.
-            depth: How often an item of this stream and what becomes of it is expanded; without limit if not given.
+            function: Called once for each emitted item, when its turn comes; it must not block. Where it returns an
+                empty stream, that branch ends.
+            depth: The number of levels below the items of this stream; without limit by default.
             max_pending: How many items may wait to be expanded; at least 1.
 
         Demand, holds, errors: `rstreams.operators.expand`.
@@ -945,17 +950,17 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit each item of this stream for which `predicate(item)` is true.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block.
+            predicate: Called once for each item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.filter`.
         """
         return Stream(operators.filter(self._source, predicate))
 
     def first(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
-        """Emit the first item of this stream, or the first for which `predicate(item)` is true, then complete.
+        """Emit the first item of this stream, or the first one for which `predicate(item)` is true, then complete.
 
         Args:
-            predicate: Called once an item until it is true, in the task that delivers it; it must not block.
+            predicate: Called once for each item until it is true, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.first`.
         """
@@ -969,15 +974,15 @@ class Stream(NotIterable, Generic[T_co]):
         prefetch: int = 32,
         delay_errors: bool = False,
     ) -> Stream[R]:
-        """Emit the items of the streams `function(item)`, at most `concurrency` of which run at a time.
+        """Emit the items of the streams `function(item)`, at most `concurrency` of which run at the same time.
 
         Args:
-            function: Called once an outer item, in the task that delivers it; it must not block.
+            function: Called once for each outer item, in the task that delivers it; it must not block.
             concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after
                 the other, in order.
-            prefetch: How many items an inner stream is asked for ahead of demand; at least 1. One that comes from a
-                plain iterator is not asked ahead: its items are drawn as they are emitted.
-            delay_errors: Let failures wait until all other streams are through; several end the stream as an
+            prefetch: The number of items requested ahead of demand from an inner stream; at least 1. Items of a plain
+                iterator are not requested ahead: they are drawn as they are emitted.
+            delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.flat_map`.
@@ -989,24 +994,24 @@ class Stream(NotIterable, Generic[T_co]):
         )
 
     def flatten(self: Stream[Iterable[R]]) -> Stream[R]:
-        """Emit the items in the items of this stream, which are lists or other iterables, one iterable after the other.
+        """Emit the items of the items of this stream, which are lists or other iterables, one iterable after the other.
 
         Demand, holds, errors: `rstreams.operators.flatten`.
         """
         return Stream(operators.flatten(self._source))
 
     def ignore_elements(self) -> Stream[Never]:
-        """Drop all items of this stream and pass on how it ends.
+        """Drop all items of this stream, and pass on its completion or error.
 
         Demand, holds, errors: `rstreams.operators.ignore_elements`.
         """
         return Stream(operators.ignore_elements(self._source))
 
     def last(self, predicate: Callable[[T_co], object] | None = None) -> Stream[T_co]:
-        """Emit the last item of this stream, or the last for which `predicate(item)` is true, once it has completed.
+        """Emit the last item of this stream, or the last one for which `predicate(item)` is true, when it completes.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block.
+            predicate: Called once for each item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.last`.
         """
@@ -1016,9 +1021,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Ask this stream for `high` items ahead, and for more in batches, whatever the subscriber requests.
 
         Args:
-            high: The most items asked for and not yet emitted; at least 1.
-            low: How many of these may be left before more are asked for; from 0 up to `high` - 1, a quarter of `high`
-                by default.
+            high: The most items requested and not yet emitted; at least 1.
+            low: The number of these that are left when more are requested: from 0 up to `high` - 1, by default a
+                quarter of `high`.
 
         Demand, holds, errors: `rstreams.operators.limit_rate`.
         """
@@ -1028,19 +1033,19 @@ class Stream(NotIterable, Generic[T_co]):
         """Request at most `count` items of this stream in all, then complete; another name for `take`, from Reactor.
 
         Args:
-            count: How many items to request in all; 0 completes at once and requests nothing.
+            count: The number of items to request in all; 0 completes at once and requests nothing.
 
         Demand, holds, errors: `rstreams.operators.limit_request`.
         """
         return Stream(operators.limit_request(self._source, count))
 
     def log(self, name: str = "stream", *, level: int = 20) -> Stream[T_co]:
-        """Write every signal that passes, down and up, to the logger `rstreams.log`, one line each.
+        """Write every signal that passes, down and up, to the logger `rstreams.log`, one line for each.
 
         Args:
-            name: What each line begins with.
+            name: The beginning of each line.
             level: The level of the lines, as in the module `logging`: 20 is `logging.INFO`. Errors are logged with
-                their traceback. An item appears with its `repr`, so do not log what must stay secret.
+                their traceback. An item appears with its `repr`, therefore do not log secret items.
 
         Demand, holds, errors: `rstreams.operators.log`.
         """
@@ -1050,7 +1055,7 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `function(item)` for each item of this stream.
 
         Args:
-            function: Called once an item, in the task that delivers it; it must not block.
+            function: Called once for each item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.map`.
         """
@@ -1062,9 +1067,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `await function(item)` for each item of this stream.
 
         Args:
-            function: Called once an item, in a task of its own.
-            concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1.
-            ordered: Emit the results in the order of the items; else as they come.
+            function: Called once for each item, in a task of its own.
+            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1.
+            ordered: True emits the results in the order of the items, False as they become ready.
 
         Demand, holds, errors: `rstreams.operators.map_async`.
         """
@@ -1074,10 +1079,11 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `function(item)` for each item of this stream, called in a worker thread.
 
         Args:
-            function: Called once an item, in a worker thread, where it may block.
-            concurrency: The most items kept at a time, in progress or waiting for their turn; at least 1. With more
-                than 1 `function` runs in several threads at once. trio has 40 of them for all that is to be done.
-            ordered: Emit the results in the order of the items; else as they come.
+            function: Called once for each item, in a worker thread; it may block.
+            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1. With
+                more than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole
+                program.
+            ordered: True emits the results in the order of the items, False as they become ready.
 
         Demand, holds, errors: `rstreams.operators.map_blocking`.
         """
@@ -1097,11 +1103,11 @@ class Stream(NotIterable, Generic[T_co]):
     def max(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
 
     def max(self: Stream[Any], key: Any = None) -> Stream[Any]:
-        """Emit the greatest item of this stream, the first of several that are equal, once it has completed.
+        """Emit the greatest item of this stream when it has completed; of several equal items, the first one.
 
         Args:
-            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by
-                default.
+            key: Items are compared by its results. Called once for each item, in the task that delivers it. By default
+                the items themselves are compared.
 
         Demand, holds, errors: `rstreams.operators.max`.
         """
@@ -1111,8 +1117,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of all sources as they come.
 
         Args:
-            *others: Subscribed to at once, in this order; none at all is an empty stream.
-            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+            *others: Subscribed to at once, in this order; without sources the stream is empty.
+            delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.merge`.
@@ -1120,13 +1126,13 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.merge(self._source, *others, delay_errors=delay_errors))
 
     def merge_priority(self, *others: Publisher[R], prefetch: int = 32, delay_errors: bool = False) -> Stream[T_co | R]:
-        """Emit the items of all sources as they come; where several wait, those of the earlier source go first.
+        """Emit the items of all sources as they come; if several have items waiting, the earlier source goes first.
 
         Args:
-            *others: Subscribed to at once, the most important first; none at all is an empty stream.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead,
-                and always has an item waiting until it is through.
-            delay_errors: Let failures wait until all other sources are through; several end the stream as an
+            *others: Subscribed to at once, the most important first; without sources the stream is empty.
+            prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+                requested ahead; an iterator always has an item waiting until it ends.
+            delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.merge_priority`.
@@ -1136,13 +1142,14 @@ class Stream(NotIterable, Generic[T_co]):
     def merge_sorted(
         self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
     ) -> Stream[T_co | R]:
-        """Emit the items of sources each of which is sorted, in order: the smallest of those waiting comes next.
+        """Emit the items of several sorted sources in order: the smallest of the items that wait comes next.
 
         Args:
-            *others: Subscribed to at once; none at all is an empty stream. Of equal items those of the earlier come
-                first.
-            key: Called once an item; what it returns is compared. The items themselves if not given.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead.
+            *others: Subscribed to at once; without sources the stream is empty. Of equal items, those of the earlier
+                source come first.
+            key: Called once for each item; its results are compared. By default the items themselves are compared.
+            prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+                requested ahead.
 
         Demand, holds, errors: `rstreams.operators.merge_sorted`.
         """
@@ -1155,21 +1162,21 @@ class Stream(NotIterable, Generic[T_co]):
     def min(self, key: Callable[[T_co], Ordered]) -> Stream[T_co]: ...
 
     def min(self: Stream[Any], key: Any = None) -> Stream[Any]:
-        """Emit the least item of this stream, the first of several that are equal, once it has completed.
+        """Emit the least item of this stream when it has completed; of several equal items, the first one.
 
         Args:
-            key: What items are compared by; called once an item, in the task that delivers it. The item itself, by
-                default.
+            key: Items are compared by its results. Called once for each item, in the task that delivers it. By default
+                the items themselves are compared.
 
         Demand, holds, errors: `rstreams.operators.min`.
         """
         return Stream(operators.min(self._source, key))
 
     def name(self, name: str) -> Stream[T_co]:
-        """Call this stream by a name, which `explain` shows at its place in the pipeline.
+        """Give this stream a name, which `explain` shows at its place in the pipeline.
 
         Args:
-            name: What to call it; not empty.
+            name: The name; not empty.
 
         Demand, holds, errors: `rstreams.operators.name`.
         """
@@ -1179,8 +1186,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream; if it fails, complete.
 
         Args:
-            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-                true the error passes through. By default every `Exception` becomes the end.
+            predicate: Called with the error, in the task that delivers it; it must not block. If its result is false,
+                the error passes through. By default the stream completes for every `Exception`.
 
         Demand, holds, errors: `rstreams.operators.on_error_complete`.
         """
@@ -1191,7 +1198,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             function: Called at most once, in the task that delivers the error; it must not block. It returns the error
-                to end with, which may be the one it was given.
+                to end with, which may be its argument.
 
         Demand, holds, errors: `rstreams.operators.on_error_map`.
         """
@@ -1201,8 +1208,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream; if it fails, go on with the publisher that `handler(error)` returns.
 
         Args:
-            handler: Called at most once, in the task that delivers the error; it must not block. It may raise, the
-                error it was given or another.
+            handler: Called at most once, in the task that delivers the error; it must not block. It may raise its
+                argument or another error.
 
         Demand, holds, errors: `rstreams.operators.on_error_resume`.
         """
@@ -1225,8 +1232,8 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             size: The most items that wait; at least 1.
-            strategy: What is done when one more comes: "error" ends the stream, "drop_oldest" drops the first that
-                waits, "drop_newest" the one that comes.
+            strategy: The action for one item more than `size`: "error" ends the stream, "drop_oldest" drops the item
+                that has waited longest, "drop_newest" drops the new item.
             on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_buffer`.
@@ -1234,7 +1241,7 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.on_overflow_buffer(self._source, size, strategy=strategy, on_drop=on_drop))
 
     def on_overflow_drop(self, on_drop: Callable[[T_co], object] | None = None) -> Stream[T_co]:
-        """Emit the items of this stream as they come, and drop those that nobody has asked for.
+        """Emit the items of this stream as they come, and drop those that come without demand.
 
         Args:
             on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
@@ -1244,7 +1251,7 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.on_overflow_drop(self._source, on_drop))
 
     def on_overflow_error(self) -> Stream[T_co]:
-        """Emit the items of this stream as they come, and fail when one comes that nobody has asked for.
+        """Emit the items of this stream as they come, and fail when one comes without demand.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_error`.
         """
@@ -1263,67 +1270,67 @@ class Stream(NotIterable, Generic[T_co]):
     def on_overflow_reduce(
         self, function: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
     ) -> Stream[T_co]:
-        """Emit the items of this stream as they come, and fold those that nobody has asked for into one that waits.
+        """Emit the items of this stream as they come, and fold items that come without demand into one that waits.
 
         Args:
-            function: Called with the item that waits and the one that comes; what it returns waits in their place.
-            ack: When an item that waits is done. "within_window": with what it was folded into; where more items come
-                than the window of a link can hold, the oldest before. "on_result": with what it was folded into,
-                always. "on_receipt": as soon as it is kept.
+            function: Called with the item that waits and the new item; its result waits in their place.
+            ack: When an item that waits is done. "within_window": with the item it was folded into; if more items come
+                than the window of a link can hold, the oldest ones earlier. "on_result": always with the item it was
+                folded into. "on_receipt": as soon as it is kept.
 
         Demand, holds, errors: `rstreams.operators.on_overflow_reduce`.
         """
         return Stream(operators.on_overflow_reduce(self._source, function, ack=ack))
 
     def pairwise(self) -> Stream[tuple[T_co, T_co]]:
-        """Emit each item of this stream but the first together with the one before it.
+        """Emit each item of this stream except the first, together with the one before it.
 
         Demand, holds, errors: `rstreams.operators.pairwise`.
         """
         return Stream(operators.pairwise(self._source))
 
     def pausable(self, valve: Valve, *, size: int = 256) -> Stream[T_co]:
-        """Emit the items of this stream while `valve` is open; nothing is lost while it is paused.
+        """Emit the items of this stream while `valve` is open; no item is lost while it is paused.
 
         Args:
-            valve: Who says when to pause and when to resume; an `rstreams.Valve`, made beforehand.
-            size: The most items asked for and not yet emitted, and so the most that are kept during a pause; at least
-                1.
+            valve: Pauses and resumes the stream; an `rstreams.Valve`, made beforehand.
+            size: The most items requested and not yet emitted, and therefore the most that are kept during a pause; at
+                least 1.
 
         Demand, holds, errors: `rstreams.operators.pausable`.
         """
         return Stream(operators.pausable(self._source, valve, size=size))
 
     def race(self, *others: Publisher[R]) -> Stream[T_co | R]:
-        """Emit what the source emits that is the first to send an item or its end; the others are cancelled.
+        """Emit the items of the source that is the first to send an item or its end; the others are cancelled.
 
         Args:
-            *others: Subscribed to at once, in this order; none at all is an empty stream.
+            *others: Subscribed to at once, in this order; without sources the stream is empty.
 
         Demand, holds, errors: `rstreams.operators.race`.
         """
         return Stream(operators.race(self._source, *others))
 
     def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window") -> Stream[R]:
-        """Fold every item of this stream into one result, and emit that when the source completes.
+        """Fold all items of this stream into one result, and emit it when the source completes.
 
         Args:
-            accumulator: Called once an item, in the task that delivers it; it must not block.
-            seed: The result before the first item, and the one emitted if none comes. Every subscription starts from
-                this same object, so the accumulator must return a new one rather than change it.
-            ack: When an item is done. "within_window": with the result; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the result, always. "on_receipt": as soon as it is folded
-                in.
+            accumulator: Called once for each item, in the task that delivers it; it must not block.
+            seed: The result before the first item, which is emitted if no item comes. Every subscription starts from
+                this same object. Therefore the accumulator must return a new object and not change it.
+            ack: When an item is done. "within_window": with the result; if more items come than the window of a link
+                can hold, the oldest ones earlier. "on_result": always with the result. "on_receipt": as soon as it is
+                folded.
 
         Demand, holds, errors: `rstreams.operators.reduce`.
         """
         return Stream(operators.reduce(self._source, accumulator, seed, ack=ack))
 
     def repeat(self, count: int | None = None) -> Stream[T_co]:
-        """Emit the items of this stream `count` times over.
+        """Emit the items of this stream `count` times.
 
         Args:
-            count: How many times in all; at least 1. Without end by default.
+            count: The number of runs in all; at least 1. Without limit by default.
 
         Demand, holds, errors: `rstreams.operators.repeat`.
         """
@@ -1335,9 +1342,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream; if it fails, subscribe to it again, up to `count` times.
 
         Args:
-            count: The most times it is subscribed to again; without limit by default.
-            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-                true the error passes through. By default every `Exception` is worth another try.
+            count: The most times that it is subscribed to again; without limit by default.
+            predicate: Called with the error, in the task that delivers it; it must not block. If its result is false,
+                the error passes through. By default every `Exception` leads to another try.
 
         Demand, holds, errors: `rstreams.operators.retry`.
         """
@@ -1356,14 +1363,14 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the items of this stream; if it fails, wait and subscribe to it again, up to `count` times.
 
         Args:
-            count: The most times it is subscribed to again.
-            first_s: The wait before the first of them, in seconds.
+            count: The most times that it is subscribed to again.
+            first_s: The wait before the first retry, in seconds.
             max_s: The longest wait, in seconds; not less than `first_s`.
-            factor: What the wait grows by each time; at least 1.
-            jitter: The part of a wait that is left to chance, from 0 to 1: with 0.5 it is half to one and a half times
-                as long, but never longer than `max_s`.
-            predicate: Called with the error, in the task that delivers it; it must not block. If what it returns is not
-                true the error passes through. By default every `Exception` is worth another try.
+            factor: The factor by which the wait grows each time; at least 1.
+            jitter: The random part of a wait, from 0 to 1: with 0.5 a wait is between half and one and a half times as
+                long, but never longer than `max_s`.
+            predicate: Called with the error, in the task that delivers it; it must not block. If its result is false,
+                the error passes through. By default every `Exception` leads to another try.
 
         Demand, holds, errors: `rstreams.operators.retry_backoff`.
         """
@@ -1378,7 +1385,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             period_s: The time between two looks, in seconds; more than 0. It begins with the first request. An item
-                that comes at the very moment of a look, and finds none kept, waits for the next one.
+                that comes exactly at the time of a look, when none is kept, waits for the next look.
 
         Demand, holds, errors: `rstreams.operators.sample`.
         """
@@ -1388,20 +1395,20 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `accumulator(result so far, item)` for each item of this stream.
 
         Args:
-            accumulator: Called once an item, in the task that delivers it; it must not block.
-            seed: The result before the first item; not emitted. Every subscription starts from this same object, so the
-                accumulator must return a new one rather than change it.
+            accumulator: Called once for each item, in the task that delivers it; it must not block.
+            seed: The result before the first item; it is not emitted. Every subscription starts from this same object.
+                Therefore the accumulator must return a new object and not change it.
 
         Demand, holds, errors: `rstreams.operators.scan`.
         """
         return Stream(operators.scan(self._source, accumulator, seed))
 
     def sequence_equal(self, other: Publisher[R], *, prefetch: int = 32) -> Stream[bool]:
-        """Emit whether this stream and `other` have equal items in the same order, and as many of them.
+        """Emit true if this stream and `other` have the same number of items, equal and in the same order, else false.
 
         Args:
-            other: The other one.
-            prefetch: How many items each is asked for ahead; at least 1.
+            other: The second stream.
+            prefetch: The number of items requested ahead of each; at least 1.
 
         Demand, holds, errors: `rstreams.operators.sequence_equal`.
         """
@@ -1411,14 +1418,14 @@ class Stream(NotIterable, Generic[T_co]):
         """Share one run of this stream among all subscribers, from the first subscriber until the last one leaves.
 
         Args:
-            window: How many items one subscriber may be ahead of another; at least 1.
+            window: The most items that one subscriber may be ahead of another; at least 1.
 
         Demand, holds, errors: `rstreams.operators.share`.
         """
         return Stream(operators.share(self._source, window=window))
 
     def single(self) -> Stream[T_co]:
-        """Emit the only item of this stream, once it has completed.
+        """Emit the only item of this stream when it has completed.
 
         Demand, holds, errors: `rstreams.operators.single`.
         """
@@ -1428,24 +1435,24 @@ class Stream(NotIterable, Generic[T_co]):
         """Drop the first `count` items of this stream and emit the rest.
 
         Args:
-            count: How many items to drop.
+            count: The number of items to drop.
 
         Demand, holds, errors: `rstreams.operators.skip`.
         """
         return Stream(operators.skip(self._source, count))
 
     def skip_last(self, count: int) -> Stream[T_co]:
-        """Emit all but the last `count` items of this stream, each when `count` more have come.
+        """Emit all items of this stream except the last `count`, each when `count` more have come.
 
         Args:
-            count: How many items to leave out; 0 leaves out none.
+            count: The number of items to leave out; 0 leaves out none.
 
         Demand, holds, errors: `rstreams.operators.skip_last`.
         """
         return Stream(operators.skip_last(self._source, count))
 
     def skip_until(self, boundary: Publisher[R]) -> Stream[T_co]:
-        """Drop the items of this stream until `boundary` emits one, and emit all that come after that.
+        """Drop the items of this stream until `boundary` emits an item, then emit all that follow.
 
         Args:
             boundary: Subscribed to before the source. Its first item lets the items through; if it completes without
@@ -1456,10 +1463,10 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.skip_until(self._source, boundary))
 
     def skip_while(self, predicate: Callable[[T_co], object]) -> Stream[T_co]:
-        """Drop the items of this stream as long as `predicate(item)` is true, and emit all from the first other one on.
+        """Drop the items of this stream while `predicate(item)` is true, then emit all further items.
 
         Args:
-            predicate: Called once an item until it is false, in the task that delivers it; it must not block.
+            predicate: Called once for each item until it is false, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.skip_while`.
         """
@@ -1469,14 +1476,14 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit `items`, then those of this stream.
 
         Args:
-            items: What comes first, in this order.
+            items: Emitted first, in this order.
 
         Demand, holds, errors: `rstreams.operators.start_with`.
         """
         return Stream(operators.start_with(self._source, *items))
 
     def sum(self: Stream[N]) -> Stream[N | int]:
-        """Add the items of this stream up, and emit the sum at the end; that of nothing is 0.
+        """Add the items of this stream, and emit the sum at the end; without items it is 0.
 
         Demand, holds, errors: `rstreams.operators.sum`.
         """
@@ -1493,10 +1500,10 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.switch_if_empty(self._source, other))
 
     def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> Stream[R]:
-        """Emit the items of the stream `function(item)` until the next item of this stream comes, then of that one's.
+        """Emit the items of the stream `function(item)`, until the next item of this stream starts another one.
 
         Args:
-            function: Called once an outer item, in the task that delivers it; it must not block.
+            function: Called once for each outer item, in the task that delivers it; it must not block.
 
         Demand, holds, errors: `rstreams.operators.switch_map`.
         """
@@ -1506,50 +1513,50 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit the first `count` items of this stream, then complete.
 
         Args:
-            count: How many items to let through; 0 completes at once and requests nothing.
+            count: The number of items to emit; 0 completes at once and requests nothing.
 
         Demand, holds, errors: `rstreams.operators.take`.
         """
         return Stream(operators.take(self._source, count))
 
     def take_last(self, count: int) -> Stream[T_co]:
-        """Emit the last `count` items of this stream, once it has completed.
+        """Emit the last `count` items of this stream when it has completed.
 
         Args:
-            count: How many items to emit, or fewer if there are not as many; 0 emits none.
+            count: The number of items to emit; fewer if the source has fewer; 0 emits none.
 
         Demand, holds, errors: `rstreams.operators.take_last`.
         """
         return Stream(operators.take_last(self._source, count))
 
     def take_until(self, boundary: Publisher[R]) -> Stream[T_co]:
-        """Emit the items of this stream until `boundary` emits one, then complete.
+        """Emit the items of this stream until `boundary` emits an item, then complete.
 
         Args:
-            boundary: Subscribed to before the source. Its first item ends the stream; if it completes without one, it
-                never does.
+            boundary: Subscribed to before the source. Its first item ends the stream. If it completes without an item,
+                it has no effect.
 
         Demand, holds, errors: `rstreams.operators.take_until`.
         """
         return Stream(operators.take_until(self._source, boundary))
 
     def take_while(self, predicate: Callable[[T_co], object], *, inclusive: bool = False) -> Stream[T_co]:
-        """Emit the items of this stream as long as `predicate(item)` is true, then complete.
+        """Emit the items of this stream while `predicate(item)` is true, then complete.
 
         Args:
-            predicate: Called once an item, in the task that delivers it; it must not block.
-            inclusive: Emit also the item for which it is false, as the last one.
+            predicate: Called once for each item, in the task that delivers it; it must not block.
+            inclusive: Also emit the item for which `predicate` is false, as the last one.
 
         Demand, holds, errors: `rstreams.operators.take_while`.
         """
         return Stream(operators.take_while(self._source, predicate, inclusive=inclusive))
 
     def throttle(self, period_s: float) -> Stream[T_co]:
-        """Emit an item of this stream, then leave out what comes in the `period_s` seconds after it.
+        """Emit an item of this stream, then leave out items that come in the next `period_s` seconds.
 
         Args:
-            period_s: How long nothing more is let through, in seconds; more than 0. It begins when an item comes that
-                is let through; one that comes just when it ends is let through again.
+            period_s: The time after an emitted item during which others are left out, in seconds; more than 0. An item
+                that comes exactly at its end is emitted.
 
         Demand, holds, errors: `rstreams.operators.throttle`.
         """
@@ -1563,12 +1570,12 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.time_interval(self._source))
 
     def timeout(self, timeout_s: float, *, fallback: Publisher[R] | None = None) -> Stream[T_co | R]:
-        """Emit the items of this stream; fail if a requested one does not come within `timeout_s` seconds.
+        """Emit the items of this stream; fail if a requested item does not come within `timeout_s` seconds.
 
         Args:
-            timeout_s: How long an item may take, in seconds; more than 0. The first one has no other time than the
-                rest.
-            fallback: Goes on in the place of the error; its own items may take as long as they like.
+            timeout_s: The longest wait for an item, in seconds; more than 0. It is the same for the first item.
+            fallback: Replaces the source after a timeout, instead of an error. There is no time limit for its own
+                items.
 
         Demand, holds, errors: `rstreams.operators.timeout`.
         """
@@ -1593,11 +1600,11 @@ class Stream(NotIterable, Generic[T_co]):
         """Gather the items of this stream into a dict by `key(item)`, and emit it at the end.
 
         Args:
-            key: Makes an item's key, which must be hashable; of several items with one key the last stays. Called once
-                an item, in the task that delivers it; it must not block.
-            value: Makes what is under the key; the item itself, by default.
-            ack: When an item is done. "within_window": with the dict; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the dict, always. "on_receipt": as soon as it is in the
+            key: Returns an item's key, which must be hashable. Of several items with the same key, the last one stays.
+                Called once for each item, in the task that delivers it; it must not block.
+            value: Returns the value for an item; by default the item itself.
+            ack: When an item is done. "within_window": with the dict; if more items come than the window of a link can
+                hold, the oldest ones earlier. "on_result": always with the dict. "on_receipt": as soon as it is in the
                 dict.
 
         Demand, holds, errors: `rstreams.operators.to_dict`.
@@ -1608,8 +1615,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Gather the items of this stream into a set, and emit it at the end.
 
         Args:
-            ack: When an item is done. "within_window": with the set; where more items come than the window of a link
-                can hold, the oldest before. "on_result": with the set, always. "on_receipt": as soon as it is in the
+            ack: When an item is done. "within_window": with the set; if more items come than the window of a link can
+                hold, the oldest ones earlier. "on_result": always with the set. "on_receipt": as soon as it is in the
                 set.
 
         Demand, holds, errors: `rstreams.operators.to_set`.
@@ -1617,47 +1624,48 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.to_set(self._source, ack=ack))
 
     def window_boundary(self, boundary: Publisher[object], *, prefetch: int = 256) -> Stream[Stream[T_co]]:
-        """Split this stream into windows, streams that end with each item of `boundary`.
+        """Split this stream into windows: streams that each item of `boundary` ends.
 
         Args:
-            boundary: Each of its items ends the window. When it completes, so does the stream of windows.
-            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+            boundary: Each of its items ends a window. When it completes, the stream of windows completes.
+            prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
         Demand, holds, errors: `rstreams.operators.window_boundary`.
         """
         return Stream(shown_as(operators.window_boundary(self._source, boundary, prefetch=prefetch), Stream))
 
     def window_count(self, count: int, *, skip: int | None = None, prefetch: int = 256) -> Stream[Stream[T_co]]:
-        """Split this stream into windows, streams of `count` items each; the last window has what is left.
+        """Split this stream into windows: streams of `count` items each; the last window has the remaining items.
 
         Args:
-            count: How many items a window has; at least 1.
-            skip: How many items after the begin of a window the next one begins; at least 1. `count` if not given. With
-                less the windows overlap, with more there are gaps, whose items are dropped.
-            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+            count: The number of items in a window; at least 1.
+            skip: The number of items from the beginning of one window to the beginning of the next; at least 1, by
+                default `count`. With less than `count` the windows overlap. With more there are gaps, whose items are
+                dropped.
+            prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
         Demand, holds, errors: `rstreams.operators.window_count`.
         """
         return Stream(shown_as(operators.window_count(self._source, count, skip=skip, prefetch=prefetch), Stream))
 
     def window_count_or_time(self, count: int, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
-        """Split this stream into windows, streams that end with `count` items or after `span_s` seconds.
+        """Split this stream into windows: streams that end with `count` items or after `span_s` seconds.
 
         Args:
             count: The most items of a window; at least 1.
-            span_s: The longest that a window lasts, in seconds; more than 0.
-            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+            span_s: The longest time that a window lasts, in seconds; more than 0.
+            prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
         Demand, holds, errors: `rstreams.operators.window_count_or_time`.
         """
         return Stream(shown_as(operators.window_count_or_time(self._source, count, span_s, prefetch=prefetch), Stream))
 
     def window_time(self, span_s: float, *, prefetch: int = 256) -> Stream[Stream[T_co]]:
-        """Split this stream into windows, streams that last `span_s` seconds each.
+        """Split this stream into windows: streams that last `span_s` seconds each.
 
         Args:
-            span_s: How long a window lasts, in seconds; more than 0.
-            prefetch: The most items that are asked for or wait in all windows together; at least 1.
+            span_s: The time that a window lasts, in seconds; more than 0.
+            prefetch: The most items, requested or waiting, in all windows together; at least 1.
 
         Demand, holds, errors: `rstreams.operators.window_time`.
         """
@@ -1667,8 +1675,8 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit each item of this stream together with the latest item of `other`.
 
         Args:
-            other: Subscribed to first. One that sends all it has within the call of `request` leaves only its last
-                item.
+            other: The publisher of the second items, subscribed to first. If it sends all its items within the call of
+                `request`, only the last one counts.
 
         Demand, holds, errors: `rstreams.operators.with_latest_from`.
         """
@@ -1707,9 +1715,9 @@ class Stream(NotIterable, Generic[T_co]):
         """Emit tuples of the first items of all sources, then of the second items, and so on.
 
         Args:
-            *others: Subscribed to at once, in this order; none at all is an empty stream.
-            prefetch: How many items each source is asked for ahead; at least 1. A plain iterator is not asked ahead:
-                its items are drawn as they are needed.
+            *others: Subscribed to at once, in this order; without sources the stream is empty.
+            prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
+                requested ahead: they are drawn as they are needed.
 
         Demand, holds, errors: `rstreams.operators.zip`.
         """
@@ -1742,7 +1750,7 @@ class ConnectableStream(Stream[T_co]):
         self._connectable = connectable
 
     def connect(self) -> Cancellable:
-        """Begin the run: subscribe to the source; what it returns ends the run. Calling it again begins nothing."""
+        """Begin the run: subscribe to the source. The result can end the run. Further calls begin nothing."""
         return self._connectable.connect()
 
     def ref_count(self, subscribers: int = 1) -> Stream[T_co]:

@@ -1,4 +1,4 @@
-"""For tests of pipelines: probes, scripts and drawings, a clock the test moves, a network that fails when it says so.
+"""For tests of pipelines: probes, scripts, drawings, a clock that the test moves, and a network that fails on demand.
 
 The verification kit is in `rstreams.testing.verification`, because it needs pytest.
 """

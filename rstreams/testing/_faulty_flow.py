@@ -1,13 +1,12 @@
 """One direction of a connection through a `FaultyNetwork`.
 
-Theory of operation. One task reads runs of bytes, at most `BUFFER_BYTES` of them waiting, so that a receiver that does
-not read stops the sender here as it would without the network between. Another task passes them on: a run waits until
-it is due; then it is cut at the places where a trigger fires, where the bandwidth or slicing says so, and at the ends
-of frames, so that what happens at a frame happens exactly there. What the conditions are counts when bytes leave, and
-not when they came.
+Theory of operation. One task reads runs of bytes. At most `BUFFER_BYTES` of them wait: a receiver that does not read
+stops the sender here as it would without this network. Another task passes them on. A run waits until it is due. Then
+it is cut at the places where a trigger fires, at the sizes of bandwidth or slicing, and at the ends of frames: a fault
+at a frame happens exactly there. The conditions that hold when bytes leave count, and not those when they came.
 
-To know a frame before its first byte has left takes its first bytes: they are held back until it shows, but only while
-a trigger waits for a frame.
+A frame can be recognized only from its first bytes. They are held back until it is recognized, but only while a trigger
+waits for a frame.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from rstreams.testing.faults import Conditions, FaultTrigger, OneWay
 from rstreams.testing.seen_frames import SEEN_BYTES, SeenFrame, is_amqp, read_frame
 
 BUFFER_BYTES: Final = 256 * 1024
-"""The most bytes under way in one direction of a connection: what a delay holds, it holds of these."""
+"""The most bytes under way in one direction of a connection: delayed bytes are among them."""
 
 _PIECE_BYTES: Final = 64 * 1024
 
 _PIECES_A_SECOND: Final = 50
-"""How finely a bandwidth is shared out."""
+"""The number of parts in which a bandwidth's bytes of one second are passed on."""
 
 
 class FlowListener(Protocol):
-    """What a flow tells its connection."""
+    """The calls of a flow to its connection."""
 
     def triggers(self, way: OneWay) -> Iterable[FaultTrigger]:
         """Return the triggers that wait for something in this direction."""
         ...
 
     def fire(self, trigger: FaultTrigger) -> None:
-        """Have a trigger's faults done."""
+        """Do a trigger's faults."""
         ...
 
     def passed(self, way: OneWay, *, passed: int = 0, swallowed: int = 0, corrupted: int = 0) -> None:
@@ -54,11 +53,11 @@ class FlowListener(Protocol):
         ...
 
     def broken(self, way: OneWay) -> None:
-        """The end that this direction leads to has broken the connection."""
+        """Note that the end to which this direction leads has broken the connection."""
         ...
 
     def reset_seen(self) -> None:
-        """A reset has travelled through the network."""
+        """Note that a reset has gone through the network."""
         ...
 
 
@@ -67,7 +66,7 @@ class _Bytes:
     """Bytes that were read at once; none for the end of them."""
 
     came: float
-    shake: float  # what is drawn of the jitter, -1 to 1
+    shake: float  # the random part of the jitter, -1 to 1
     data: bytes
     reset: bool = False
 
@@ -88,7 +87,7 @@ class FaultyFlow:
         sink: trio.SocketStream,
         seed: str,
     ) -> None:
-        """Prepare to pass on what `source` sends to `sink`."""
+        """Prepare to pass on the bytes of `source` to `sink`."""
         self.conditions = Conditions()
         self.position = 0
         self._way: OneWay = way
@@ -96,7 +95,7 @@ class FaultyFlow:
         self._source = source
         self._sink = sink
         self._sink_gone = False
-        self._jitter = random.Random(f"jitter of {seed}")  # noqa: S311 - the same in every run is what is wanted
+        self._jitter = random.Random(f"jitter of {seed}")  # noqa: S311 - the same in every run, as wanted
         self._noise = random.Random(f"noise of {seed}")  # noqa: S311 - likewise
         self._scope = trio.CancelScope()
         self._bell = trio.Event()
@@ -107,20 +106,20 @@ class FaultyFlow:
         self._all_read = False
         self._pending = bytearray()
         self._free_at = -math.inf
-        # where something is to happen, counted as `position` is
+        # the places of faults, counted like `position`
         self._stops: list[tuple[int, FaultTrigger]] = []
         self._flips: dict[int, int] = {}
         self._next_noise = math.inf
         # the frame at `position`
         self._amqp = True
         self._frame_end = 0
-        self._frame_ends: list[int] = []  # of several that were looked at together
-        self._waited_for = False  # a trigger has come, and may want to see those that have not left yet
-        self._head = b""  # of a frame not recognized yet, what has left already
-        self._seen: dict[FaultTrigger, tuple[int, int]] = {}  # how many frames it met, and up to where it has looked
+        self._frame_ends: list[int] = []  # of several frames that were read together
+        self._waited_for = False  # a trigger has come, and may wait for frames that have not left yet
+        self._head = b""  # the bytes of an unknown frame that have left
+        self._seen: dict[FaultTrigger, tuple[int, int]] = {}  # how many frames it met, and how far it has looked
 
     async def run(self) -> None:
-        """Pass on what comes until it ends."""
+        """Pass on bytes until they end."""
         with self._scope:
             async with open_nursery() as nursery:
                 nursery.start_soon(self._read)
@@ -128,7 +127,7 @@ class FaultyFlow:
                 nursery.cancel_scope.cancel()
 
     def change(self, changes: dict[str, object]) -> None:
-        """Change the conditions, for what has not left yet."""
+        """Change the conditions, for bytes that have not left yet."""
         for name, value in changes.items():
             setattr(self.conditions, name, value)
         if "corrupt_at" in changes:
@@ -152,7 +151,7 @@ class FaultyFlow:
         self._bell.set()
 
     def ring(self) -> None:
-        """Look again at what is held back."""
+        """Look again at the bytes that are held back."""
         self._bell.set()
 
     def abandon(self) -> None:
@@ -160,12 +159,12 @@ class FaultyFlow:
         self._scope.cancel()
 
     def lose_sink(self) -> None:
-        """Swallow what comes: the connection that the bytes go to is closed."""
+        """Swallow the bytes that come: the connection that the bytes go to is closed."""
         self._sink_gone = True
         self._sending.cancel()
 
     def break_source(self) -> None:
-        """Pass on that the end where the bytes come from has broken the connection."""
+        """Pass on that the end from which the bytes come has broken the connection."""
         if not self._all_read:
             self._add(_Bytes(trio.current_time(), 0.0, b"", reset=True))
         elif not self.conditions.blackhole:
@@ -213,7 +212,7 @@ class FaultyFlow:
                 await self._sleep(math.inf)
 
     async def _pass_pending(self, run: _Bytes) -> None:
-        """Pass on what is there, but for the beginning of a frame that cannot be told yet."""
+        """Pass on the bytes that are there, except the beginning of a frame that is not recognized yet."""
         while self._pending and not self._scope.cancel_called:
             await self._until_due(run)
             size = self._recognize(last=not run.data)
@@ -271,7 +270,7 @@ class FaultyFlow:
             self._free_at = max(self._free_at, trio.current_time() + now.gap_s)
 
     async def _write(self, piece: bytes) -> int:
-        """Send bytes, and return how many of them have left; nothing else runs between that and what follows."""
+        """Send bytes, and return how many of them have left; no other task runs between that and the next step."""
         sent = 0
         while not sent:
             try:
@@ -318,16 +317,16 @@ class FaultyFlow:
         return bytes(changed)
 
     def _draw_noise(self, at: int) -> float:
-        """Return where the next byte is changed, from `at` on, if each is with the same probability."""
+        """Return the place of the next changed byte, from `at` on, if each has the same probability."""
         probability = self.conditions.corrupt_probability
         if probability in (0, 1):
             return at if probability else math.inf
         return at + int(math.log1p(-self._noise.random()) / math.log1p(-probability))
 
-    # places where something happens
+    # places of faults
 
     def _fire(self) -> bool:
-        """Have done what is to happen here; tell whether it was anything."""
+        """Do the faults of this place; tell whether there were any."""
         due = [trigger for offset, trigger in self._stops if offset <= self.position]
         if due:
             self._stops = [stop for stop in self._stops if stop[0] > self.position]
@@ -336,7 +335,7 @@ class FaultyFlow:
         return bool(due)
 
     def _recognize(self, *, last: bool) -> int:
-        """Return how many bytes may leave before anything must be looked at again; 0 if more must come first."""
+        """Return how many bytes may leave before the next look at them; 0 if more must come first."""
         if self._waited_for:
             self._waited_for = False
             self._frame_end = next((end for end in self._frame_ends if end >= self.position), self._frame_end)
@@ -369,7 +368,7 @@ class FaultyFlow:
         for trigger in waiting:
             count, looked_to = self._seen.get(trigger, (0, begin))
             if looked_to > begin:
-                continue  # it has seen this frame: it is looked at again for the sake of another
+                continue  # it has seen this frame: it is read again because of another trigger
             matches = trigger.matches(frame)
             self._seen[trigger] = (count + matches, self._frame_end)
             offset = trigger.offset(frame, count + 1) if matches else None
@@ -378,9 +377,9 @@ class FaultyFlow:
         return len(self._stops) > stops
 
     def _next_frame(self, at: int, look_at: int, *, whole: bool) -> SeenFrame | None:
-        """Return the frame that begins at a place in what is there; None if too little of it has come.
+        """Return the frame that begins at a place in the bytes; None if too little of it has come.
 
-        `whole`: nothing more will come.
+        `whole`: no more bytes will come.
         """
         start = self._head + bytes(self._pending[at : at + SEEN_BYTES])
         self._amqp = self._amqp and (self.position + at > len(self._head) or is_amqp(start))
@@ -397,7 +396,7 @@ class FaultyFlow:
         return SeenFrame("data", 0, len(start), start)
 
     def _pass_over(self) -> None:
-        """Go on to the last frame that begins in what is there: nobody waits for one."""
+        """Go on to the last frame that begins in the bytes: no trigger waits for a frame."""
         if not self._amqp:
             self._frame_end = self.position + len(self._pending)
             self._frame_ends.append(self._frame_end)
@@ -407,6 +406,6 @@ class FaultyFlow:
             (size,) = struct.unpack_from(">I", self._pending, at)
             at += 8 if self._pending.startswith(b"AMQP", at) else size
             if size < 8:
-                return  # no frame
+                return  # not a frame
             self._frame_end = self.position + at
             self._frame_ends.append(self._frame_end)

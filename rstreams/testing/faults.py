@@ -1,4 +1,4 @@
-"""What can be wrong with a network, and when: the faults of a `FaultyNetwork` and its triggers, without the network."""
+"""The faults of a `FaultyNetwork` and their triggers, without the network itself."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ class Faults(ABC):
     Context: Not blocking; tasks of the network's trio run, and before it has begun.
     """
 
-    # how bytes travel, until it is said otherwise
+    # how bytes travel, until that is changed
 
     def delay(self, delay_s: float, *, jitter_s: float = 0.0, direction: Direction = "both") -> Self:
-        """Have bytes arrive `delay_s` seconds later than they would, give or take up to `jitter_s`, in order.
+        """Have bytes arrive `delay_s` seconds later, plus or minus up to `jitter_s`, in order.
 
         Args:
             delay_s: Seconds; 0 ends the delay.
             jitter_s: Seconds, at most `delay_s`; drawn for each run of bytes read, from the network's seed.
-            direction: Which bytes.
+            direction: The direction of the bytes.
 
-        Errors: `ConfigError` for what is no such time.
+        Errors: `ConfigError` for a value that is not such a time.
         """
         require_seconds("delay", "delay_s", delay_s, zero=True)
         require_number("delay", "jitter_s", jitter_s, 0, delay_s)
         return self._set("delay", direction, {"delay_s": delay_s, "jitter_s": jitter_s})
 
     def bandwidth(self, bytes_per_s: float | None, *, direction: Direction = "both") -> Self:
-        """Let no more than `bytes_per_s` bytes through in a second, for each connection; None lifts the limit.
+        """Let at most `bytes_per_s` bytes through in a second, for each connection; None lifts the limit.
 
         Errors: `ConfigError` unless it is more than 0.
         """
@@ -87,11 +87,11 @@ class Faults(ABC):
 
         Args:
             slice_bytes: Bytes written at once.
-            gap_s: Seconds between two slices. Without a gap the other tasks run in between, but a receiver that does
-                not read meanwhile finds several slices at once.
-            direction: Which bytes.
+            gap_s: Seconds between two slices. Without a gap the other tasks run in between; but a receiver that does
+                not read then finds several slices at once.
+            direction: The direction of the bytes.
 
-        Errors: `ConfigError` for what is no such number.
+        Errors: `ConfigError` for a value that is not such a number.
         """
         if slice_bytes is not None:
             require_count("slicing", "slice_bytes", slice_bytes, 1, unit="")
@@ -99,14 +99,15 @@ class Faults(ABC):
         return self._set("slicing", direction, {"slice_bytes": slice_bytes, "gap_s": gap_s})
 
     def stall(self, *, direction: Direction = "both") -> Self:
-        """Let nothing through and lose nothing, so that the sender's pipe fills up; `heal` lets it all go on."""
+        """Let no bytes through and lose none: the sender's pipe fills up. `heal` lets all bytes go on."""
         return self._set("stall", direction, {"stalled": True})
 
     def blackhole(self, *, direction: Direction = "both") -> Self:
-        """Swallow what is sent, its end as well, while the connection stays; `heal` brings back nothing of it.
+        """Swallow all bytes and their end, while the connection stays; `heal` does not bring them back.
 
-        No TCP passes on what comes behind bytes that it has lost. After `heal` the two ends may agree on all that comes
-        and not on what was swallowed: a message whose outcome it was stays unsettled. So end such a connection instead.
+        No TCP passes on bytes behind bytes that it has lost. After `heal` the two ends may agree on all later bytes,
+        but not on the swallowed ones: a message whose outcome was swallowed stays unsettled. Therefore end such a
+        connection instead.
         """
         return self._set("blackhole", direction, {"blackhole": True})
 
@@ -125,9 +126,9 @@ class Faults(ABC):
                 place, or from the start of a connection that begins later.
             probability: Of each byte to be changed, from 0 to 1, drawn from the network's seed.
             flip: The bits that are changed in such a byte, 1 to 255.
-            direction: Which bytes.
+            direction: The direction of the bytes.
 
-        Errors: `ConfigError` for what is no such number, and unless one of the two is given.
+        Errors: `ConfigError` for a value that is not such a number, and unless one of the two is given.
         """
         require_count("corrupt", "flip", flip, 1, 255, unit="")
         if (at_byte is None) == (probability is None):
@@ -141,26 +142,26 @@ class Faults(ABC):
         return self._set("corrupt", direction, {"corrupt_probability": chance, "flip": flip})
 
     def heal(self) -> Self:
-        """Have bytes travel as they do in a network where nothing is wrong; what was stalled or delayed goes on."""
+        """Have bytes travel as in a network without faults; stalled or delayed bytes go on."""
         blank = Conditions()
         changes: dict[str, object] = {name: getattr(blank, name) for name in Conditions.__slots__}
         return self._set("heal", "both", changes)
 
-    # what ends a connection
+    # the end of a connection
 
     def reset(self) -> Self:
-        """Break connections on both sides with a TCP reset; what is under way is lost."""
+        """Break connections on both sides with a TCP reset; bytes under way are lost."""
         return self._cut("reset", "reset", "reset")
 
     def hang_up(self) -> Self:
-        """Close connections on both sides in the order of TCP; what is under way is lost."""
+        """Close connections on both sides in the order of TCP; bytes under way are lost."""
         return self._cut("hang_up", "hang_up", "hang_up")
 
     def half_open(self, *, closed: Side, reset: bool = False) -> Self:
-        """Close connections on one side and leave the other open, which never hears of it.
+        """Close connections on one side, and leave the other side open, which never hears of that.
 
         Args:
-            closed: The side whose connection is closed. What the other one sends is swallowed.
+            closed: The side whose connection is closed. The bytes of the other side are swallowed.
             reset: Whether the closed side sees a TCP reset, and not an orderly end.
 
         Errors: `ConfigError` for another side.
@@ -169,7 +170,7 @@ class Faults(ABC):
         cut: Cut = "reset" if reset else "hang_up"
         return self._cut("half_open", cut if closed == "client" else None, cut if closed == "peer" else None)
 
-    # what becomes of them
+    # carrying out
 
     @abstractmethod
     def _set(self, fault: str, direction: Direction, changes: dict[str, object]) -> Self:
@@ -181,10 +182,10 @@ class Faults(ABC):
 
 
 class FaultTrigger(Faults):
-    """A place in a connection where something is to happen: made by `FaultyNetwork.when` and `FaultyNetwork.after`.
+    """A place in a connection for faults: made by `FaultyNetwork.when` and `FaultyNetwork.after`.
 
-    The faults named on it are done there and then, in the order they were named, to the connection that has come to
-    that place; other connections know nothing of it. Without a fault it only tells when the place is reached.
+    The faults named on it are done there, in the order in which they were named, to the connection that has come to
+    that place. Other connections are not changed. Without a fault it only tells when the place is reached.
 
     Attributes:
         fired: How many times the place was reached.
@@ -204,7 +205,7 @@ class FaultTrigger(Faults):
         nth: int = 1,
         at: Place = "before",
     ) -> None:
-        """Check where it is; `close` closes the network, `forget` is called when nothing more can happen."""
+        """Check the place; `close` closes the network, `forget` is called when the place cannot be reached any more."""
         require_choice("", "direction", direction, Direction)
         if connection is not None:
             require_count("", "connection", connection, 1, unit="")
@@ -233,7 +234,7 @@ class FaultTrigger(Faults):
         self._actions: list[Callable[[Faults], object]] = []
 
     def __repr__(self) -> str:
-        """Return where it is, and whether it has been there."""
+        """Return the place, and how often it was reached."""
         if self._after_bytes is not None:
             place = f"after {self._after_bytes} bytes"
         else:
@@ -243,7 +244,7 @@ class FaultTrigger(Faults):
     def close(self, for_s: float | None = None) -> Self:
         """Have the network refuse new connections, for `for_s` seconds or until it is reopened.
 
-        Errors: `ConfigError` for what is no such time.
+        Errors: `ConfigError` for a value that is not such a time.
         """
         if for_s is not None:
             require_seconds("close", "for_s", for_s)
@@ -251,22 +252,22 @@ class FaultTrigger(Faults):
         return self
 
     async def done(self) -> None:
-        """Wait until the place has been reached, and what is to happen there has happened."""
+        """Wait until the place has been reached, and its faults have been done."""
         await self._event.wait()
 
     def cancel(self) -> None:
-        """Let nothing more happen there."""
+        """Do no more faults there."""
         self._times = self.fired
         self._forget(self)
 
     @property
     def waits_for_frames(self) -> bool:
-        """Whether frames must be looked at."""
+        """Whether frames must be recognized."""
         return self._after_bytes is None
 
     @property
     def looks_at(self) -> bool:
-        """Whether it wants to see a frame's contents."""
+        """Whether it needs a frame's contents."""
         return self._predicate is not None
 
     @property
@@ -275,7 +276,7 @@ class FaultTrigger(Faults):
         return self._after_bytes
 
     def concerns(self, connection: int, way: OneWay) -> bool:
-        """Tell whether it waits for something in this direction of this connection."""
+        """Tell whether its place is in this direction of this connection."""
         return self._direction in (way, "both") and self._connection in (None, connection)
 
     def matches(self, frame: SeenFrame) -> bool:

@@ -5,9 +5,9 @@
             network.when(performative="transfer", nth=3).reset()
             ...
 
-Theory of operation. Each connection to `network.url` is one to the peer, with a `Flow` in either direction; what a
-flow meets is said in `Conditions`, and where something happens to it in `FaultTrigger`s. Faults are plain calls and
-take effect at once: a socket that is to be reset is closed in the very call.
+Theory of operation. Each connection to `network.url` is one to the peer, with a `FaultyFlow` in either direction.
+`Conditions` tell how bytes travel in it, and `FaultTrigger`s the places of further faults. Faults are plain calls and
+take effect at once: a socket that is to be reset is closed in the same call.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class FaultyConnection(Faults):
-    """One connection through a `FaultyNetwork`, with the same faults, for this connection alone.
+    """One connection through a `FaultyNetwork`, with the same faults, but only for this connection.
 
     Attributes:
         number: 1 for the network's first connection.
@@ -95,7 +95,7 @@ class FaultyConnection(Faults):
                 flow.watch(trigger)
 
     def ring(self) -> None:
-        """Look again at what is held back: a trigger is gone."""
+        """Look again at the bytes that are held back: a trigger is gone."""
         for flow in self._flows.values():
             flow.ring()
 
@@ -126,14 +126,14 @@ class FaultyConnection(Faults):
             self._flows["to_peer"].lose_sink()
             _close(self._peer, peer)
 
-    # what its flows tell
+    # its flows call these
 
     def triggers(self, way: OneWay) -> Iterable[FaultTrigger]:
-        """Return the triggers that wait for something in this direction."""
+        """Return the triggers with a place in this direction."""
         return [trigger for trigger in self._network.triggers if trigger.concerns(self.number, way)]
 
     def fire(self, trigger: FaultTrigger) -> None:
-        """Have a trigger's faults done here."""
+        """Do a trigger's faults here."""
         trigger.fire(self)
 
     def passed(self, way: OneWay, *, passed: int = 0, swallowed: int = 0, corrupted: int = 0) -> None:
@@ -141,11 +141,11 @@ class FaultyConnection(Faults):
         self._network.count_bytes(way, passed, swallowed, corrupted)
 
     def broken(self, way: OneWay) -> None:
-        """The end that one direction leads to has broken the connection: the other direction brings the news."""
+        """Note that the end to which one direction leads broke the connection: the other direction passes that on."""
         self._flows["to_client" if way == "to_peer" else "to_peer"].break_source()
 
     def reset_seen(self) -> None:
-        """A reset has come through the network."""
+        """Note that a reset has come through the network."""
         self._end("reset", "reset")
 
 
@@ -156,30 +156,30 @@ class FaultyNetwork(Faults):
     and may be called before the network has begun.
 
     Attributes:
-        seed: What its random numbers come from.
+        seed: The seed of its random numbers.
         connections: How many connections it has taken.
         live: The connections that have not ended.
         bytes_to_peer: Bytes passed on to the peer.
         bytes_to_client: Bytes passed on to the client.
         bytes_swallowed: Bytes that went into a black hole, or to an end that was closed.
         bytes_corrupted: Bytes changed.
-        faults: How many times each fault was done, by its name; what ends connections counts once for each.
+        faults: How many times each fault was done, by its name; a fault that ends connections counts once for each.
 
-    Errors: What a trigger's predicate raises leaves the block.
-    Cancels: Every connection is closed, and nothing listens any more.
+    Errors: An error of a trigger's predicate leaves the block.
+    Cancels: Every connection is closed, and the network stops listening.
     Context: Entered and left in one task; bounded memory: at most 256 KiB under way in each direction of a connection,
-        so what a receiver does not read stops the sender. Delays go by trio's clock.
+        therefore a receiver that does not read stops the sender. Delays go by trio's clock.
     """
 
     def __init__(self, peer: int | str, *, seed: int = 0) -> None:
         """Prepare a network that leads to a peer.
 
         Args:
-            peer: Where it leads, on this machine: a port of 127.0.0.1, `host:port`, or an `amqp://` or `amqps://` url,
-                whose credentials `url` will have, too.
-            seed: What jitter and noise are drawn from.
+            peer: The peer, on this machine: a port of 127.0.0.1, `host:port`, or an `amqp://` or `amqps://` url, whose
+                credentials `url` will also have.
+            seed: The seed of jitter and noise.
 
-        Errors: `ConfigError` for another place, and for what is no seed.
+        Errors: `ConfigError` for another place, and for a seed that is not a whole number.
         """
         self._scheme, self._credentials, self._host, self._peer_port = parse_peer(peer)
         if not is_whole(seed):
@@ -200,11 +200,11 @@ class FaultyNetwork(Faults):
         self._closed_for_s: float | None = None
         self._reopening = trio.CancelScope()
         self._opened = trio.Event()
-        self._opened.set()  # it is to be open as soon as it begins
+        self._opened.set()  # it is open as soon as it begins
         self._running = self._run()
 
     def __repr__(self) -> str:
-        """Return where it leads from and to."""
+        """Return its own place, and that of the peer."""
         begin = "not begun" if self._port is None else f"{HOST}:{self._port}"
         return f"<faulty network {begin} -> {self._host}:{self._peer_port}>"
 
@@ -216,7 +216,7 @@ class FaultyNetwork(Faults):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close every connection, and listen no more."""
+        """Close every connection, and stop listening."""
         return await self._running.__aexit__(kind, error, traceback)
 
     @property
@@ -229,7 +229,7 @@ class FaultyNetwork(Faults):
 
     @property
     def url(self) -> str:
-        """What a client connects to: the peer's url, with this network's port."""
+        """The url for clients: the peer's url, with this network's port."""
         return f"{self._scheme}://{self._credentials}{self._host}:{self.port}"
 
     @property
@@ -242,7 +242,7 @@ class FaultyNetwork(Faults):
     def close(self, for_s: float | None = None) -> Self:
         """Refuse new connections, for `for_s` seconds or until `reopen`; those that live go on.
 
-        Errors: `ConfigError` for what is no such time.
+        Errors: `ConfigError` for a value that is not such a time.
         """
         if for_s is not None:
             require_seconds("close", "for_s", for_s)
@@ -272,7 +272,7 @@ class FaultyNetwork(Faults):
             await self._opened.wait()
 
     def heal(self) -> Self:
-        """Be a network where nothing is wrong: conditions end, triggers that wait are forgotten, and it is open."""
+        """Be a network without faults: conditions end, waiting triggers are forgotten, and it is open."""
         for trigger in list(self.triggers):
             trigger.cancel()
         super().heal()
@@ -283,21 +283,21 @@ class FaultyNetwork(Faults):
     def after(
         self,
         *,
-        bytes: int,  # noqa: A002 - what it is
+        bytes: int,  # noqa: A002 - the plain name
         direction: Direction = "both",
         connection: int | None = None,
         times: int | None = 1,
     ) -> FaultTrigger:
-        """Return a trigger behind the next so many bytes: exactly these get through before its faults are done.
+        """Return a trigger behind the next `bytes` bytes: exactly these get through before its faults are done.
 
         Args:
-            bytes: Counted from now on, in a connection that begins later from its start; 0 is at once, or as a
-                connection begins.
-            direction: Which bytes; "both": either, counted apart.
-            connection: In which connection, 1 for the first; None for any.
-            times: How many times it happens, at most once in a direction of a connection; None for always.
+            bytes: Counted from now on; in a connection that begins later, from its start. With 0 the faults are done at
+                once, or when a connection begins.
+            direction: The direction of the bytes; "both": each direction, counted by itself.
+            connection: The number of the connection, 1 for the first; None for any.
+            times: How many times its faults are done, at most once in a direction of a connection; None for always.
 
-        Errors: `ConfigError` for what is no such number.
+        Errors: `ConfigError` for a value that is not such a number.
         """
         return self._watch(
             FaultTrigger(
@@ -323,16 +323,16 @@ class FaultyNetwork(Faults):
     ) -> FaultTrigger:
         """Return a trigger at a frame: its faults are done when the frame is about to pass, or has passed.
 
-        Frames cannot be told in an encrypted connection; there and in other protocols every run of bytes is `data`.
+        In an encrypted connection no frame is recognized; there and in other protocols each run of bytes is `data`.
 
         Args:
-            performative: What kind of frame, such as "attach" or "sasl_header"; None for any.
+            performative: The kind of the frame, such as "attach" or "sasl_header"; None for any.
             predicate: Whether it is such a frame; shown at most the first 4096 bytes of it.
-            nth: Which of these, counted from now on in each direction of each connection.
+            nth: The number of the frame among these, counted from now on in each direction of each connection.
             at: "before" its first byte, "inside", when half of it is through, or "after" its last.
-            direction: In which direction it travels.
-            connection: In which connection, 1 for the first; None for any.
-            times: How many times it happens, at most once in a direction of a connection; None for always.
+            direction: The direction of the frame.
+            connection: The number of the connection, 1 for the first; None for any.
+            times: How many times its faults are done, at most once in a direction of a connection; None for always.
 
         Errors: `ConfigError` for a bad option.
         """
@@ -362,7 +362,7 @@ class FaultyNetwork(Faults):
         for connection in self.live:
             connection.ring()
 
-    # what its connections tell
+    # its connections call these
 
     def count(self, fault: str) -> None:
         """Count a fault."""
@@ -437,7 +437,7 @@ class FaultyNetwork(Faults):
     async def _reopen_later(self, timer: trio.CancelScope, opened: trio.Event) -> None:
         with timer:
             await trio.sleep_forever()
-        if opened is self._opened and not opened.is_set():  # and not because it was closed or reopened meanwhile
+        if opened is self._opened and not opened.is_set():  # it has not been closed or reopened since
             self.reopen()
 
     async def _accept(self, door: trio.SocketListener) -> None:
@@ -458,7 +458,7 @@ class FaultyNetwork(Faults):
             try:
                 peer = await trio.open_tcp_stream(self._host, self._peer_port)
             except OSError:
-                _close(client, "reset")  # nothing listens there
+                _close(client, "reset")  # the peer does not listen
                 return
             connection = FaultyConnection(self, number, client, peer)
             self.live.append(connection)
@@ -475,5 +475,5 @@ def _close(stream: trio.SocketStream, how: Cut) -> None:
         if how == "reset":
             stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         else:
-            stream.socket.shutdown(socket.SHUT_WR)  # first: else what nobody has read would make a reset of it
+            stream.socket.shutdown(socket.SHUT_WR)  # first, because otherwise unread bytes would make it a reset
     stream.socket.close()

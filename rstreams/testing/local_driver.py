@@ -1,6 +1,6 @@
 """A driver that carries a link inside one program: for tests of the protocol without an engine or a network."""
 
-# ruff: noqa: SLF001 - the two ends are one machine
+# ruff: noqa: SLF001 - the two ends are one object
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LocalDriver:
     """Carries a link to a peer link in the same program, frame by frame, in order.
 
     Frames and wake-ups of both ends go through one queue. The first call works it off, and calls inside of that only
-    add to it. So a signal never recurses into the other end, however deep the exchange.
+    add to it. Therefore a signal never recurses into the other end, however deep the exchange is.
 
     Deliveries in parts are handed over when they have come whole.
 
@@ -84,7 +84,7 @@ class LocalDriver:
         return self._credit
 
     def queued(self) -> int:
-        """Return 0: what is sent has left."""
+        """Return 0: sent frames have left."""
         return 0
 
     def room_bytes(self) -> int:
@@ -103,7 +103,7 @@ class LocalDriver:
         return False
 
     def call_after(self, _delay_s: float, function: Callable[[], None]) -> None:
-        """Queue a turn for `function`: there is no clock here, so it is soon."""
+        """Queue a turn for `function`: there is no clock here, therefore it is called soon."""
         self._turns.append(function)
         self._run()
 

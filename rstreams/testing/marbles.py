@@ -1,21 +1,21 @@
-"""Marbles: streams drawn as strings, to be played into an operator and compared with what comes out.
+"""Marbles: streams drawn as strings, to be played into an operator and compared with its output.
 
     with VirtualScheduler():
         source = cold("--a--b--|", values={"a": 1, "b": 2})
         expect_marbles(delay(source, 1.0), "---a--b--|", values={"a": 1, "b": 2})
 
 The grammar is that of reactivex, with items of one character. A character is one moment, `unit_s` seconds long (1 by
-default), and what happens in it:
+default). It stands for the events of that moment:
 
     -        nothing
-    a 5 ...  an item: what `values` has for that letter or digit, else the letter or the number itself
+    a 5 ...  an item: the value in `values` for that letter or digit, or the letter or number itself
     |        completion
-    X  #     failure, with the `error` given, else a `MarbleError`
+    X  #     failure, with the given `error`, or a `MarbleError`
     (ab|)    several signals at one moment, that of the "("; commas may stand between them; as everywhere, each
-             character moves the time on, so what stands behind this group is five moments later
-    ^        the moment of the subscription, in the marbles of `hot`: what stands before it happened earlier
+             character moves the time on, the sign behind this group is five moments later
+    ^        the moment of the subscription, in the marbles of `hot`: the signs before it happened earlier
     !        the moment at which `expect_marbles` cancels, in its `cancel` string
-    space    nothing at all, not even a moment: for lining strings up
+    space    not even a moment: for aligning strings
 
 Demand is drawn in a string of its own, given as `requests`: a digit requests that many items at that moment, `*` all.
 """
@@ -43,12 +43,12 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class MarbleError(Exception):
-    """What `X` and `#` fail with if no error is given."""
+    """The error of `X` and `#` if none is given."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What happens at one time: "next" with the letter, "complete", "error", "subscribe" or "cancel"."""
+    """The event at one time: "next" with the letter, "complete", "error", "subscribe" or "cancel"."""
 
     at: int
     what: str
@@ -58,7 +58,7 @@ class Moment:
 def parse(marbles: str) -> list[Moment]:
     """Return the moments of a string, in order.
 
-    Errors: `ConfigError` with the string and the place for what is no marble.
+    Errors: `ConfigError` with the string and the place for a sign that is not a marble.
     """
     moments: list[Moment] = []
     frame, group_at = 0, -1
@@ -88,11 +88,11 @@ def _drawn(function: str, marbles: str, allowed: str = "") -> list[Moment]:
     """Return the moments of a stream's string, if it can be the drawing of one.
 
     Args:
-        function: What it was given to.
+        function: The name of the function that got it.
         marbles: The string.
         allowed: "^" if the moment of the subscription may be drawn in it.
 
-    Errors: `ConfigError` for a string of nothing, one that goes on after its end, or a sign of another kind of string.
+    Errors: `ConfigError` for an empty string, one that goes on after its end, or a sign of another kind of string.
     """
     moments = parse(marbles)
     problem = ""
@@ -125,7 +125,7 @@ def cold(
 ) -> Publisher[Any]:
     """Return a publisher that plays `marbles` to each subscriber, from the moment it subscribes.
 
-    Demand: Items come when they are drawn, and no item without demand: one that is not asked for yet fails the test,
+    Demand: Items come when they are drawn, and no item without demand: one that is not requested yet fails the test,
         because a real source would have to wait or to drop it. Use an operator that asks in time, or `requests`.
     """
     moments = _drawn("cold", marbles)
@@ -139,10 +139,10 @@ def hot(
     error: BaseException | None = None,
     unit_s: float = 1.0,
 ) -> Publisher[Any]:
-    """Return a publisher that plays `marbles` once, from now on, to whoever is subscribed.
+    """Return a publisher that plays `marbles` once, from now on, to its current subscribers.
 
-    A subscriber that comes later has missed what came before. What stands before `^`, if there is one, has happened
-    before now. To be called inside the block of a `VirtualScheduler`.
+    A subscriber that comes later has missed the signals before. Signals before `^`, if there is one, have happened
+    before now. Call it inside the block of a `VirtualScheduler`.
     """
     moments = _drawn("hot", marbles, "^")
     begin = next((moment.at for moment in moments if moment.what == "subscribe"), 0)
@@ -168,16 +168,16 @@ def expect_marbles(
     """Subscribe to `publisher`, and assert that it plays `expected`.
 
     Args:
-        publisher: What is verified.
+        publisher: The publisher to verify.
         expected: The signals, each at its moment after the subscription.
-        values: The item each letter stands for.
-        error: What `X` stands for: that very exception, or one of that type.
+        values: The item for each letter.
+        error: The error for `X`: that very exception, or one of that type.
         unit_s: The seconds of one character.
-        requests: When how much is requested; everything at once by default.
-        cancel: When to cancel, as `!`; never by default.
+        requests: The requests, at their moments; everything at once by default.
+        cancel: The moment to cancel, as `!`; never by default.
 
     Errors: `AssertionError` that shows both pictures, and the items that differ.
-    Context: Virtual time: that of the `VirtualScheduler` whose block this is called in, else of one of its own.
+    Context: Virtual time: that of the `VirtualScheduler` in whose block it is called, or of a new one.
     """
     wanted = _drawn("expect_marbles", expected)
     with virtual_time() as scheduler:
@@ -194,7 +194,7 @@ def expect_marbles(
 
 
 def _length(marbles: str) -> int:
-    """Return a number of moments that is more than a string has, to see what comes too much."""
+    """Return a number of moments that is more than a string has, to see signals that come too much."""
     return len(marbles) + 2
 
 
@@ -222,7 +222,7 @@ def _compare(
     values: Mapping[str, Any],
     error: type[BaseException] | BaseException,
 ) -> str:
-    """Return what is wrong first, or ""."""
+    """Return the first difference, or ""."""
     for moment, (at, what, value) in zip(wanted, came, strict=False):
         expected = _item(moment.letter, values) if moment.what == "next" else error
         same = moment.what == what
@@ -263,7 +263,7 @@ class _Timed(ProbeSubscriber[Any]):
 
 
 class _Drawn(Generic[T]):
-    """A publisher of a drawing; `elapsed` tells how much of it is over when somebody subscribes."""
+    """A publisher of a drawing; `elapsed` tells how much of it is over at a subscription."""
 
     def __init__(
         self,

@@ -14,16 +14,16 @@ __all__ = ["Misbehaviour", "TestPublisher"]
 T = TypeVar("T")
 
 Misbehaviour: TypeAlias = Literal["without_demand", "after_end"]
-"""What a `TestPublisher` can be allowed to do wrong: send without demand (1.1), send after its end (1.7)."""
+"""The mistakes that a `TestPublisher` can be allowed: send without demand (1.1), send after its end (1.7)."""
 
 
 class TestPublisher(ManualPublisher[T]):
-    """A publisher the test plays, with assertions about the demand that reaches it.
+    """A publisher that the test plays, with assertions about the demand that reaches it.
 
     By itself it keeps the rules: an item without demand, or a signal after its end, fails the test that sends it.
 
     Args:
-        misbehave: What it may do wrong all the same, to see how a subscriber takes it.
+        misbehave: The mistakes that it may make, to see how a subscriber reacts.
         on_request: As of `ManualPublisher`.
     """
 
@@ -33,20 +33,20 @@ class TestPublisher(ManualPublisher[T]):
         super().__init__(on_request)
         unknown = [each for each in misbehave if each not in ("without_demand", "after_end")]
         if unknown:
-            msg = f"TestPublisher({unknown[0]!r}): what it can do wrong is 'without_demand' and 'after_end'"
+            msg = f"TestPublisher({unknown[0]!r}): it must be 'without_demand' or 'after_end'"
             raise ConfigError(msg)
         self._misbehave = frozenset(misbehave)
         self._ended = False
         self._most_outstanding = 0
 
-    # what it does
+    # signals
 
     def next(self, *items: T) -> None:
         """Send items, as `ManualPublisher.next`."""
         for item in items:
             self._check_not_ended(f"next({item!r})")
             if self.outstanding < 1 and "without_demand" in self._misbehave:
-                self.requested += 1  # for the account of the base class: it was not asked for
+                self.requested += 1  # for the count of the base class: it was not requested
             super().next(item)
 
     def error(self, error: BaseException) -> None:
@@ -66,22 +66,22 @@ class TestPublisher(ManualPublisher[T]):
         super().request(n)
         self._most_outstanding = max(self._most_outstanding, self.outstanding)
 
-    # what is asserted of its subscriber
+    # assertions about its subscriber
 
     def assert_subscribed(self) -> None:
-        """Assert that somebody has subscribed."""
+        """Assert that there was a subscriber."""
         assert self.subscriptions, "nobody has subscribed"
 
     def assert_requested(self, items: int) -> None:
-        """Assert that exactly so many items have been requested in all."""
+        """Assert that exactly `items` items have been requested in all."""
         assert self.requested == items, f"{items} items should have been requested; it was {self._requests()}"
 
     def assert_min_requested(self, items: int) -> None:
-        """Assert that no fewer items have been requested."""
+        """Assert that at least `items` items have been requested."""
         assert self.requested >= items, f"{items} items or more should have been requested; it was {self._requests()}"
 
     def assert_max_outstanding(self, items: int) -> None:
-        """Assert that there never were more items requested and not yet sent."""
+        """Assert that at most `items` items were requested and not yet sent, at any time."""
         most = self._most_outstanding
         assert most <= items, f"at most {items} items should have been outstanding; at one time it was {most}"
 

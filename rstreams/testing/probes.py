@@ -8,7 +8,7 @@
     assert source.requested == 2
     assert source.outcomes == ["done"]
 
-Both keep what they saw in plain attributes, for plain asserts. Neither checks the specification by itself, with two
+Both keep all signals in plain attributes, for plain asserts. Neither checks the specification by itself, with two
 exceptions that are always mistakes of a stage or of the test: an item sent without demand, and a hold taken
 outside `on_next`, raise `AssertionError`.
 """
@@ -28,19 +28,19 @@ __all__ = ["ManualPublisher", "Outcome", "ProbeSubscriber"]
 T = TypeVar("T")
 
 Outcome: TypeAlias = Literal["done", "failed", "released"]
-"""How an item ended; where several held it the worst outcome wins, as `rstreams.abc.Hold` says."""
+"""The outcome of an item; of several holds the worst outcome wins, as for `rstreams.abc.Hold`."""
 
 
 class ProbeSubscriber(Scannable, Generic[T]):
-    """A subscriber that records what it receives and requests what the test tells it to.
+    """A subscriber that records its signals, and requests as the test tells it.
 
     Attributes:
         items: The items received, in order.
-        error: What `on_error` brought, else None.
+        error: The error of `on_error`, else None.
         completed: Whether `on_complete` came.
-        signals: The name of every signal received, in order: what shows a signal after the end.
+        signals: The name of every signal received, in order; it also shows a signal after the end.
         subscription: The last subscription received, else None; but a second one while the first lives is cancelled.
-        holds: One hold an item, if the probe was made with `hold=True`; the test settles them.
+        holds: One hold for each item, if the probe was made with `hold=True`; the test settles them.
         on_item: Called with each item after it is recorded; it may request, cancel or raise.
     """
 
@@ -78,11 +78,11 @@ class ProbeSubscriber(Scannable, Generic[T]):
         self._subscribed().cancel()
 
     def waits_to(self, way: Way) -> Waits:
-        """Return what must happen before it cancels: nothing that a stage could wait for."""
+        """Return the events that it waits for; no stage can wait for its cancel."""
         return [] if way == CANCEL else None
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Record the subscription, and request what the probe was made with; a second one is cancelled (2.5)."""
+        """Record the subscription, and request the first items; a second one is cancelled (2.5)."""
         self.signals.append("on_subscribe")
         if self._live:
             subscription.cancel()
@@ -131,8 +131,8 @@ class ManualPublisher(Scannable, Generic[T]):
         requests: The argument of every `request`, in order.
         cancelled: Whether the subscription was cancelled.
         subscriptions: How often `subscribe` was called.
-        outcomes: How each item sent ended, in order; None as long as somebody holds it. An item nobody took a
-            hold on is "done" when `on_next` returns, and "failed" when that raises.
+        outcomes: How each sent item ended, in order; None while it is held. An item without a hold is "done" when
+            `on_next` returns, and "failed" when that raises.
         errors: For each item sent, the error it was failed with, else None.
         on_request: Called with the argument of each valid request; it may send items.
     """
@@ -165,7 +165,7 @@ class ManualPublisher(Scannable, Generic[T]):
         subscriber.on_subscribe(self)
 
     def next(self, *items: T) -> None:
-        """Send items; without demand for one, raise `AssertionError`. What `on_next` raises is raised here."""
+        """Send items; without demand for one, raise `AssertionError`. An error of `on_next` is raised here."""
         subscriber = self._subscribed()
         for item in items:
             if self.outstanding < 1:
@@ -208,7 +208,7 @@ class ManualPublisher(Scannable, Generic[T]):
         self.cancelled = True
 
     def counts(self) -> Counts:
-        """Return what this subscriber has requested and received, for `explain`."""
+        """Return how many items this subscriber has requested and received, for `explain`."""
         requested = UNBOUNDED if self.requested == UNBOUNDED else self.requested - self._sent_before
         return Counts(requested, len(self.outcomes) - self._sent_before)
 

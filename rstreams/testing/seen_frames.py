@@ -1,7 +1,7 @@
-"""What a `FaultyNetwork` sees go by: the frames of AMQP, found in the bytes without taking part in the talk.
+"""The frames that go through a `FaultyNetwork`, found in the bytes without taking part in the protocol.
 
-A frame is recognized by its first bytes: its size, its kind and the descriptor of its performative. Nothing of it is
-kept or changed. What does not begin as AMQP does, TLS or any other protocol, is `data`, run by run as it comes.
+A frame is recognized by its first bytes: its size, its kind and the descriptor of its performative. No part of it is
+kept or changed. Bytes that do not begin as AMQP, of TLS or any other protocol, are `data`, run by run as they come.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Performative: TypeAlias = Literal[
     "unknown",
     "data",
 ]
-"""The kinds of what goes by; `heartbeat` is an empty frame, `data` a run of bytes that are no AMQP."""
+"""The kinds of frames; `heartbeat` is an empty frame, `data` a run of bytes that are not AMQP."""
 
 PERFORMATIVES: Final[tuple[Performative, ...]] = get_args(Performative)
 
 SEEN_BYTES: Final = 4096
-"""The most of a frame that a predicate is shown, in bytes."""
+"""The most bytes of a frame that a predicate gets."""
 
 _HEADERS: Final[dict[int, Performative]] = {0: "amqp_header", 2: "tls_header", 3: "sasl_header"}
 _HEADER: Final = b"AMQP"
@@ -59,10 +59,10 @@ class SeenFrame:
     """A frame, or a protocol header, on its way through a `FaultyNetwork`.
 
     Attributes:
-        performative: What it is: `attach`, `transfer`, `sasl_header`; `data` for what is no AMQP.
+        performative: Its kind: `attach`, `transfer`, `sasl_header`; `data` for bytes that are not AMQP.
         channel: The channel of its session.
-        size_bytes: How long it is, with everything.
-        data: Its bytes, from the first, as far as they are looked at: at most 4096.
+        size_bytes: Its whole size.
+        data: Its first bytes, at most 4096.
     """
 
     performative: Performative
@@ -74,7 +74,7 @@ class SeenFrame:
     def fields(self) -> list[Any]:
         """Return the performative's fields in AMQP's order, decoded; those at the end that are null may be missing.
 
-        The list is empty for what has no fields, and for a performative longer than `data`.
+        The list is empty for a frame without fields, and for a performative longer than `data`.
         """
         if self.performative in ("data", *_HEADERS.values()):
             return []
@@ -91,13 +91,13 @@ def is_amqp(start: bytes) -> bool:
 
 
 def read_frame(start: bytes, look_at: int = 0) -> SeenFrame | None:
-    """Return the frame that `start` begins with; None if that takes more bytes to tell.
+    """Return the frame at the beginning of `start`; None if more bytes are needed to recognize it.
 
     Args:
-        start: Bytes of an AMQP stream from where a frame begins.
+        start: Bytes of an AMQP stream from the beginning of a frame.
         look_at: How many of the frame's bytes are wanted in `data`, if it has so many.
 
-    Errors: `ValueError` for what can be no frame.
+    Errors: `ValueError` for bytes that cannot be a frame.
     """
     if len(start) < 8:
         return None
@@ -106,7 +106,7 @@ def read_frame(start: bytes, look_at: int = 0) -> SeenFrame | None:
     size, offset, kind, channel = struct.unpack_from(">IBBH", start)
     at = 4 * offset
     if not 8 <= at <= size or kind > 1:
-        msg = "the bytes are no frame"
+        msg = "the bytes are not a frame"
         raise ValueError(msg)
     if len(start) < min(max(at + 11, look_at), size):
         return None

@@ -1,4 +1,4 @@
-"""StreamVerifier: a script of what a stream is expected to do, step by step, in virtual time.
+"""StreamVerifier: a script of the expected signals of a stream, step by step, in virtual time.
 
     (
         StreamVerifier(interval(1.0), request=1)
@@ -14,7 +14,7 @@
     )
 
 Nothing happens before `verify`, which subscribes and goes through the steps. A step that finds something else fails
-with an `AssertionError` that names it, what was expected and what came.
+with an `AssertionError` that names the step, the expected signal and the signal that came.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class _Signal:
 class StreamVerifier(Generic[T]):
     """A script for one subscription; each method adds a step and returns the verifier.
 
-    Time is virtual: a step that finds no signal lets run what is due, and only `then_await` and `expect_no_event` move
-    the clock. Inside another `VirtualScheduler`'s block that one is used.
+    Time is virtual. A step that finds no signal runs the work that is due; only `then_await` and `expect_no_event` move
+    the clock. Inside another `VirtualScheduler`'s block that scheduler is used.
 
     Args:
-        publisher: What is verified.
+        publisher: The publisher to verify.
         request: Items requested in `on_subscribe`; all by default, 0 for none.
     """
 
@@ -63,10 +63,10 @@ class StreamVerifier(Generic[T]):
         self._steps: list[tuple[str, Callable[[_VerifiedRun[T]], None]]] = []
         self._expects_end = False
 
-    # what is expected
+    # expectations
 
     def expect_subscription(self) -> Self:
-        """Expect `on_subscribe` as the next signal; without this step it is expected silently."""
+        """Expect `on_subscribe` as the next signal; without this step the verifier expects it by itself."""
 
         def step(run: _VerifiedRun[T]) -> None:
             run.position = 0
@@ -86,7 +86,7 @@ class StreamVerifier(Generic[T]):
         return self._add(f"expect_next({', '.join(map(repr, items))})", step)
 
     def expect_next_count(self, count: int) -> Self:
-        """Expect so many items, whatever they are."""
+        """Expect `count` items of any value."""
 
         def step(run: _VerifiedRun[T]) -> None:
             for number in range(1, count + 1):
@@ -137,14 +137,14 @@ class StreamVerifier(Generic[T]):
 
         return self._add("expect_complete()", step)
 
-    # what is done
+    # actions
 
     def then_request(self, n: int) -> Self:
         """Request `n` more items."""
         return self._add(f"then_request({n})", lambda run: run.act(lambda subscription: subscription.request(n)))
 
     def then_await(self, seconds: float) -> Self:
-        """Let `seconds` pass; what comes meanwhile is for the next steps."""
+        """Let `seconds` pass; signals that come in that time are for the next steps."""
         return self._add(f"then_await({seconds:g})", lambda run: run.advance(seconds))
 
     def then_cancel(self) -> Self:
@@ -153,7 +153,7 @@ class StreamVerifier(Generic[T]):
         return self._add("then_cancel()", lambda run: run.act(lambda subscription: subscription.cancel()))
 
     def then(self, function: Callable[[], object]) -> Self:
-        """Call a function: to have another part of the test do something."""
+        """Call a function, which may act on another part of the test."""
         return self._add("then(...)", lambda run: run.call(function))
 
     def verify(self) -> None:
@@ -188,7 +188,7 @@ class _VerifiedRun(Generic[T]):
     """One subscription: the signals that came, and how far the steps have got with them."""
 
     def __init__(self, scheduler: VirtualScheduler, request: int) -> None:
-        self.position = 1  # the subscription is passed over, unless a step expects it
+        self.position = 1  # the subscription is skipped, unless a step expects it
         self.step = ""
         self._scheduler = scheduler
         self._first_request = request

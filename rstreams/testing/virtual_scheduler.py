@@ -6,10 +6,10 @@
         scheduler.advance(180.0)
     assert probe.items == [0, 1, 2]
 
-Inside the block, what is subscribed finds this scheduler as it would find that of a scope. Tasks run and timers fire
-only during `run` and `advance`, in the order of their times and then in the order they were set; so a test always sees
-the same run. A task may wait for events of this scheduler and for nothing else: what awaits trio itself is tested under
-`trio.testing.MockClock`, which all of rstreams respects.
+Inside the block, new subscriptions find this scheduler as they would find that of a scope. Tasks run and timers fire
+only during `run` and `advance`, in the order of their times and then in the order in which they were set. Therefore a
+test always sees the same run. A task may wait only for events of this scheduler. Code that awaits trio itself is tested
+under `trio.testing.MockClock`, which all of rstreams respects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 class VirtualScheduler:
     """A `rstreams.abc.Scheduler` over a virtual clock, to be used in a `with` block.
 
-    Context: One thread, outside of tasks; `run` and `advance` are not to be called from what they run.
+    Context: One thread, outside of tasks; tasks and timers must not call `run` and `advance`.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class VirtualScheduler:
         self._tasks: list[_Task] = []
         self._timers: list[_VirtualTimer] = []
         self._timers_set = 0
-        self._random = random.Random(0)  # noqa: S311 - the same in every run is what is wanted
+        self._random = random.Random(0)  # noqa: S311 - the same in every run, as wanted
         self._token: Token[Scheduler] | None = None
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class VirtualScheduler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give way to the scheduler before, and cancel the tasks that are left."""
+        """Make the earlier scheduler the current one again, and cancel the tasks that are left."""
         if self._token is not None:
             current_scheduler.reset(self._token)
             self._token = None
@@ -64,7 +64,7 @@ class VirtualScheduler:
 
     @property
     def running(self) -> int:
-        """Tell how many tasks have not ended: 0 once all that was started is through or cancelled."""
+        """Tell how many tasks have not ended: 0 once all started tasks are done or cancelled."""
         return sum(not task.ended for task in self._tasks)
 
     @property
@@ -73,13 +73,13 @@ class VirtualScheduler:
         return sum(timer.set for timer in self._timers)
 
     def run(self) -> None:
-        """Run all that is due now, until every task has ended or waits."""
+        """Run all due timers and tasks, until every task has ended or waits."""
         self.advance(0.0)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock on by `seconds`, running on the way what falls due, each at its time.
+        """Move the clock on by `seconds`; run each timer and task on the way, at its time.
 
-        What a task or a timer raises is raised here.
+        An error of a task or a timer is raised here.
 
         Errors: `ConfigError` if `seconds` is negative: time does not run back.
         """
@@ -142,7 +142,7 @@ class VirtualScheduler:
 
 @contextmanager
 def virtual_time() -> Iterator[VirtualScheduler]:
-    """Go on in the virtual time of the block this is called in, or in one of its own."""
+    """Use the virtual time of the block in which this is called, or a new one."""
     scheduler = current_scheduler.get(None)
     if isinstance(scheduler, VirtualScheduler):
         yield scheduler
@@ -152,7 +152,7 @@ def virtual_time() -> Iterator[VirtualScheduler]:
 
 
 class _Cancelled(BaseException):
-    """What a cancelled task finds at the place where it waits."""
+    """The exception in a cancelled task, at the place where it waits."""
 
 
 class _Event:

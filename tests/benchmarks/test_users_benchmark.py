@@ -183,7 +183,7 @@ def test_the_command_writes_rows_with_costs_and_a_picture(tmp_path: Path) -> Non
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr

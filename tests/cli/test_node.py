@@ -126,7 +126,7 @@ async def test_mutual_tls_and_who_has_which_certificate(tmp_path: Path) -> None:
             async with rstreams.connect(node.url, tls=client_context(ca_file=files.ca)):
                 pass
     async with running(*mine, "--certificate-user", "bob:CN=bob,O=Example") as node:
-        with pytest.raises(AuthenticationFailed, match="it is nobody's there"):
+        with pytest.raises(AuthenticationFailed, match="it belongs to no user there"):
             async with rstreams.connect(node.url, tls=files.client):
                 pass
 
@@ -188,7 +188,7 @@ def test_a_password_given_by_mistake_is_not_repeated(capsys: pytest.CaptureFixtu
     [
         (b"", "the password file's first line is empty or missing"),
         (b"\nsecond", "the password file's first line is empty or missing"),
-        (b"\xff\xfe", "it is no UTF-8 text"),
+        (b"\xff\xfe", "it is not UTF-8 text"),
     ],
 )
 def test_a_password_file_that_cannot_be(
@@ -207,11 +207,11 @@ def test_a_password_file_that_cannot_be(
         (["--tls-cert", "{}/none.pem"], "--tls-cert '{}/none.pem': the file cannot be read: No such file"),
         (["--tls-cert", "{}/node.pem", "--tls-key", "{}"], "--tls-key '{}': the file cannot be read: Is a directory"),
         (["--tls-cert", "{}/node.pem"], "--tls-cert '{}/node.pem': it does not hold a private key"),
-        (["--tls-cert", "{}/node.key", "--tls-key", "{}/node.key"], "or '{}/node.key' no certificate, as PEM"),
+        (["--tls-cert", "{}/node.key", "--tls-key", "{}/node.key"], "or '{}/node.key' no certificate, in PEM form"),
         (["--tls-cert", "{}/node.pem", "--tls-key", "{}/alice.pem"], "this is not the private key of the certificate"),
-        (["--tls-cert", "{}/alice.pem", "--tls-client-ca", "{}/node.key"], "there are no certificates in it"),
-        (["--tls-key", "{}/node.key"], "TLS needs a certificate of the node, too; give --tls-cert"),
-        (["--tls-client-ca", "{}/ca.pem"], "--tls-client-ca '{}/ca.pem': TLS needs"),
+        (["--tls-cert", "{}/alice.pem", "--tls-client-ca", "{}/node.key"], "it holds no certificates"),
+        (["--tls-key", "{}/node.key"], "TLS also needs a certificate of the node; give --tls-cert"),
+        (["--tls-client-ca", "{}/ca.pem"], "--tls-client-ca '{}/ca.pem': TLS also needs"),
         (["--certificate-user", "alice"], "--certificate-user 'alice': give NAME:SUBJECT"),
         (["--certificate-user", "alice:CN=alice"], "by certificate alone, and no tls= is given"),
         (["--max-connections", "0"], "max_connections=0"),

@@ -113,7 +113,7 @@ NULLS_FOR_ALL = "f0 00000005 ffffffff 40"
     ],
 )
 def test_what_is_wrong_is_told(encoded: str, told: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="the peer sent what AMQP cannot decode") as caught:
+    with pytest.raises(RemoteProtocolError, match="the peer sent bytes that AMQP cannot decode") as caught:
         decode_value(bytes.fromhex(encoded))
     assert told in str(caught.value)
     assert caught.value.condition == "amqp:decode-error"
@@ -131,15 +131,15 @@ def test_what_is_wrong_is_told(encoded: str, told: str) -> None:
         ("00 53 79 45", "no section of a message has the descriptor 121"),
         ("00 a1 03 616263 45", "no section of a message has the descriptor 'abc'"),
         ("00 45 45", "no section of a message has the descriptor []"),
-        ("00 53 75 a1 00", "a binary is due"),
+        ("00 53 75 a1 00", "expected a binary"),
         ("00 53 75 a0 05 61", "too early"),
         ("00 53 75 b0 00000005 61", "too early"),
-        ("00 53 76 40", "a list is due"),
+        ("00 53 76 40", "expected a list"),
         ("00 53 78 b0 ffffffff 00", "too early"),
         ("00 53 78 10", "no AMQP type has the constructor 0x10"),
-        ("00 53 73 c1 01 00", "a list is due"),
-        ("00 53 72 45", "a map is due"),
-        ("00 53 74 45", "a map is due"),
+        ("00 53 73 c1 01 00", "expected a list"),
+        ("00 53 72 45", "expected a map"),
+        ("00 53 74 45", "expected a map"),
         ("00 53 73 45 00 53 70 45", "section 0x70 of a message cannot follow section 0x73"),
         ("00 53 73 45 00 53 73 45", "section 0x73 of a message cannot follow section 0x73"),
         ("00 53 75 a0 00 00 53 77 40", "section 0x77 of a message cannot follow section 0x77"),

@@ -411,4 +411,4 @@ async def test_a_reply_that_cannot_be_encoded_says_whose_it_is(caplog: pytest.Lo
     (told,) = [each for each in caplog.records if each.exc_info]
     assert told.getMessage() == "the handler of requests to 'service' failed"
     error = told.exc_info and told.exc_info[1]
-    assert str(error).startswith("what the handler replied to request 'seven': a value of type object cannot be sent")
+    assert str(error).startswith("the handler's reply to request 'seven': a value of type object cannot be sent")

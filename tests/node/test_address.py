@@ -285,3 +285,51 @@ async def test_time_and_tasks_are_the_nodes(autojump_clock: MockClock) -> None:
         assert kept.services.find("no") is None
     assert ran[-1] == "cancelled"
     assert autojump_clock.rate == 0
+
+
+class Miscounting(Address):
+    kind = "miscounting"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def statistics(self) -> Any:  # noqa: ANN401 - the wrong type is the test
+        return {"messages": 1}
+
+
+async def test_statistics_of_a_wrong_type_name_the_address() -> None:
+    async with Node() as node:
+        node.add(Miscounting("m"))
+        with pytest.raises(
+            TypeError, match=r"Miscounting\.statistics\(\) must return AddressStatistics or None, not {"
+        ):
+            node.statistics()
+
+
+class Late(Kept):
+    """Has one deadline, and does nothing when it is due."""
+
+    def __init__(self, deadline: float | None) -> None:
+        super().__init__("late")
+        self.due: Any = deadline
+
+    @property
+    def next_deadline(self) -> float:
+        return self.due  # type: ignore[no-any-return]
+
+    def expire(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("deadline", "allowed"),
+    [(None, "a number of seconds, or math.inf for never"), (math.nan, "a number of seconds"), (0.0, "a time later")],
+)
+async def test_a_deadline_that_is_no_number_or_does_not_move_on_ends_the_node_with_an_error_that_names_the_address(
+    deadline: float | None, allowed: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape("Late('late').next_deadline is ") + f".*{allowed}"):
+        async with Node() as node:
+            node.add(Late(deadline))
+            with trio.fail_after(10):
+                await trio.sleep_forever()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rstreams import Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, DeliveryFailed
 from rstreams.message import decode_message, encode_item, with_delivery_count
-from rstreams.node.lifetime import Clock, dead_letter
+from rstreams.node.lifetime import QueueClock, dead_letter
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until
@@ -29,7 +29,7 @@ class Time:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.clock = Clock(lambda: self.now, lambda: TODAY + timedelta(seconds=self.now - 100.0))
+        self.clock = QueueClock(lambda: self.now, lambda: TODAY + timedelta(seconds=self.now - 100.0))
         self.due: list[float] = []
 
     def queue(self, name: str = "q", capacity: int = 16, **options: Any) -> Queue:  # noqa: ANN401 - those of `Queue`

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.hostile import ATTACKS, MAX_MIB, MAX_UNSETTLED, MORE_MIB, attacked
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 COUNTED = {
     "never_settles/served": MAX_UNSETTLED,

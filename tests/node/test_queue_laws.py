@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import ConnectionLost, DeliveryFailed
 from rstreams.message import decode_message, encode_item
-from rstreams.node.lifetime import Clock
+from rstreams.node.lifetime import QueueClock
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -82,7 +82,9 @@ class QueueLaws(RuleBasedStateMachine):
     def start(self, capacity: int, delay_s: float) -> None:
         self.capacity = capacity
         self.delay_s = delay_s
-        self.queue = Queue("q", capacity, redelivery=RedeliveryDelay(delay_s, 2.0, 10.0), clock=Clock(lambda: self.now))
+        self.queue = Queue(
+            "q", capacity, redelivery=RedeliveryDelay(delay_s, 2.0, 10.0), clock=QueueClock(lambda: self.now)
+        )
 
     @property
     def holders(self) -> list[Consumer]:

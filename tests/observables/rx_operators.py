@@ -1,4 +1,4 @@
-"""Every operator of the installed reactivex, as it is tried by `test_rx_operators` and listed in docs/reactivex.md."""
+"""Every operator of reactivex: how `test_rx_operators` tries it, and how docs/guides/reactivex.md lists it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ _now = CurrentThreadScheduler.singleton()
 _STREAMS = (reactivex.of(1, 2), reactivex.of(3), reactivex.empty(), reactivex.of(4))
 _SIGNALS: tuple[Notification[int], ...] = (OnNext(1), OnNext(2), OnCompleted())
 _PAIRS = ((1, 2), (3, 4))
-_NO_OBSERVABLE = "it gives no observable, but {}"
 
 
 def _seconds(seconds: float) -> Observable[int]:
@@ -97,7 +96,7 @@ TABLE: dict[str, Works | Cannot] = {
     "count": Works(operators.count),
     "debounce": Works(lambda: operators.debounce(1.0), note="takes the time of the scope"),
     "default_if_empty": Works(lambda: operators.default_if_empty(7), ()),
-    "delay": Works(lambda: operators.delay(1.0), note="what it keeps is acknowledged as soon as it is kept"),
+    "delay": Works(lambda: operators.delay(1.0), note="a kept item is acknowledged at once"),
     "delay_subscription": Works(lambda: operators.delay_subscription(1.0)),
     "delay_with_mapper": Works(lambda: operators.delay_with_mapper(lambda _: _seconds(1))),
     "dematerialize": Works(operators.dematerialize, _SIGNALS),
@@ -119,7 +118,7 @@ TABLE: dict[str, Works | Cannot] = {
     "first_or_default": Works(lambda: operators.first_or_default(lambda x: x > 9, 7)),
     "flat_map": Works(
         lambda: operators.flat_map(lambda x: reactivex.of(x, x)),
-        note="all that comes of one item at once counts towards `max_expansion`",
+        note="all results of one item at once count towards `max_expansion`",
     ),
     "flat_map_indexed": Works(lambda: operators.flat_map_indexed(reactivex.of)),
     "flat_map_latest": Works(lambda: operators.flat_map_latest(lambda x: reactivex.of(x, x))),
@@ -148,26 +147,26 @@ TABLE: dict[str, Works | Cannot] = {
     "min_by": Works(lambda: operators.min_by(lambda x: x)),
     "multicast": Works(
         lambda: operators.multicast(subject_factory=lambda _: Subject(), mapper=lambda shared: shared),
-        note="with a mapper; without one nobody connects what it gives",
+        note="with a mapper; without one its result is never connected",
     ),
     "observe_on": Works(
         lambda: operators.observe_on(_now), note="not onto another thread: the stream then fails (rule 1.3)"
     ),
     "on_error_resume_next": Works(lambda: operators.on_error_resume_next(reactivex.of(7))),
     "pairwise": Works(operators.pairwise),
-    "partition": Cannot(lambda: operators.partition(lambda x: x > 1), _NO_OBSERVABLE.format("a list of two")),
+    "partition": Cannot(lambda: operators.partition(lambda x: x > 1), "it returns a list of two observables"),
     "partition_indexed": Cannot(
-        lambda: operators.partition_indexed(lambda _, i: i > 1), _NO_OBSERVABLE.format("a list of two")
+        lambda: operators.partition_indexed(lambda _, i: i > 1), "it returns a list of two observables"
     ),
     "pluck": Works(lambda: operators.pluck("a"), ({"a": 1}, {"a": 2})),
     "pluck_attr": Works(lambda: operators.pluck_attr("a"), (SimpleNamespace(a=1), SimpleNamespace(a=2))),
     "publish": Works(
         lambda: operators.publish(lambda shared: shared),
-        note="with a mapper; without one nobody connects what it gives",
+        note="with a mapper; without one its result is never connected",
     ),
     "publish_value": Works(
         lambda: operators.publish_value(7, lambda shared: shared),
-        note="with a mapper; without one nobody connects what it gives",
+        note="with a mapper; without one its result is never connected",
     ),
     "reduce": Works(lambda: operators.reduce(lambda a, x: a + x, 0)),
     "ref_count": Works(
@@ -177,7 +176,7 @@ TABLE: dict[str, Works | Cannot] = {
     "repeat": Works(lambda: operators.repeat(2), note="starts the source again"),
     "replay": Works(
         lambda: operators.replay(mapper=lambda shared: shared),
-        note="with a mapper; without one nobody connects what it gives",
+        note="with a mapper; without one its result is never connected",
     ),
     "retry": Works(_fails_once, note="starts the source again"),
     "sample": Works(lambda: operators.sample(1.0), note="takes the time of the scope"),
@@ -205,7 +204,7 @@ TABLE: dict[str, Works | Cannot] = {
     "switch_latest": Works(operators.switch_latest, _STREAMS),
     "switch_map": Works(lambda: operators.switch_map(lambda x: reactivex.of(x, x))),
     "switch_map_indexed": Works(lambda: operators.switch_map_indexed(reactivex.of)),
-    "take": Works(lambda: operators.take(2), note="not one item more is drawn from the source"),
+    "take": Works(lambda: operators.take(2), note="requests no further item of the source"),
     "take_last": Works(lambda: operators.take_last(2)),
     "take_last_buffer": Works(lambda: operators.take_last_buffer(2)),
     "take_last_with_time": Works(lambda: operators.take_last_with_time(1.0)),
@@ -220,13 +219,14 @@ TABLE: dict[str, Works | Cannot] = {
     "throttle_with_timeout": Works(lambda: operators.throttle_with_timeout(1.0)),
     "time_interval": Works(operators.time_interval),
     "timeout": Works(
-        lambda: operators.timeout(1.0), note="also while nothing is requested: `Stream.timeout` waits then"
+        lambda: operators.timeout(1.0),
+        note="its time also runs while nothing is requested, unlike that of `Stream.timeout`",
     ),
     "timeout_with_mapper": Works(lambda: operators.timeout_with_mapper(reactivex.never(), lambda _: reactivex.never())),
     "timestamp": Works(operators.timestamp),
     "to_dict": Works(lambda: operators.to_dict(lambda x: x)),
     # A future that needs no event loop.
-    "to_future": Cannot(lambda: operators.to_future(cast("Any", Future)), _NO_OBSERVABLE.format("a future")),
+    "to_future": Cannot(lambda: operators.to_future(cast("Any", Future)), "it returns a future"),
     "to_iterable": Works(operators.to_iterable),
     "to_list": Works(operators.to_list),
     "to_marbles": Works(operators.to_marbles),

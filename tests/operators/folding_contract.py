@@ -147,7 +147,7 @@ class AckContract:
         source = Link()
         probe = self._subscribe(source, "on_result")
         assert isinstance(probe.error, ConfigError)
-        assert "(ack='on_result') needs room for items without limit, but the link" in str(probe.error)
+        assert "(ack='on_result') needs room for items without limit, but of the link" in str(probe.error)
         assert "256" in str(probe.error)
         assert source.cancelled
 

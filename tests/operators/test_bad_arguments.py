@@ -90,7 +90,9 @@ def test_what_cannot_be_called(name: str, option: str, call: Callable[[Any], obj
 @each
 def test_an_async_function_that_nobody_would_await(name: str, option: str, call: Callable[[Any], object]) -> None:
     for function in (asynchronous, partial(asynchronous, 1), Asynchronous(), Asynchronous().method):
-        with pytest.raises(TypeError, match=rf"^{name}\({option}\): nobody would await {option}, but .* is async: "):
+        with pytest.raises(
+            TypeError, match=rf"^{name}\({option}\): {option} must not be an async function, but .* is one: "
+        ):
             call(function)
 
 
@@ -116,7 +118,7 @@ DROPS = {"filter", "take_while", "skip_while", "do_on_next", "do_on_error", "do_
 @pytest.mark.parametrize(("name", "option", "call"), [given for given in GIVEN if given[0] in DROPS])
 def test_a_generator_where_its_result_is_dropped(name: str, option: str, call: Callable[[Any], object]) -> None:
     for function in (generates, generates_later, partial(generates, 1), Generates(), Generates().method):
-        text = rf"^{name}\({option}\): nobody would run {option}, but .* is a generator: give one without `yield`$"
+        text = rf"^{name}\({option}\): {option} must not be a generator function, but .* is one: avoid `yield`$"
         with pytest.raises(TypeError, match=text):
             call(function)
 
@@ -127,9 +129,9 @@ async def test_generators_that_a_stage_emits_are_items() -> None:
 
 async def test_a_generator_is_no_function_for_each_or_to_be_awaited() -> None:
     for function in (generates, generates_later):
-        with pytest.raises(TypeError, match=r"^for_each\(function\): nobody would run function, but "):
+        with pytest.raises(TypeError, match=r"^for_each\(function\): function must not be a generator function, but "):
             await Stream.of(1).for_each(function)
-        with pytest.raises(TypeError, match=r"^map_async\(function\): nobody would run function, but "):
+        with pytest.raises(TypeError, match=r"^map_async\(function\): function must not be a generator function, but "):
             Stream.of(1).map_async(function)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=r"^for_each\(function\): function returned a generator that nobody would "):
             await Stream.of(1).for_each(lambda item, function=function: function(item))
@@ -144,11 +146,11 @@ def test_where_it_is_awaited_it_must_still_be_a_function(name: str, option: str)
 
 
 def test_it_says_what_to_use_instead() -> None:
-    with pytest.raises(TypeError, match=r"is async: use map_async$"):
+    with pytest.raises(TypeError, match=r"is one: use map_async$"):
         Stream.range(3).map_blocking(asynchronous)
-    with pytest.raises(TypeError, match=r"is async: do what takes time in map_async before, and give a plain function"):
+    with pytest.raises(TypeError, match=r"is one: do the slow part in map_async before it, and give a plain function"):
         Stream.range(3).filter(asynchronous)
-    with pytest.raises(TypeError, match=r"is async: use unfold$"):
+    with pytest.raises(TypeError, match=r"is one: use unfold$"):
         Stream.generate(0, asynchronous)  # type: ignore[arg-type]
 
 
@@ -180,7 +182,7 @@ def test_what_counts_no_items_is_not_called_items() -> None:
         ),
         (
             lambda _: Stream.from_async_iterable(cast("Any", [5])),
-            r"from_async_iterable\(iterable\): iterable must be async iterable, not \[5\]; from_iterable is for",
+            r"from_async_iterable\(iterable\): iterable must be async iterable, not \[5\]; from_iterable takes",
         ),
     ],
     ids=["range start", "range stop", "range step", "fail", "from_iterable", "from_async_iterable"],
@@ -197,5 +199,5 @@ def test_a_function_that_makes_an_async_iterable_is_told_to_be_called() -> None:
     wrong: Any = numbers
     with pytest.raises(TypeError, match=r"must be async iterable, not <function .*>; call it"):
         Stream.from_async_iterable(wrong)
-    with pytest.raises(TypeError, match=r"must be iterable, not <async_generator .*>; from_async_iterable is for"):
+    with pytest.raises(TypeError, match=r"must be iterable, not <async_generator .*>; from_async_iterable takes"):
         Stream.from_iterable(numbers())

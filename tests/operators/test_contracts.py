@@ -15,7 +15,7 @@ from tests.operators.contract import FunctionContract, OperatorContract
 
 HERE = Path(__file__).parent
 
-# What a scenario of issue 3 is called in the contract.
+# The method of the contract that tests each scenario.
 SCENARIOS = {
     "empty": "test_an_empty_source_needs_no_demand_to_end",
     "error first": "test_an_error_of_the_source_that_comes_first",
@@ -57,7 +57,9 @@ def _contracts(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("operator", operators.__all__)
 def test_every_operator_has_a_contract(operator: str) -> None:
-    assert _contracts(HERE / f"test_{operator}.py")
+    path = HERE / f"test_{operator}.py"
+    assert path.exists(), f"add tests/operators/{path.name}"
+    assert _contracts(path), f"add a class to {path.name} that derives from OperatorContract or one of its kin"
 
 
 def test_no_class_leaves_a_scenario_out() -> None:

@@ -80,7 +80,7 @@ def test_more_groups_than_flat_map_takes(scheduler: VirtualScheduler) -> None:
 
     assert isinstance(probe.error, DemandDeadlock)
     assert str(probe.error) == (
-        "group_by has 3 live groups and keeps 2 items for those that are not read, as many as it may (prefetch=2); "
+        "group_by has 3 live groups and keeps 2 items for groups that are not read, the most it may keep (prefetch=2); "
         "its next group waits for flat_map(concurrency=2), all of whose streams wait for items of that group_by: "
         "concurrency must be at least the number of live groups"
     )
@@ -123,9 +123,9 @@ def test_windows_that_overlap_where_one_at_a_time_is_taken() -> None:
 
     assert isinstance(probe.error, DemandDeadlock)
     assert str(probe.error) == (
-        "window_count has 3 live windows and keeps 4 items for those that are not read, as many as it may (prefetch=4);"
-        " its next window waits for flat_map(concurrency=1), all of whose streams wait for items of that window_count: "
-        "concurrency must be at least the number of live windows"
+        "window_count has 3 live windows and keeps 4 items for windows that are not read, the most it may keep "
+        "(prefetch=4); its next window waits for flat_map(concurrency=1), all of whose streams wait for items of that "
+        "window_count: concurrency must be at least the number of live windows"
     )
 
 

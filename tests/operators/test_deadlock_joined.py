@@ -73,9 +73,9 @@ def test_the_parts_of_a_partition_zipped_while_one_is_full() -> None:
 
     assert isinstance(probe.error, DemandDeadlock)
     assert str(probe.error) == (
-        "partition has 2 subscribers, keeps 4 items that one of them has not asked for (window=4), and reads no further"
-        " before it does; zip(prefetch=2) keeps 2 and 0 items of its 2 sources, and what it lacks must come from that "
-        "partition: one of the two must be able to keep more"
+        "partition has 2 subscribers, keeps 4 items that one of them has not asked for (window=4), and reads no "
+        "further until that one asks for them; zip(prefetch=2) keeps 2 and 0 items of its 2 sources, and the items it "
+        "lacks must come from that partition: one of the two must be able to keep more"
     )
     assert (probe.error.blocked, probe.error.waits_for) == ("partition", "zip")
     assert (probe.error.live, probe.error.concurrency, probe.error.kept) == (2, 2, 4)

@@ -76,7 +76,7 @@ def test_a_function_that_returns_no_publisher() -> None:
 
     assert isinstance(probe.error, TypeError)
     assert str(probe.error) == (
-        "flat_map(function): function must return a Publisher, not [7]; Stream.from_iterable(...) makes one of it"
+        "flat_map(function): function must return a Publisher, not [7]; use Stream.from_iterable(...)"
     )
     assert source.outcomes == ["failed"]
 

@@ -78,7 +78,7 @@ def test_a_group_has_one_subscriber() -> None:
 
     assert second.signals == ["on_subscribe", "on_error"]
     assert isinstance(second.error, RStreamsError)
-    assert str(second.error) == "a group of group_by has one subscriber, and this one has had its own"
+    assert str(second.error) == "a group of group_by takes only one subscriber, and it has had one"
 
 
 def test_nobody_cannot_subscribe_to_a_group() -> None:

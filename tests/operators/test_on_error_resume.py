@@ -78,9 +78,7 @@ def test_a_handler_that_returns_no_publisher() -> None:
     source.error(ValueError())
 
     assert isinstance(probe.error, TypeError)
-    told = (
-        "on_error_resume(handler): handler must return a Publisher, not [1]; Stream.from_iterable(...) makes one of it"
-    )
+    told = "on_error_resume(handler): handler must return a Publisher, not [1]; use Stream.from_iterable(...)"
     assert str(probe.error) == told
 
 

@@ -107,6 +107,6 @@ def test_the_second_subscriber_of_a_window_is_told_by_which_operator(operator: s
         window.subscribe(first)
         window.subscribe(second)
         assert isinstance(second.error, RStreamsError)
-        assert str(second.error).startswith(f"a window of {operator} has one subscriber")
+        assert str(second.error).startswith(f"a window of {operator} takes only one subscriber")
         windows.cancel()
         first.cancel()

@@ -47,5 +47,5 @@ def test_what_it_keeps_is_no_room_for_the_next_stage() -> None:
     source, probe = Link(), ProbeSubscriber[list[int]](1)
     buffer_count(skip_last(source, 2), 3).subscribe(probe)
     assert isinstance(probe.error, ConfigError)
-    assert "needs 3 items at once, but the link it reads lets 2 be held" in str(probe.error)
+    assert "needs 3 items at once, but of the link it reads only 2 can be held" in str(probe.error)
     assert source.cancelled

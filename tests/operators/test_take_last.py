@@ -61,5 +61,7 @@ def test_a_window_must_have_room_for_one_more(count: int, fits: bool) -> None:  
     assert (probe.error is None) is fits
     if not fits:
         assert isinstance(probe.error, ConfigError)
-        assert "take_last(count=3) needs 4 items at once, but the link it reads lets 3 be held" in str(probe.error)
+        assert "take_last(count=3) needs 4 items at once, but of the link it reads only 3 can be held" in str(
+            probe.error
+        )
         assert source.cancelled

@@ -142,7 +142,7 @@ def test_a_window_has_one_subscriber() -> None:
     windows.publishers[0].subscribe(second := ProbeSubscriber[int](1))
 
     assert isinstance(second.error, RStreamsError)
-    assert str(second.error) == "a window of window_count has one subscriber, and this one has had its own"
+    assert str(second.error) == "a window of window_count takes only one subscriber, and it has had one"
 
 
 def test_an_error_reaches_all_windows_and_gives_back_what_waits() -> None:

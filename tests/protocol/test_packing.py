@@ -371,7 +371,8 @@ def test_one_item_of_a_pack_that_is_refused_ends_the_publishing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "text"), [(encode_pack([b"x"] * 5), "5 items, where 4"), (encode_pack([b"x"])[:-1], "not what it says")]
+    ("message", "text"),
+    [(encode_pack([b"x"] * 5), "5 items, but only 4"), (encode_pack([b"x"])[:-1], "the items that it announces")],
 )
 def test_a_pack_against_the_agreement_breaks_the_link(message: bytes, text: str) -> None:
     pair = Pair(window=16, pack_items=4)

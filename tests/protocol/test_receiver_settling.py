@@ -121,7 +121,7 @@ def test_an_outcome_becomes_an_error(kind: str) -> None:
 
 
 def test_accepted_is_no_error() -> None:
-    with pytest.raises(ValueError, match="no failure"):
+    with pytest.raises(ValueError, match="not a failure"):
         ACCEPTED.as_error()
 
 

@@ -11,7 +11,7 @@ from rstreams.errors import Condition, ConnectionLost, LocalProtocolError, Remot
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Role, Transfer
 from rstreams.protocol.link import Link, ReceivingLink, SendingLink
-from rstreams.protocol.states import TRANSITIONS, Event, State
+from rstreams.protocol.states import TRANSITIONS, LinkEvent, State
 from tests.protocol.played import PlayedDriver
 
 
@@ -51,7 +51,7 @@ OTHER = {Role.SENDER: Role.RECEIVER, Role.RECEIVER: Role.SENDER}
 ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
-def frame_of(event: Event, role: Role) -> Frame:
+def frame_of(event: LinkEvent, role: Role) -> Frame:
     """Return the frame that makes `event` happen to a link of `role`."""
     speaker = role if event.name.startswith("SEND") else OTHER[role]
     frames: dict[str, Frame] = {
@@ -65,9 +65,9 @@ def frame_of(event: Event, role: Role) -> Frame:
     return frames[event.name.partition("_")[2]]
 
 
-def paths() -> dict[State, list[Event]]:
+def paths() -> dict[State, list[LinkEvent]]:
     """Return the shortest way to each state, over the table itself: so each of them can be reached."""
-    found: dict[State, list[Event]] = {State.UNATTACHED: []}
+    found: dict[State, list[LinkEvent]] = {State.UNATTACHED: []}
     waiting = deque([State.UNATTACHED])
     while waiting:
         state = waiting.popleft()
@@ -93,8 +93,8 @@ def link_in(state: State, role: Role) -> tuple[Link, PlayedDriver, Heard]:
     return link, driver, heard
 
 
-def happen(link: Link, event: Event) -> Frame | Lost:
-    if event is Event.LOSE:
+def happen(link: Link, event: LinkEvent) -> Frame | Lost:
+    if event is LinkEvent.LOSE:
         lost = Lost(ConnectionLost("gone"))
         link.lose(lost)
         return lost
@@ -106,9 +106,9 @@ def happen(link: Link, event: Event) -> Frame | Lost:
     return frame
 
 
-def possible(event: Event, role: Role) -> bool:
+def possible(event: LinkEvent, role: Role) -> bool:
     """Tell whether a link of `role` can be on this side of the event at all."""
-    if event is Event.LOSE:
+    if event is LinkEvent.LOSE:
         return True
     speaker = role if event.name.startswith("SEND") else OTHER[role]
     return ONLY_FROM.get(type(frame_of(event, role)), speaker) is speaker
@@ -119,18 +119,20 @@ def test_every_state_can_be_reached_and_has_its_row() -> None:
     assert set(TRANSITIONS) == set(State)
 
 
-NO_REPLY = {(state, Event.SEND_REFUSAL) for state in State if state is not State.ATTACH_RECEIVED}
-NO_REPLY.add((State.UNATTACHED, Event.RECEIVE_REFUSAL))
+NO_REPLY = {(state, LinkEvent.SEND_REFUSAL) for state in State if state is not State.ATTACH_RECEIVED}
+NO_REPLY.add((State.UNATTACHED, LinkEvent.RECEIVE_REFUSAL))
 """Where an attach with a null terminus is no reply, and so no refusal; two tests below say what it is there."""
 
 
 @pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize(("state", "event"), [case for case in itertools.product(State, Event) if case not in NO_REPLY])
-def test_what_may_happen_is_what_the_table_says(state: State, event: Event, role: Role) -> None:
+@pytest.mark.parametrize(
+    ("state", "event"), [case for case in itertools.product(State, LinkEvent) if case not in NO_REPLY]
+)
+def test_what_may_happen_is_what_the_table_says(state: State, event: LinkEvent, role: Role) -> None:
     link, driver, heard = link_in(state, role)
     after = TRANSITIONS[state].get(event) if possible(event, role) else None
 
-    if event is Event.LOSE:
+    if event is LinkEvent.LOSE:
         lost = happen(link, event)
         assert link.state is State.DETACHED
         assert heard.frames == ([] if state is State.DETACHED else [lost])
@@ -155,7 +157,7 @@ def test_what_may_happen_is_what_the_table_says(state: State, event: Event, role
 def test_a_first_attach_with_a_null_terminus_is_an_attach(role: Role) -> None:
     """2.6.3 makes a null terminus a refusal only in the answer; a peer may attach so, and is refused by address."""
     link, _, heard = link_in(State.UNATTACHED, role)
-    frame = happen(link, Event.RECEIVE_REFUSAL)
+    frame = happen(link, LinkEvent.RECEIVE_REFUSAL)
     assert link.state is State.ATTACH_RECEIVED
     assert heard.frames == [frame]
 
@@ -163,7 +165,7 @@ def test_a_first_attach_with_a_null_terminus_is_an_attach(role: Role) -> None:
 @pytest.mark.parametrize("role", Role)
 def test_an_attach_of_ours_with_a_null_terminus_is_an_attach(role: Role) -> None:
     link, driver, _ = link_in(State.UNATTACHED, role)
-    frame = happen(link, Event.SEND_REFUSAL)
+    frame = happen(link, LinkEvent.SEND_REFUSAL)
     assert link.state is State.ATTACH_SENT
     assert driver.sent == [frame]
 
@@ -190,10 +192,10 @@ def test_work_goes_to_the_endpoint() -> None:
 
 
 def test_nothing_leaves_the_last_state_but_what_changes_nothing() -> None:
-    assert TRANSITIONS[State.DETACHED] == {Event.LOSE: State.DETACHED}
+    assert TRANSITIONS[State.DETACHED] == {LinkEvent.LOSE: State.DETACHED}
 
 
 def test_after_a_detach_of_ours_all_that_crossed_it_is_heard_and_changes_nothing() -> None:
     row = TRANSITIONS[State.DETACH_SENT]
-    late = {event for event in Event if event.name.startswith("RECEIVE")} - {Event.RECEIVE_DETACH}
+    late = {event for event in LinkEvent if event.name.startswith("RECEIVE")} - {LinkEvent.RECEIVE_DETACH}
     assert {event for event, after in row.items() if after is State.DETACH_SENT} == late

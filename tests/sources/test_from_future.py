@@ -98,7 +98,8 @@ def test_nobody_cannot_subscribe() -> None:
 @pytest.mark.parametrize("future", [None, 7])
 def test_what_is_no_future_is_refused_at_the_call(future: Any) -> None:  # noqa: ANN401 - anything that is none
     with pytest.raises(
-        TypeError, match=rf"from_future\(future\): future must have result\(\) and add_done_callback\(\), as {future}"
+        TypeError,
+        match=rf"from_future\(future\): future must have result\(\) and add_done_callback\(\), which {future} does",
     ):
         from_future(future)
 

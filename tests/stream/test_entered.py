@@ -47,9 +47,9 @@ async def test_publish_says_how_what_is_no_stream_becomes_one() -> None:
     async with connected() as (_, connection):
         publish: Any = connection.publish
         for items, hint in (
-            ([1, 2], "not list; Stream.from_iterable(...) makes one of it"),
-            (iter([1]), "not list_iterator; Stream.from_iterable(...) makes one of it"),
-            (numbers(), "not async_generator; Stream.from_async_iterable(...) makes one of it"),
+            ([1, 2], "not list; use Stream.from_iterable(...)"),
+            (iter([1]), "not list_iterator; use Stream.from_iterable(...)"),
+            (numbers(), "not async_generator; use Stream.from_async_iterable(...)"),
             ("text", "not str"),
             (Stream.of, "not function"),
         ):
@@ -75,5 +75,5 @@ async def test_what_is_no_stream_is_shown_in_part_and_how_it_becomes_one() -> No
     for call in calls:
         with pytest.raises((TypeError, ConfigError), match=r"Publisher, not \[0, 1, 2, ") as told:
             await call()
-        assert str(told.value).endswith("; Stream.from_iterable(...) makes one of it")
+        assert str(told.value).endswith("; use Stream.from_iterable(...)")
         assert len(str(told.value)) < 320

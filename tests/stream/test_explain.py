@@ -89,8 +89,8 @@ def test_a_pipeline_as_text() -> None:
 
 
 def test_nothing_runs() -> None:
-    assert str(Stream.range(3).map(str).explain()) == "no run of this stream is in sight"
-    assert str(Stream(Foreign()).explain()) == "no run of this stream is in sight"
+    assert str(Stream.range(3).map(str).explain()) == "no live run of this stream is known"
+    assert str(Stream(Foreign()).explain()) == "no live run of this stream is known"
 
 
 def test_unbounded_demand() -> None:
@@ -101,7 +101,7 @@ def test_unbounded_demand() -> None:
         "run 1",
         "  take_while unbounded 0 unbounded 0",
         "    never unbounded 0 unbounded 0",
-        "  -> never stalls: it owes all it has",
+        "  -> never stalls: it owes all its items",
     ]
 
 
@@ -246,7 +246,7 @@ def test_what_a_buffer_waits_for() -> None:
         "    boundary unbounded 0 unbounded 0",
         "      ManualPublisher unbounded 0 unbounded 0",
         "  -> ManualPublisher stalls: it owes 6 items",
-        "  -> ManualPublisher (boundary) stalls: it owes all it has",
+        "  -> ManualPublisher (boundary) stalls: it owes all its items",
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_subscription_of_somebody_else_tells_nothing() -> None:
         "  buffer_count 1 0 1 0",
         "    map ? ? ? ?",
         "      Foreign ? ? ? ?",
-        "  -> Foreign does not tell what it has sent",
+        "  -> Foreign does not tell how many items it has sent",
     ]
 
 
@@ -310,7 +310,7 @@ def test_a_group_is_a_stream_to_look_at() -> None:
     split = Stream(source).group_by(lambda x: x % 2)
     split.subscribe(ProbeSubscriber(UNBOUNDED, on_item=groups.append))
     source.next(1, 3)
-    assert lines(groups[0]) == ["no run of this stream is in sight"]
+    assert lines(groups[0]) == ["no live run of this stream is known"]
 
     probe = run(groups[0], 3)
     source.next(5, 7)

@@ -77,7 +77,7 @@ def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(number: signa
     with started("await trio.to_thread.run_sync(sys.stdin.readline)", drain_s=30) as process:
         read_until(process, "begun a")
         process.send_signal(number)
-        read_until(process, f"log {number.name}: the program ends when what is in hand is through, at most 30 s")
+        read_until(process, f"log {number.name}: the program ends when the work in hand is done, in at most 30 s")
         out, err = process.communicate("\n", timeout=50)
     assert err == ""
     assert process.returncode == code

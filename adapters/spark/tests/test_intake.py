@@ -40,7 +40,7 @@ class PlayedLink(ManualPublisher[Message | RemoteProtocolError]):
         return self.outcomes.count(None)
 
 
-def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, Intake]:
+def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, RowIntake]:
     link = PlayedLink()
     intake = Intake(limit, reject_unparsable=reject)
     link.subscribe(intake)

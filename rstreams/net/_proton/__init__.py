@@ -6,9 +6,9 @@ calls that make and free things go through `cproton`, whose wrappers convert str
 
 Facts about the engine (0.40) on which this package depends:
 
-- It takes sends beyond credit and beyond any buffer. Therefore the sending end and `room_bytes` hold back.
-- To settle the current delivery also advances. Therefore `advance` comes before `settle`.
-- To close a link with queued deliveries loses them. Therefore `queued` is watched.
+- It takes sends beyond credit and beyond any buffer. Therefore the sending end and `room_bytes` limit the sends.
+- Settling the current delivery also advances. Therefore `advance` comes before `settle`.
+- Closing a link with queued deliveries loses them. Therefore `queued` is watched.
 - A receiver's `pn_link_credit` counts deliveries that have arrived and were not read. It is exact once all are read.
 """
 

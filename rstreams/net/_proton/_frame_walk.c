@@ -1,6 +1,6 @@
 /* The walk over AMQP frames in C: see frame_walk.py.
 
-   It stands alone: it knows no engine, keeps nothing between calls, and reads nothing but the bytes it is given. */
+   It stands alone: it does not use the engine, keeps no state between calls, and reads only the bytes that it gets. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -43,7 +43,7 @@ static enum kind skip_uint(const unsigned char **at, const unsigned char *end, c
     }
 }
 
-/* Skip a binary or a null at `*at`, likewise. */
+/* Skip a binary or a null at `*at`, in the same way. */
 static enum kind skip_binary(const unsigned char **at, const unsigned char *end, const unsigned char *had)
 {
     if (*at >= end)
@@ -64,7 +64,7 @@ static enum kind skip_binary(const unsigned char **at, const unsigned char *end,
     return PASSES;
 }
 
-/* Tell whether the message-format of a transfer is 0 or not said: its first fields are at `at`, and there are `count`. */
+/* Tell whether the message-format of a transfer is 0 or absent: its first fields are at `at`, and there are `count`. */
 static enum kind look_at_format(const unsigned char *at, uint32_t count, const unsigned char *end, const unsigned char *had)
 {
     if (count < 4)
@@ -77,7 +77,7 @@ static enum kind look_at_format(const unsigned char *at, uint32_t count, const u
         return LOOK;
     if (at >= had)
         return SHORT;
-    return *at == 0x40 || *at == 0x43 ? PASSES : LOOK; /* another way to write 0 is told apart in Python */
+    return *at == 0x40 || *at == 0x43 ? PASSES : LOOK; /* another encoding of 0 is recognized in Python */
 }
 
 /* Look at the frame of `size` bytes at `frame`, of which `had` bytes have come, at least 8. */

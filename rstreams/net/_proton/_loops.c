@@ -1,10 +1,10 @@
 /* The loops over the engine that run once a message, many messages a call.
 
-   Optional: `loops.py` has the same functions in Python and takes those where this module was not built. It links to
-   nothing of the engine: `bind` gives it the addresses of the engine's own functions, as the loaded cproton_ffi has them.
+   Optional: `loops.py` has the same functions in Python and takes those where this module was not built. It does not
+   link to the engine: `bind` gives it the addresses of the engine's functions in the loaded cproton_ffi.
 
-   The caller holds the GIL and owns the connection; nothing here calls back into Python. A link, a delivery or a
-   collector is an int, its address: only the engine's own pointers may come in, and only alive. */
+   The caller holds the GIL and owns the connection; no function here calls back into Python. A link, a delivery or a
+   collector is an int, its address: only the engine's own pointers may be passed in, and only while they are alive. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -47,7 +47,7 @@ static struct {
     ptrdiff_t (*transport_push)(void *transport, const char *from, size_t size);
 } pn;
 
-/* What they are called and how they are declared, in the order of the table above; `loops.py` compares that. */
+/* Their names and declarations, in the order of the table above; `loops.py` compares them. */
 static const char *const FUNCTIONS[][2] = {
     {"pn_collector_peek", "struct pn_event_t *(*)(struct pn_collector_t *)"},
     {"pn_collector_pop", "_Bool(*)(struct pn_collector_t *)"},
@@ -181,7 +181,7 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
             settled = !settled;
         }
         if (pn.delivery_aborted(delivery)) {
-            pn.delivery_settle(delivery); /* advances, too */
+            pn.delivery_settle(delivery); /* this also advances */
             continue;
         }
         size_t size = pn.delivery_pending(delivery);
@@ -189,13 +189,13 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
             break;
         PyObject *message = read_message(link, size);
         if (message == NULL && count > 0 && PyErr_ExceptionMatches(PyExc_MemoryError)) {
-            PyErr_Clear(); /* what came before it is handed over first */
+            PyErr_Clear(); /* the messages before it are handed over first */
             break;
         }
         if (append(messages, message) < 0)
             goto failed;
         if (settled)
-            pn.delivery_settle(delivery); /* advances, too */
+            pn.delivery_settle(delivery); /* this also advances */
         else
             pn.link_advance(link);
         taken[count++] = delivery;

@@ -30,14 +30,14 @@ _KEPT_DURABLY: Final = lib.PN_DELIVERIES
 
 
 def write_attach(pointer: Pointer, frame: Attach) -> None:
-    """Give the link at `pointer` what `frame` says; the engine sends it when the link is opened."""
+    """Write the fields of `frame` to the link at `pointer`; the engine sends them when the link is opened."""
     source, target = lib.pn_link_source(pointer), lib.pn_link_target(pointer)
     _write_address(source, frame.source)
     _write_address(target, frame.target)
     theirs = source if frame.role is Role.RECEIVER else target
     if frame.dynamic:
         ours, made = (target, frame.target) if frame.role is Role.RECEIVER else (source, frame.source)
-        # It asks the peer for an address, and then has none itself; or it names the one made here (3.5.3, 3.5.4).
+        # Either it asks the peer for an address and has none itself, or it names one made here (3.5.3, 3.5.4).
         lib.pn_terminus_set_dynamic(ours if made else theirs, 1)
     if frame.durable:
         lib.pn_terminus_set_durability(theirs, _KEPT_DURABLY)
@@ -72,7 +72,7 @@ def read_attach(pointer: Pointer) -> Attach:
     """Return the peer's attach; a field with a value that the specification does not allow counts as absent."""
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
-    ours = source if sends else target  # the end that the peer speaks of as its own wish
+    ours = source if sends else target  # the terminus for this side, as the peer wishes it
     mode = lib.pn_link_remote_snd_settle_mode(pointer)
     return Attach(
         read_text(lib.pn_link_name(pointer)),

@@ -1,8 +1,8 @@
 """Text and error conditions between the engine's structures and plain values.
 
-All that a peer sends can be read: text that is not UTF-8 gets replacement characters, and an info map that Python
-cannot hold is empty. All that goes out is made to fit: the engine takes C strings, which end at a NUL, and a
-performative must fit into one frame of the peer.
+Everything that a peer sends can be read: text that is not UTF-8 gets replacement characters, and an info map that
+Python cannot hold is empty. Everything that is sent is made to fit: the engine takes C strings, which end at a NUL, and
+a performative must fit into one frame of the peer.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def write_condition(
     """Set an error condition of a link, a session, a connection or a rejected delivery.
 
     Args:
-        condition: Where to.
+        condition: The condition in the engine, to write to.
         name: The condition.
         description: Text for people; it is cut off if it is too long for the frame.
         info: More about it; left out if it cannot be sent.

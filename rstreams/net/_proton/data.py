@@ -1,6 +1,6 @@
 """Maps and lists of symbols between the engine's data structures and plain values.
 
-They go through our own codec, which knows each AMQP type: the engine keeps such fields as encoded data.
+The engine keeps such fields as encoded data. They are read and written by our own codec, which knows each AMQP type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rstreams.net._proton.pointers import Pointer
 def write_map(data: Pointer, values: Mapping[str, Any]) -> None:
     """Put a map of symbols to values where `data` is.
 
-    Errors: `ConfigError` naming what AMQP cannot carry.
+    Errors: `ConfigError` naming a value that AMQP cannot carry.
     """
     _write(data, encode_value({Symbol(name): value for name, value in values.items()}))
 

@@ -43,7 +43,7 @@ from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import Share
 
 MIN_SESSION_BYTES: Final = 8 * 1024
-"""The bytes that may wait in a session in any case, however many sessions there are."""
+"""The bytes that may wait in a session, however many sessions there are."""
 
 PRODUCT: Final = "rstreams"
 """The product in the properties of a node's `open`: clients know by it that `$statistics` is there."""
@@ -52,9 +52,9 @@ ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 """The capability of a node that takes messages on links without an address and passes each on to its own `to`."""
 
 MIN_IDLE_MS: Final = 100
-"""The shortest idle-time-out of a peer that this side keeps, in milliseconds. A heartbeat is due at half of it.
+"""The shortest idle-time-out of a peer that this side accepts, in milliseconds. A heartbeat is due at half of it.
 
-That is ten slices of this side, and twenty heartbeats a second, which cost next to nothing.
+That is ten slices of this side, and twenty heartbeats a second, which cost almost nothing.
 """
 
 
@@ -202,7 +202,7 @@ class Engine:
         """Take bytes of the peer; empty at the end of its stream."""
         if not data:
             self._incoming.end()
-            lib.pn_transport_pending(self._transport)  # reads what came before: a refusal in it counts, not the end
+            lib.pn_transport_pending(self._transport)  # reads what came before, because a refusal in it counts
             lib.pn_transport_close_tail(self._transport)
             return
         fed = 0
@@ -210,7 +210,7 @@ class Engine:
             fed += self._incoming.feed(memoryview(data)[fed:])
 
     def feed_some(self, data: bytes | bytearray | memoryview) -> int:
-        """Take what came, as `feed` does, but stop after some frames that begin or end links and sessions.
+        """Take bytes as `feed` does, but stop after some frames that begin or end links and sessions.
 
         Returns:
             How many bytes were taken. The rest is to be given again, after a turn of the links.
@@ -253,7 +253,7 @@ class Engine:
         return bool(self._turns) or self._outgoing.has_kept
 
     def tick(self, now_s: float) -> float:
-        """Do what is due: heartbeats, time-outs, calls; return when to call again."""
+        """Do the work that is due: heartbeats, time-outs, calls; return when to call again."""
         # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
         # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
@@ -301,7 +301,7 @@ class Engine:
         )
         idle_ms = int(lib.pn_transport_get_remote_idle_timeout(self._transport))
         if 0 < idle_ms < MIN_IDLE_MS:
-            text = f"its idle-time-out of {idle_ms} ms is shorter than {MIN_IDLE_MS} ms, the shortest that is kept here"
+            text = f"its idle-time-out of {idle_ms} ms is shorter than {MIN_IDLE_MS} ms, the shortest accepted here"
             self._events.on_misuse(Condition.NOT_ALLOWED.value, text)
             return
         product = str(self.peer_properties.get("product", "")) if self._connects else ""
@@ -309,10 +309,10 @@ class Engine:
         self._events.on_open()
 
     def refuse_peer(self, condition: str, description: str) -> None:
-        """Have the connection closed because of a frame, after all that came before the frame is handed over."""
+        """Have the connection closed because of a frame, after everything before the frame has been handed over."""
         self.note_events()
         if lib.pn_connection_state(self._connection) & lib.PN_REMOTE_UNINIT:
-            # A close would wait for the peer's open. The engine sends its own last words at once.
+            # A close would wait for the peer's open. The engine sends its own close at once.
             write_condition(lib.pn_transport_condition(self._transport), condition, description, {}, 0)
             lib.pn_transport_close_tail(self._transport)
             return
@@ -379,7 +379,7 @@ class Engine:
             driver.receive(driver.remote_attach())
 
     def _refuse_link(self, driver: LinkDriver) -> None:
-        """Refuse a link that is one too many; a peer that goes on is cut off, because each refusal takes memory."""
+        """Refuse a link above the limit; a peer that attaches more is cut off, because each refusal takes memory."""
         self._links_refused += 1
         text = f"this connection has its {self._limits.max_links} links, and takes no more"
         if self._links_refused > self._limits.max_links:

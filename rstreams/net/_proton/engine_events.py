@@ -38,5 +38,5 @@ class EngineEvents(Protocol):
         ...
 
     def on_misuse(self, condition: str, description: str) -> None:
-        """The peer goes on with what this side has refused: the connection is to be closed with the condition."""
+        """The peer repeats something that this side has refused: the connection is to be closed with the condition."""
         ...

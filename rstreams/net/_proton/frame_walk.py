@@ -21,10 +21,10 @@ Walk: TypeAlias = Callable[["bytes | bytearray | memoryview", int, int, int], tu
 
 Args:
     data: Bytes of one direction of a connection.
-    at: Where in them a frame begins.
+    at: The place in them where a frame begins.
     passing: The performatives that are passed over: bit n for the one of code 0x10 + n. A transfer with a
         message-format that is not 0 is not passed over.
-    most: The largest frame there may be, in bytes.
+    most: The largest frame that is allowed, in bytes.
 
 Returns:
     The place where it stopped, and a number that says why:

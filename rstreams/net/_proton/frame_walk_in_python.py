@@ -26,7 +26,7 @@ _match_plain_transfer: Final = re.compile(
     rb"[\x40\x43]",  # the format
     re.DOTALL,
 ).match
-"""Recognize, quickly, a transfer as nearly all are; `_look_at_frame` knows the others."""
+"""Recognizes the usual form of a transfer quickly; `_look_at_frame` recognizes the others."""
 
 _UINT_BYTES: Final = {0x40: 1, 0x43: 1, 0x52: 2, 0x70: 5}
 """The bytes of a uint, or of a null, with its constructor."""
@@ -85,7 +85,7 @@ def _look_at_frame(  # noqa: C901, PLR0911 - step by step as in C
 
 
 def _look_at_format(data: bytes | bytearray | memoryview, at: int, end: int, had: int) -> int:  # noqa: PLR0911 - likewise
-    """Tell whether the message-format of a transfer, whose fields begin at `at`, is 0 or not said."""
+    """Tell whether the message-format of a transfer, whose fields begin at `at`, is 0 or absent."""
     had = min(had, end)
     for _ in range(2):  # the handle, the delivery-id
         if at >= had:

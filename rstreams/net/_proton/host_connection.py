@@ -82,7 +82,7 @@ class HostConnection:
         self.outgoing.forget(driver.pointer)
 
     def misused(self, condition: str, description: str) -> None:
-        """Have the connection closed, because the peer goes on with what has been refused."""
+        """Have the connection closed, because the peer repeats something that was refused."""
         self._on_misuse(condition, description)
 
     @property

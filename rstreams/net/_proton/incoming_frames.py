@@ -1,6 +1,6 @@
 """The peer's frames, read one by one before the engine gets them.
 
-Theory of operation. The engine ignores what it does not know, and some things that are not allowed. It keeps neither a
+Theory of operation. The engine ignores frames that it does not know, and some that are not allowed. It keeps neither a
 flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked over on their way to the engine.
 
     transfers, dispositions    nearly all frames; they are passed over and not copied (`frame_walk`)
@@ -10,7 +10,7 @@ flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked
 Sometimes only the engine knows which link or session a frame means. Then the frame is given to the engine alone, and
 the event that the engine makes of it tells.
 
-Some bytes pass unread, because the engine says what is wrong with them:
+Some bytes pass unread, because the engine reports the errors in them:
 
 - the headers and the client's SASL frames, which come before the AMQP frames
 - everything behind a `close`, or behind a frame that has a size no frame can have
@@ -82,7 +82,7 @@ class FrameListener(Protocol):
     """The connection whose frames are read."""
 
     def note_events(self) -> None:
-        """Work off what the engine has made of the frames so far."""
+        """Handle the events that the engine has made of the frames so far."""
         ...
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
@@ -90,7 +90,7 @@ class FrameListener(Protocol):
         ...
 
     def refuse_peer(self, condition: str, description: str) -> None:
-        """Close the connection because of a frame, when what came before it has been handed over."""
+        """Close the connection because of a frame, after everything before it has been handed over."""
         ...
 
 
@@ -115,7 +115,7 @@ class IncomingFrames:
         self._most = host.limits.max_frame_bytes
         self._transport = transport
         self._collector = collector
-        self._header = b""  # as much as has come of a protocol header, or of a SASL frame's
+        self._header = b""  # the bytes that have come of a protocol header, or of a SASL frame's header
         self._skipped = 0  # bytes still to come of a frame that is passed over
         self._in_frames = False  # behind the AMQP header
         self._held = b""  # the beginning of a frame, which has not been given to the engine yet
@@ -127,7 +127,7 @@ class IncomingFrames:
         self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
     def feed(self, data: Bytes) -> int:
-        """Read what has come, and give it to the engine.
+        """Read bytes that have come, and give them to the engine.
 
         Returns:
             How many bytes were read: all, unless `SLOW_FRAMES` came; then others are to have their turn first.
@@ -217,7 +217,7 @@ class IncomingFrames:
         return event if event and lib.pn_event_type(event) in kinds else None
 
     def _refuse(self, before: Bytes, condition: Condition, text: str) -> bool:
-        """End the connection because of a frame, after all that came before it: an error in that comes first."""
+        """End the connection because of a frame, after everything before it: an error in that comes first."""
         self._push(before)
         self._refused = True
         self._listener.refuse_peer(condition.value, text)
@@ -314,7 +314,7 @@ class IncomingFrames:
         return True
 
     def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
-        """Correct what the engine has misread in a flow; return the credit that it was told."""
+        """Correct the engine where it has misread a flow; return the credit that it was told."""
         if not driver.sends:
             self._keep_count(frame, driver.pointer)
         elif credit > MAX_CREDIT:
@@ -322,7 +322,7 @@ class IncomingFrames:
         return credit
 
     def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
-        """Tell the engine less credit if it reads this as a negative number; return the credit that it was told."""
+        """Tell the engine less credit if it would read this one as negative; return the credit that it was told."""
         counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
         if counted < 0:
             credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
@@ -335,7 +335,7 @@ class IncomingFrames:
 
     def _keep_count(self, frame: bytes, link: Pointer) -> None:
         """Correct a sender's delivery-count that went back: the engine would read it as new credit."""
-        forth = int(lib.pn_link_drained(link))  # how far it went forth since the last call, for a receiver
+        forth = int(lib.pn_link_drained(link))  # how far it went forward since the last call, for a receiver
         if forth < 0:
             self._push(_with_count(frame, -forth))
 

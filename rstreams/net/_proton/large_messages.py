@@ -32,7 +32,7 @@ class LargeMessages:
     """
 
     def __init__(self) -> None:
-        """Have nothing."""
+        """Have no frames."""
         self.deliveries = 0
         self._waiting: deque[Iterator[Transfer | Flow]] | None = None  # most links never have any
 

@@ -37,7 +37,7 @@ class LinkDriver(ABC):
         heard_detach: Whether the peer has ended its half.
         owns_session: Whether the session of the link is for this link alone.
         deliveries_noted: How many deliveries have news that has not been handed over.
-        flow_noted: Whether the link's flow has.
+        flow_noted: Whether the link's flow has such news.
         sent_at: The number of the connection's output that had the link's last transfer.
 
     Context: Only the task that owns the connection. Any task of its run may call `wake`.
@@ -116,7 +116,7 @@ class LinkDriver(ABC):
         self._refused = link.state is State.DETACH_SENT
 
     def let_go(self) -> None:
-        """Forget the link, which has ended, and the connection; then an end keeps alive nothing but this driver."""
+        """Forget the link, which has ended, and the connection; then an end keeps only this driver alive."""
         if not self._let_go:
             self._let_go = True
             self.link = self.origin = None
@@ -130,7 +130,7 @@ class LinkDriver(ABC):
     def settle_some(self, most: int) -> bool:  # noqa: ARG002 - for a sender
         """Settle up to `most` unsettled deliveries of an ended link; tell whether it may have more.
 
-        To free many of them at once, with the link, takes long, and the thread stands still meanwhile.
+        Freeing many of them at once, with the link, takes long and blocks the thread.
         """
         return False
 
@@ -176,7 +176,7 @@ class LinkDriver(ABC):
         """Hand the noted news to the link, at most `most` deliveries; tell whether there is more."""
 
     def hand_over_all(self) -> None:
-        """Hand over all that was noted, because the end of the link comes next."""
+        """Hand over all noted news, because the end of the link comes next."""
         while self.hand_over(1024):
             pass
 
@@ -221,7 +221,7 @@ class LinkDriver(ABC):
             condition = lib.pn_link_condition(pointer)
             size = self._host.peer_frame_bytes
             write_condition(condition, frame.condition, frame.description, frame.info, size)
-        if frame.closed and not self._heard_open_end:  # 2.6.5: a detach that is not closed is answered by its like
+        if frame.closed and not self._heard_open_end:  # 2.6.5: the answer to a detach without `closed` has no `closed`
             lib.pn_link_close(pointer)
         else:
             lib.pn_link_detach(pointer)

@@ -23,7 +23,7 @@ HEAVY: Final = 4096
 """The most deliveries that are freed at once in the thread of the trio run: that takes some 2 ms."""
 
 MAX_FREE_LINKS: Final = 64
-"""The most links, likewise."""
+"""The most links that are freed at once in that thread."""
 
 
 class LinkTable:
@@ -104,7 +104,7 @@ class LinkTable:
     # how they go
 
     def hand_over_all(self) -> None:
-        """Hand over all that has come, because the end of the connection comes next."""
+        """Hand over everything that has come, because the end of the connection comes next."""
         for driver in self.drivers:
             driver.hand_over_all()
 
@@ -161,7 +161,7 @@ class LinkTable:
 
 
 def _is_alive_there(driver: LinkDriver) -> bool:
-    """Tell whether the peer has not ended the link yet; the driver throws away what the peer goes on sending.
+    """Tell whether the peer has not ended the link yet; the driver throws away further deliveries of the peer.
 
     For the engine, a link that the peer has detached and not closed goes on. With this side's detach it is over.
     """

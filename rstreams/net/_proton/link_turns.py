@@ -21,7 +21,7 @@ from rstreams.runtime import system_clock
 
 
 class TakesTurns(Protocol):
-    """The driver of a link, as far as its turns go.
+    """The driver of a link, as its turns see it.
 
     Attributes:
         pointer: The link in the engine.
@@ -37,7 +37,7 @@ class TakesTurns(Protocol):
         ...
 
     def hand_over(self, most: int) -> bool:
-        """Read what has come, at most `most` deliveries; tell whether there is more."""
+        """Read its news, at most `most` deliveries; tell whether there is more."""
         ...
 
     def work(self) -> None:
@@ -64,7 +64,7 @@ class LinkTurns:
     # into the queues, and out of them
 
     def note(self, driver: TakesTurns) -> None:
-        """Have the link read what has come for it, in this turn or the next one."""
+        """Have the link read its news, in this turn or the next one."""
         self._noted[driver] = None
 
     def read_on(self, driver: TakesTurns) -> None:
@@ -123,8 +123,8 @@ class LinkTurns:
     def give(self, most: int, slice_s: float) -> bool:
         """Let links read, then let ends work, each for `slice_s` seconds at most.
 
-        Senders read first: outcomes and credit are soon done with, where a receiver's run of items may take long. The
-        ends have a slice of their own, because they must not wait until all other links have read.
+        Senders read first: outcomes and credit take little time, and a receiver's run of items may take long. The ends
+        have a slice of their own, because they must not wait until all other links have read.
 
         Args:
             most: The most deliveries that a link reads before the next link has its turn.
@@ -149,7 +149,7 @@ class LinkTurns:
         turn = self._turn.begin(seconds=slice_s)
         for driver in drivers:
             if driver not in queue:
-                continue  # its link ended meanwhile
+                continue  # its link has ended since
             del queue[driver]
             if do(driver):
                 queue[driver] = None  # behind the others

@@ -39,7 +39,7 @@ TOLD_EVENTS: Final = (
     lib.PN_LINK_REMOTE_CLOSE,
     lib.PN_LINK_REMOTE_DETACH,
 )
-"""The events that are read here, besides those of deliveries and flow; the engine has more events."""
+"""The kinds of events that this package reads, besides those of deliveries and flow; the engine has more."""
 
 
 class Loops(Protocol):
@@ -171,12 +171,12 @@ class PythonLoops:
             if size and recv(link, into, size) == size:
                 messages.append(unpack(into, size))
             elif aborted(delivery):
-                settle(delivery)  # advances, too
+                settle(delivery)  # this also advances
                 continue
             else:
                 messages.append(b"")
             if settled:
-                settle(delivery)  # advances, too
+                settle(delivery)  # this also advances
             else:
                 advance(link)
             deliveries.append(delivery)
@@ -312,21 +312,21 @@ def _address(pointer: Pointer) -> int:
 
 
 def _load() -> Any:  # noqa: ANN401 - a module without types
-    """Return the compiled module, bound to the engine; None if it is missing or does not fit, or Python is chosen."""
+    """Return the compiled module, bound to the engine; None if it is missing, of another version, or not wanted."""
     if os.environ.get("RSTREAMS_PURE") == "1":
         return None
     try:
         compiled = import_module("rstreams.net._proton._loops")
         if getattr(compiled, "INTERFACE", None) != _INTERFACE:
-            _log.warning("the loops over the engine in C are of another version of rstreams and are left alone")
+            _log.warning("the loops over the engine in C are of another version of rstreams, and are not used")
             return None
         functions = [(ffi.addressof(lib, name), declared) for name, declared in compiled.FUNCTIONS]
     except (ImportError, AttributeError) as error:
-        _log.debug("the loops over the engine in C are not to be had: %s", error)
+        _log.debug("the loops over the engine in C cannot be used: %s", error)
         return None
     for function, declared in functions:
         if (found := ffi.typeof(function).cname) != declared:
-            text = "the loops over the engine in C were built for another engine (%s, not %s) and are left alone"
+            text = "the loops over the engine in C were built for another engine (%s, not %s), and are not used"
             _log.warning(text, declared, found)
             return None
     addresses = tuple(_address(function) for function, _ in functions)

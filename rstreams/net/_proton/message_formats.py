@@ -56,11 +56,11 @@ class MessageFormats:
         if lib.pn_delivery_partial(delivery) and not aborted:
             take_part(lib.pn_delivery_link(delivery))
             return None
-        text = f"the message-format 0x{self._unknown.pop(delivery):08x} is not known here, only 0 is"
+        text = f"the message-format 0x{self._unknown.pop(delivery):08x} is not known here; only 0 is known"
         lives = lives and not aborted
         settled = bool(lib.pn_delivery_settled(delivery))
         if lives and not settled:
             write_outcome(lib.pn_delivery_local(delivery), Outcome("rejected", CONDITION, text), frame_bytes)
             lib.pn_delivery_update(delivery, lib.PN_REJECTED)
-        lib.pn_delivery_settle(delivery)  # advances, too
+        lib.pn_delivery_settle(delivery)  # this also advances
         return text if lives and settled else None

@@ -46,7 +46,7 @@ _BESIDE_ANNOTATIONS_BYTES: Final = 128
 
 
 def write_outcome(disposition: Pointer, outcome: Outcome, frame_bytes: int) -> None:
-    """Note our outcome, in no more than one frame of so many bytes; 0 for any number."""
+    """Note our outcome, in one frame of at most `frame_bytes` bytes; 0: of any size."""
     if outcome.kind == "rejected":
         name = outcome.condition or Condition.INTERNAL_ERROR.value
         condition = lib.pn_disposition_condition(disposition)

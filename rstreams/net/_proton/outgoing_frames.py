@@ -1,9 +1,9 @@
 """The bytes for the peer: the engine's output, and the flows that the peer asks for and the engine does not write.
 
-Theory of operation. A peer asks for the state of a link or a session with `echo`, and for a sender's also with `drain`.
-The engine answers a drain as long as there is credit to give back. It answers nothing else. But it writes a flow of a
-session, with the right numbers of the session, when the session's capacity is set again to the value it has. If a
-receiver has news at that moment, the engine makes the flow one of the receiver's link. For a link that sends, this
+Theory of operation. A peer asks for the state of a link or a session with `echo`, and for that of a sender also with
+`drain`. The engine answers a drain as long as there is credit to give back. It answers nothing else. But it writes a
+flow of a session, with the right numbers of the session, when the session's capacity is set again to the value it has.
+If a receiver has news at that moment, the engine makes the flow one of the receiver's link. For a link that sends, this
 module completes the session's flow with the four numbers of the link:
 
     handle          from the engine's own attach, which is found in its output
@@ -30,7 +30,7 @@ from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
-"""The bytes that may wait in a session before its senders hold back, and the most bytes that go out at once."""
+"""The bytes that may wait in a session before its senders wait, and the most bytes that go out at once."""
 
 _ANSWER_BYTES: Final = 512
 """More than a flow and a heartbeat take."""
@@ -52,7 +52,7 @@ _pack_head: Final = struct.Struct(">IBBH").pack
 
 @dataclass(slots=True)
 class SenderNumbers:
-    """The numbers of a link that sends, as far as the engine does not tell them.
+    """The numbers of a link that sends, which the engine does not tell.
 
     Attributes:
         handle: The handle that the engine has given the link, once its attach has gone out.
@@ -74,7 +74,7 @@ class OutgoingFrames:
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
-        self._kept = bytearray()  # taken from the engine before its time
+        self._kept = bytearray()  # taken from the engine before it was to be sent
         self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
         self._sessions_asked: dict[Pointer, None] = {}
         self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
@@ -103,10 +103,10 @@ class OutgoingFrames:
 
     @property
     def has_kept(self) -> bool:
-        """Whether something waits to go out."""
+        """Whether kept output waits to go out."""
         return bool(self._kept)
 
-    # what is asked for
+    # states that the peer is to be told
 
     def ask(self, link: Pointer, numbers: SenderNumbers | None = None) -> None:
         """Tell the peer the state of a link, with the next output; `numbers` are those of a link that sends."""
@@ -126,7 +126,7 @@ class OutgoingFrames:
         self._attaching.pop(link, None)
 
     def forget_session(self, session: Pointer) -> None:
-        """The session has ended."""
+        """Forget a session that has ended."""
         self._sessions_asked.pop(session, None)
 
     def clear(self) -> None:
@@ -143,7 +143,7 @@ class OutgoingFrames:
         if size and (self._attaching or self._skipped or self._held or size == len(room)):
             self._look(room[:size])
             if size < len(room):
-                self._attaching.clear()  # the session of one whose attach did not come has ended
+                self._attaching.clear()  # if an attach did not come, its session has ended
         return size
 
     def _look(self, output: memoryview) -> None:
@@ -166,7 +166,7 @@ class OutgoingFrames:
         if frame[5] or frame[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _ATTACH:
             return  # of SASL
         at = _items_at(frame)
-        if frame[at] == 0x40:  # the answer to a link of the peer's that has no name
+        if frame[at] == 0x40:  # the answer to a link of the peer that has no name
             name, end = b"", at + 1
         else:
             wide = frame[at] == 0xB1  # a string with a length of four bytes, and not of one

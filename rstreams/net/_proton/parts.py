@@ -16,13 +16,13 @@ class Parts:
     """The parts that were read of a receiving link's current delivery.
 
     Attributes:
-        size: The bytes read of it; 0 if all of it is in the engine, or there is no delivery.
+        size: The bytes read of it; 0 if all of it is in the engine, or if there is no delivery.
 
     Context: Only the task that owns the connection.
     """
 
     def __init__(self, link: Pointer) -> None:
-        """Have nothing of the deliveries of `link` yet."""
+        """Have no parts of the deliveries of `link` yet."""
         self.size = 0
         self._link = link
         self._largest = 0  # of the parts that the engine had at a time
@@ -36,7 +36,7 @@ class Parts:
                 self.drop()
 
     def take_in(self, *, whole: bool) -> None:
-        """Read what has come of the current delivery; unless `whole`, only if it is at least `READ_BYTES`."""
+        """Read the bytes of the current delivery that have come; unless `whole`, only `READ_BYTES` or more."""
         pending = int(lib.pn_delivery_pending(lib.pn_link_current(self._link)))
         self._largest = max(self._largest, pending)
         if pending and (whole or pending >= READ_BYTES):

@@ -1,7 +1,7 @@
 """The driver of a link on which this side receives.
 
-A delivery, named as the loops name it, is the receiver's handle for it; where deliveries come in parts, it is known by
-its pointer.
+A delivery, named as the loops name it, is the receiver's handle for it. Where deliveries come in parts, the handle is
+the delivery's pointer.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class ReceivingDriver(LinkDriver):
         """Drive the engine's link at `pointer`."""
         super().__init__(host, pointer)
         self.is_windowed = int(lib.pn_session_get_incoming_capacity(self._session)) > 0
-        self._streams = False  # what comes is handed over in parts
+        self._streams = False  # deliveries are handed over in parts
         self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
         self._parts = Parts(pointer)
         self._formats = MessageFormats()
-        self._counted = 0  # what is counted of an unfinished message
+        self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
         self._is_ending = False
-        self._left = False  # something was left in the engine for want of room
-        self._asked_with = -sys.maxsize  # so much room there was when there was too little
+        self._left = False  # something was left in the engine because there was no room
+        self._asked_with = -sys.maxsize  # the room there was when it was too little
         self._late = 0  # deliveries that came after this side had ended the link
-        self._late_bytes = 0  # of those that are not settled
+        self._late_bytes = 0  # of those among them that are not settled
 
     # Driver
 
@@ -132,7 +132,7 @@ class ReceivingDriver(LinkDriver):
         return self._bounded.room_bytes() > self._parts.size
 
     def _ask_for_room(self) -> None:
-        """Have the link's end settle what it may, unless it has been asked with as little room before."""
+        """Have the link's end settle the items that it may, unless it was asked before with as little room."""
         if self._bounded is None or self._streams or self.link is None or self.link.state is not State.ATTACHED:
             return
         room = self._bounded.room_bytes()
@@ -191,7 +191,8 @@ class ReceivingDriver(LinkDriver):
     def _throw_away(self, frame: Transfer) -> None:
         """Settle deliveries that come behind this side's detach, except the first `MAX_LATE_BYTES` of them.
 
-        The peer need not hear of those. The engine keeps the memory of unsettled deliveries until the peer detaches.
+        The peer does not need to hear of those. The engine keeps the memory of unsettled deliveries until the peer
+        detaches.
         """
         if frame.settled or frame.more or frame.aborted:
             return
@@ -224,7 +225,7 @@ class ReceivingDriver(LinkDriver):
     def _read(self, most: int) -> Transfer | None:
         """Read up to `most` whole deliveries from the engine, all settled or all not, and none that is too large."""
         if self._formats:
-            most = 1  # this one is of a known format; the next may not be
+            most = 1  # this one is of a known format, the next one perhaps not
         deliveries, payloads, settled = self._loops.read(self.pointer, most, self._max_message_bytes)
         return Transfer(deliveries, payloads, settled) if payloads else None
 
@@ -260,13 +261,13 @@ class ReceivingDriver(LinkDriver):
         if not delivery:
             return None
         if lib.pn_delivery_aborted(delivery):
-            lib.pn_delivery_settle(delivery)  # advances, too; its end lets go of it without an outcome
+            lib.pn_delivery_settle(delivery)  # this also advances; the end lets go of it without an outcome
             return Transfer([delivery], [b""], aborted=True)
         part, more, settled = take_part(pointer), bool(lib.pn_delivery_partial(delivery)), _is_settled(delivery)
         if more and not part:
             return None
         if not more and settled:
-            lib.pn_delivery_settle(delivery)  # advances, too
+            lib.pn_delivery_settle(delivery)  # this also advances
         elif not more:
             lib.pn_link_advance(pointer)
         return Transfer([delivery], [part], settled, more)
@@ -278,7 +279,7 @@ class ReceivingDriver(LinkDriver):
         self._formats.note(delivery, message_format)
 
     def _refuse_format(self) -> bool:
-        """Refuse the current delivery if its format is not known here; tell whether that was so."""
+        """Refuse the current delivery if its format is not known here; tell whether it did."""
         current = lib.pn_link_current(self.pointer)
         if not current or not self._formats.has(current):
             return False
@@ -317,7 +318,7 @@ class ReceivingDriver(LinkDriver):
         return 0 < self._max_message_bytes < size
 
     def _refuse_message(self, delivery: Pointer) -> bool:
-        """End the link because of a message that is too large; the engine keeps nothing of the message (2.7.3)."""
+        """End the link because of a message that is too large; the engine keeps no part of the message (2.7.3)."""
         text = f"the peer sent a message of more than max_message_bytes={self._max_message_bytes}"
         condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED
         self._parts.drop()
@@ -354,7 +355,7 @@ class ReceivingDriver(LinkDriver):
             return  # the peer has sent more than its credit; the end hears of it when it reads, and grants no more
         self._host.flush()  # settled deliveries make room for this credit, therefore the peer hears of them first
         lib.pn_link_set_drain(pointer, frame.drain)
-        # To withdraw the credit of unread deliveries would leave less than 0, which the peer reads as nearly 2^32.
+        # Withdrawing the credit of unread deliveries would leave less than 0, which the peer reads as nearly 2^32.
         lib.pn_link_flow(pointer, max(frame.credit, unread) - credit)
 
     def tell_state(self) -> None:

@@ -33,7 +33,7 @@ class SendingDriver(LinkDriver):
         self._sent = SentDeliveries(host.loops)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
-        self._tells_starved = False  # when all that was sent is on the wire
+        self._tells_starved = False  # when all sent deliveries are on the wire
 
     # Driver
 
@@ -68,7 +68,7 @@ class SendingDriver(LinkDriver):
         return room
 
     def _has_room_for_part(self) -> bool:
-        """Tell whether the engine takes more of a large message; if not, the link is woken when it does."""
+        """Tell whether the engine takes more of a large message; if not, the link is woken when it can."""
         host = self._host
         waiting = int(lib.pn_session_outgoing_bytes(self._session))
         room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
@@ -120,7 +120,7 @@ class SendingDriver(LinkDriver):
         super()._send_detach(frame)
 
     def _send_next(self, frame: Transfer | Flow) -> None:
-        """Send a frame that no large message is before."""
+        """Send a frame that does not wait behind a large message."""
         if isinstance(frame, Flow):
             self._send_flow(frame)
         else:
@@ -136,7 +136,7 @@ class SendingDriver(LinkDriver):
             lib.pn_link_drained(self.pointer)
         elif lib.pn_link_get_drain(self.pointer):
             # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
-            # receiver had not seen all that was on its way; then the engine would count back deliveries it has sent.
+            # receiver had not seen all sent deliveries; then the engine would count back deliveries it has sent.
             self.tell_state()
 
     def tell_state(self) -> None:
@@ -165,7 +165,7 @@ class SendingDriver(LinkDriver):
             self._sent.add(frame.deliveries, sent)
 
     def _send_part(self, frame: Transfer) -> None:
-        """Send a part of a delivery; its last part ends it. A delivery that the peer has settled before is over."""
+        """Send a part of a delivery; the last part ends it. Nothing is sent if the peer has settled it before."""
         pointer = self.pointer
         if self._partial is None:
             begun = self._loops.begin(pointer, frame.deliveries[0])

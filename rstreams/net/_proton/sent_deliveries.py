@@ -24,7 +24,7 @@ class SentDeliveries:
     __slots__ = ("_loops", "_runs")
 
     def __init__(self, loops: Loops) -> None:
-        """Have none."""
+        """Have no deliveries."""
         self._loops = loops
         self._runs: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
 
@@ -108,7 +108,7 @@ class SentDeliveries:
 
 
 def _repeat(delivery: Pointer, outcome: Outcome, peer_frame_bytes: int) -> None:
-    """Repeat a receiver's outcome to it, because it settles second; without its error, which would be this side's."""
+    """Repeat a receiver's outcome to it, because it settles second; without the error, which is the peer's."""
     if outcome.kind == "modified":
         write_outcome(lib.pn_delivery_local(delivery), outcome, peer_frame_bytes)
     lib.pn_delivery_update(delivery, OUTCOME_CODES[outcome.kind])

@@ -1,10 +1,10 @@
-"""The sessions of a connection: which one a link goes to, what each lets in, and when a channel is used again.
+"""The sessions of a connection: the session of each link, the window of each session, and the reuse of channels.
 
 Theory of operation. The links of this side are spread over a few sessions:
 
 - A new link gets a session of its own until there are `MAX_SESSIONS`, or until the peer allows no more. After that it
   shares the session with the fewest links.
-- A link that bounds its bytes gets a session to itself as long as one is to be had, because a session's window stops
+- A link that bounds its bytes gets a session to itself as long as one is free, because a session's window stops
   all links in it.
 
 The sessions that the peer begins are only counted: each takes a channel. The `end` of the peer is answered at once,
@@ -24,7 +24,7 @@ from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
 
 MAX_LINKS: Final = 2**32
-"""More than a session can have."""
+"""More links than a session can have."""
 
 MAX_SESSIONS: Final = 32
 """Sessions a connection spreads its links over, if the peer allows as many."""
@@ -48,7 +48,7 @@ class Sessions:
     """
 
     def __init__(self, connection: Pointer, transport: Pointer, outgoing: OutgoingFrames, max_frame_bytes: int) -> None:
-        """Have none yet; `max_frame_bytes` is the largest frame this side takes."""
+        """Have no sessions yet; `max_frame_bytes` is the largest frame this side takes."""
         self._connection = connection
         self._transport = transport
         self._outgoing = outgoing
@@ -90,14 +90,14 @@ class Sessions:
         that has no link.
 
         Args:
-            drivers: Those of all links alive.
+            drivers: The drivers of all links alive.
             window_bytes: The bound of the link, in bytes; 0 for none.
         """
         self._free_channels()
         load = dict.fromkeys(self._ours, 0)
         for driver in drivers:
             session = lib.pn_link_session(driver.pointer)
-            if session in load:  # else it is the peer's
+            if session in load:  # otherwise it is the peer's
                 load[session] += MAX_LINKS if driver.owns_session else 1
         limit = min(MAX_SESSIONS, len(self._ours) + self._channels)
         idle = [each for each, links in load.items() if not links and not lib.pn_session_incoming_bytes(each)]
@@ -116,14 +116,14 @@ class Sessions:
         return session
 
     def accept(self, session: Pointer, window_bytes: int) -> str | None:
-        """Answer the `begin` of the peer, or return why it cannot be answered.
+        """Answer the `begin` of the peer, or return the reason why it cannot be answered.
 
         Args:
-            session: The one that the peer has begun.
+            session: The session that the peer has begun.
             window_bytes: The bound of the links that come in it, in bytes; 0 for none.
         """
         if self._free_channels() > BUFFER_BYTES:
-            return "it goes on beginning sessions, and does not read what it is answered"
+            return "it goes on beginning sessions, and does not read the answers"
         if not self._has_channel:
             return "it began a session, and no channel is left to answer it on"
         self.peers += 1

@@ -6,7 +6,7 @@ Theory of operation. A peer may begin a message on each of its links and end non
 - Over the bound of the connection, its link with the most bytes is ended.
 - Over the bound of the node, the same happens on the connection that has the most bytes.
 
-Thus a peer that sends much pays for it, and not the others.
+Thus only a peer that sends much loses links, and not the others.
 
     cost = bytes read + engine's buffer
     engine's buffer = the most bytes it had at a time, rounded up to a power of two
@@ -35,7 +35,7 @@ class UnfinishedTotal:
         self._connections: dict[Unfinished, None] = {}
 
     def count(self, connection: Unfinished, more: int) -> None:
-        """Count `more` bytes of a connection, or fewer if it is negative; over the bound a link is ended."""
+        """Add `more` bytes, which may be negative, to those of a connection; over the bound a link is ended."""
         self.size += more
         if connection.size:
             self._connections[connection] = None
@@ -88,7 +88,7 @@ class Unfinished:
         end(f"{why} of messages that have not come whole, and this one has the most, {size}")
 
     def clear(self) -> None:
-        """Count nothing any more, because the connection has ended."""
+        """Count no messages any more, because the connection has ended."""
         self._sizes.clear()
         self._add(-self.size)
 

@@ -1,9 +1,10 @@
 """The gate before the links of a connection: each is attached when the peer has taken a token for its address.
 
 Theory of operation. A token is for the audience of a link's address; links with the same audience share it. The first
-of them starts a task. The task puts the token, attaches the waiting links, and puts another token before the first one
-expires, as long as the connection and one of these links live. If the connection is lost, the waiting links are given
-to it, hear of the loss as any other link, and come again with the next connection, where all of this begins anew.
+of these links starts a task. The task puts the token and attaches the waiting links. It puts another token before the
+first one expires, as long as the connection and one of these links live. If the connection is lost, the waiting links
+are attached to it: they hear of the loss as any other link, and come again with the next connection, where the same
+begins anew.
 
 - If the first token for an audience fails, its links get the error at once.
 - An audience that had a token on an earlier connection waits, as long as the policy of reconnecting says.
@@ -62,7 +63,7 @@ class TokenGate:
             source: Makes tokens.
             nursery: Where the tasks that put them live.
             options: How the connection is opened: this side's name, and how long a token may take.
-            dialect: The dialect of the peer; None: the one that matches what it says of itself.
+            dialect: The dialect of the peer; None: the one that matches its description of itself.
             policy: When to try again for an audience that had a token on an earlier connection; None: never.
             random: Returns a random number from 0 up to 1.
         """
@@ -76,7 +77,7 @@ class TokenGate:
         self._pump: Pump | None = None
         self._node: CbsNode | None = None
         self._audiences: dict[str, _Audience] = {}  # of this pump
-        self._known: set[str] = set()  # audiences that had a token, on any of them
+        self._known: set[str] = set()  # audiences that had a token, on any pump
 
     def attach(self, pump: Pump, end: LinkEnd, frame: Attach) -> None:
         """Attach a link to `pump`, now or when there is a token; on a lost connection at once: it hears of the loss."""
@@ -94,7 +95,7 @@ class TokenGate:
         audience.attach(end, frame)
 
     def lost(self, pump: Pump) -> None:
-        """Give the waiting links to a lost connection."""
+        """Attach the waiting links to a lost connection, so that they hear of the loss."""
         if self._pump is pump:
             audiences, self._audiences = self._audiences, {}
             for audience in audiences.values():
@@ -181,7 +182,7 @@ class TokenGate:
 
     async def _put(self, audience: _Audience) -> float:
         """Put one token; return how long it is valid, in seconds."""
-        waits_for = "what makes it"
+        waits_for = "the function that makes it"
         with trio.move_on_after(self._timeout_s):
             token = await token_for(audience.name, self._source)
             waits_for = audience.pump.peer
@@ -212,7 +213,7 @@ class _Audience:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a link that the token is for."""
+        """Whether there is a link that needs the token."""
         return any(end.wants_link for end in self._ends)
 
     def attach(self, end: LinkEnd, frame: Attach) -> None:

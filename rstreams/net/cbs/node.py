@@ -37,8 +37,8 @@ WINDOW: Final = 256
 class CbsNode:
     """Puts tokens to the peer of one connection.
 
-    The two links are attached for the first token, and again for a later one if the peer has ended them meanwhile, as
-    Azure does with links that nothing goes over.
+    The two links are attached for the first token. They are attached again for a later one if the peer has ended them,
+    as Azure does with links without traffic.
     """
 
     def __init__(self, pump: Pump, container_id: str) -> None:
@@ -53,14 +53,14 @@ class CbsNode:
         """Put a token, and return when the peer has taken it.
 
         Errors: `AuthenticationFailed` if the peer refuses it, or takes no tokens; `ConnectFailed` if it could not take
-            it now; what ended the connection. None of them has the token in its text.
+            it now; the error that ended the connection. None of them has the token in its text.
         Cancels: The peer may have taken it.
         """
         pair = self._pair
         if pair is None or pair.error is not None:
             pair = self._pair = _Pair(self._pump, self._links)
         self._hide(1)
-        failed: RStreamsError  # raised with no other error behind it: what the peer has said may repeat the token
+        failed: RStreamsError  # raised without a cause: the peer's text may repeat the token
         try:
             answer = await self._ask(pair, audience, token)
         except DeliveryFailed as error:
@@ -116,16 +116,16 @@ class _Pair:
     """The two links; the subscriber of the answers.
 
     Attributes:
-        name: Theirs, and where the answers are sent to.
+        name: The name of both links, and the address of the answers.
         was_open: Whether the peer has attached both.
-        error: What ended them.
+        error: The error that ended them.
     """
 
     def __init__(self, pump: Pump, links: Links) -> None:
         self.name = links.new_name()
         self.was_open = False
         self.error: BaseException | None = None
-        self._settled = trio.Event()  # whether they are open is known
+        self._settled = trio.Event()  # set when it is known whether they are open
         self._to_come = 2
         self._asked = 0
         self._waiting: dict[object, _Answer] = {}
@@ -176,7 +176,7 @@ class _Pair:
         if answer is not None:
             answer.finish(message, None)
         else:
-            self._ask_for_answers()  # nobody waits for it any more, and those who do have one less
+            self._ask_for_answers()  # no request waits for it any more, and the others have one credit less
 
     def on_error(self, error: BaseException) -> None:
         """Fail the requests that wait: no more answers come."""
@@ -225,7 +225,7 @@ class _Answer:
         self._error: BaseException | None = None
 
     def finish(self, message: Message | None, error: BaseException | None) -> None:
-        """Note the answer, or that none will come."""
+        """Note the answer, or that there will be none."""
         if not self._came.is_set():
             self._message, self._error = message, error
             self._came.set()
@@ -240,5 +240,5 @@ class _Answer:
         await self._came.wait()
         if self._message is not None:
             return self._message
-        assert self._error is not None, "finished with one or the other"
+        assert self._error is not None, "finished with a message or an error"
         raise self._error

@@ -22,10 +22,10 @@ class SharedAccessKey:
     """A key that signs tokens for Azure Service Bus and Event Hubs: `connect(key.url, cbs=key)`.
 
     Attributes:
-        url: Where the namespace is: `amqps://name.servicebus.windows.net`.
+        url: The url of the namespace: `amqps://name.servicebus.windows.net`.
         name: The name of the key's policy.
-        key: The key, a secret: in no repr.
-        entity: The one queue, topic or hub that the connection string is for; None: all of the namespace.
+        key: The key. It is a secret and is not part of the repr.
+        entity: The one queue, topic or hub that the connection string is for; None: the whole namespace.
         lifetime_s: How long a token holds, in seconds; a new one is put before that.
 
     Errors: `ConfigError` naming the attribute, and never the key.
@@ -55,7 +55,7 @@ class SharedAccessKey:
                 `UseDevelopmentEmulator=true` the url is one without TLS.
             lifetime_s: As for the class.
 
-        Errors: `ConfigError` naming what is missing or cannot be, and never the key.
+        Errors: `ConfigError` naming the part that is missing or not valid, and never the key.
         """
         parts = _parts(text)
         wanted = ("endpoint", "sharedaccesskeyname", "sharedaccesskey")
@@ -89,7 +89,7 @@ def _parts(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals:
             msg = "connection string: it must be Endpoint=...;SharedAccessKeyName=...;SharedAccessKey=..."
-            raise ConfigError(msg)  # without the part: it may be of the key
+            raise ConfigError(msg)  # without the part, which may be a part of the key
         parts[name.strip().lower()] = value.strip()
     return parts
 

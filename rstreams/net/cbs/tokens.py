@@ -21,7 +21,7 @@ class Token:
     Attributes:
         value: The token itself. It is a secret and is not part of the repr.
         expires_at: When it expires, with a time zone.
-        type: Its type in the peer's words: "jwt" for Azure, which also takes "servicebus.windows.net:sastoken";
+        type: Its type, as the peer names it: "jwt" for Azure, which also takes "servicebus.windows.net:sastoken";
             "amqp:jwt" and "amqp:swt" are the specification's.
 
     Errors: `ConfigError` naming the attribute, and never the token.
@@ -48,7 +48,7 @@ class Token:
 
 
 TokenSource: TypeAlias = Callable[[str], Awaitable[Token] | Token]
-"""A function, async or one that does not block, that returns the token for an audience (for what the token opens)."""
+"""A function, async or one that does not block, that returns the token for an audience, the thing that it opens."""
 
 
 def now() -> datetime:
@@ -81,7 +81,7 @@ async def token_for(audience: str, source: TokenSource) -> Token:
     except RStreamsError:
         raise
     except Exception as error:
-        msg = f"there is no token for {audience!r}: what makes tokens raised {type(error).__name__}"
+        msg = f"there is no token for {audience!r}: the function that makes tokens raised {type(error).__name__}"
         raise ConnectFailed(msg) from error
     if not isinstance(made, Token):
         msg = f"there is no token for {audience!r}: cbs must return a Token, not {type(made).__name__}"

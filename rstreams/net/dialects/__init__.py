@@ -1,7 +1,7 @@
-"""Dialects: what each kind of broker wants to hear where AMQP 1.0 leaves it open.
+"""Dialects: the forms that each kind of broker expects where AMQP 1.0 leaves them open.
 
-Each dialect knows the peers that speak it, by what they say of themselves when they open the connection. A dialect can
-also be asked for: `connect(dialect=...)` takes the name of one, or a `Dialect` that a program has written.
+Each dialect recognizes its peers by their description of themselves when they open the connection. A dialect can also
+be asked for: `connect(dialect=...)` takes the name of one, or a `Dialect` that a program has written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Azure Service Bus and Event Hubs, written after their documentation: no server was at hand to test against.
+"""Azure Service Bus and Event Hubs, written after their documentation: there was no server to test against.
 
 They let links in by tokens: `connect(key.url, cbs=key)` with a `rstreams.net.cbs.SharedAccessKey`, or with a function
 that gets tokens of Microsoft Entra ID. The two services cannot be told apart from outside. Therefore Event Hubs must be
@@ -29,7 +29,7 @@ class ServiceBus(Dialect):
     name = "servicebus"
 
     def matches(self, peer: PeerDescription) -> bool:
-        """Return whether its host is one of Azure's; it says nothing of itself."""
+        """Return whether its host is one of Azure's; the peer does not describe itself."""
         return ".servicebus." in peer.host  # of windows.net, and of Azure's other clouds: chinacloudapi.cn, ...
 
     def source(self, address: str) -> Place:
@@ -47,7 +47,7 @@ class ServiceBus(Dialect):
     def offset(self, offset: Offset) -> Filters:
         """Refuse the offset: a queue is not read from one, and an event hub has its own dialect."""
         require_offset(offset)
-        error = self._unknown("offset", offset, "it reads no log; for an event hub say dialect='eventhubs'")
+        error = self._unknown("offset", offset, "it has no log; for an event hub use dialect='eventhubs'")
         raise error
 
 
@@ -56,8 +56,8 @@ class EventHubs(ServiceBus):
 
     name = "eventhubs"
 
-    def matches(self, peer: PeerDescription) -> bool:  # noqa: ARG002 - no peer says that it is one
-        """Return False: its host looks like Service Bus, so it must be asked for by name."""
+    def matches(self, peer: PeerDescription) -> bool:  # noqa: ARG002 - no peer describes itself as one
+        """Return False: its host looks like Service Bus; therefore it must be asked for by name."""
         return False
 
     def audience(self, host: str, address: str) -> str:
@@ -65,7 +65,7 @@ class EventHubs(ServiceBus):
         return super().audience(host, address.partition("/ConsumerGroups/")[0])
 
     def offset(self, offset: Offset) -> Filters:
-        """Return the filter for where in a partition to begin; an int is a sequence number."""
+        """Return the filter for a place in a partition to begin at; an int is a sequence number."""
         require_offset(offset)
         if isinstance(offset, datetime):
             since_ms = (offset - _EPOCH).total_seconds() * 1000
@@ -76,7 +76,7 @@ class EventHubs(ServiceBus):
             return _where("amqp.annotation.x-opt-offset > '-1'")
         if offset == "next":
             return _where("amqp.annotation.x-opt-offset > '@latest'")
-        error = self._unknown("offset", offset, "a partition is not read from its last event on")
+        error = self._unknown("offset", offset, "a partition cannot be read from its last event on")
         raise error
 
     def after(self, message: Message) -> Filters:
@@ -95,9 +95,9 @@ def session_filter(session: str | None) -> Filters:
     """Return the filter for a link that receives one session of a queue or subscription of Service Bus.
 
     Args:
-        session: Its id, which is the `group_id` of its messages; None: the next one that nobody receives.
+        session: Its id, which is the `group_id` of its messages; None: the next one without a receiver.
 
-    Errors: `ConfigError` for an id that cannot be.
+    Errors: `ConfigError` for an id that is not allowed.
     """
     if session is not None and (not isinstance(session, str) or not session or len(session) > MAX_SESSION):
         msg = f"session_filter(session={session!r:.80}): it must be None or a string of 1 to {MAX_SESSION} characters"

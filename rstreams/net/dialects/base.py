@@ -26,7 +26,7 @@ Filters: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address in a broker's own words.
+    """An address in a broker's own form.
 
     Attributes:
         address: The address for the attach.
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PeerDescription:
-    """What a peer says of itself when it opens the connection, and where it is.
+    """A peer's description of itself when it opens the connection, and its host.
 
     Attributes:
         properties: The properties of its `open`.
@@ -51,12 +51,12 @@ class PeerDescription:
 
     @property
     def product(self) -> str:
-        """The name of the peer's software, in small letters; "" if it does not say."""
+        """The name of the peer's software, in small letters; "" if the peer does not tell it."""
         return str(self.properties.get("product", "")).lower()
 
     @property
     def version(self) -> str:
-        """The version of the peer's software; "" if it does not say."""
+        """The version of the peer's software; "" if the peer does not tell it."""
         return str(self.properties.get("version", ""))
 
     @property
@@ -73,12 +73,12 @@ class Dialect:
 
     Attributes:
         name: The name for `connect(dialect=...)`.
-        tested: The versions that the interop tests run against; empty if only the documentation was at hand.
+        tested: The versions that the interop tests run against; empty if it was written only after documentation.
         answers_drain: Whether a drain takes credit back. If not, the peer is never drained: a paused stream then grants
             no more, and the items granted before still come.
         renews_at_zero: Whether credit may be granted only when none is left. Such a peer sends too much if it is
             granted more while it sends.
-        credit_needs_consumer: Whether a sender gets credit only while somebody receives from the address.
+        credit_needs_consumer: Whether a sender gets credit only while the address has a receiver.
     """
 
     name: str = "none"
@@ -114,7 +114,7 @@ class Dialect:
 
         Args:
             host: The peer's host.
-            address: The address in the peer's own words, as in an attach.
+            address: The address in the peer's own form, as in an attach.
         """
         return address
 
@@ -124,7 +124,7 @@ class Dialect:
         Errors: `ConfigError` if this peer keeps no log that can be read from an offset, or the offset is malformed.
         """
         require_offset(offset)
-        error = self._unknown("offset", offset, "it keeps no log to read from an offset")
+        error = self._unknown("offset", offset, "it keeps no log that can be read from an offset")
         raise error
 
     def after(self, message: Message) -> Filters:  # noqa: ARG002 - for peers that keep a log
@@ -132,7 +132,7 @@ class Dialect:
 
         Errors: `ConfigError` if this peer keeps no log, or the message does not tell its place in the log.
         """
-        msg = f"after(message): the peer's dialect is {self.name!r}, and it keeps no log to go on in"
+        msg = f"after(message): the peer's dialect is {self.name!r}, which keeps no log to go on in"
         raise ConfigError(msg)
 
     def selector(self, expression: str) -> Filters:
@@ -140,7 +140,7 @@ class Dialect:
 
         Errors: `ConfigError` if this peer knows no such filter.
         """
-        error = self._unknown("selector", expression, "it filters by no expression")
+        error = self._unknown("selector", expression, "it has no filter by expressions")
         raise error
 
     def properties(self, wanted: Mapping[str, Any]) -> Filters:
@@ -148,11 +148,11 @@ class Dialect:
 
         Errors: `ConfigError` if this peer knows no such filter.
         """
-        error = self._unknown("properties", dict(wanted), "it filters by no properties")
+        error = self._unknown("properties", dict(wanted), "it has no filter by properties")
         raise error
 
     def _nowhere(self, annotation: str) -> ConfigError:
-        return ConfigError(f"after(message): it has no annotation {annotation}, and so did not come from a log")
+        return ConfigError(f"after(message): it has no annotation {annotation}, therefore it did not come from a log")
 
     def _unknown(self, option: str, value: object, why: str) -> ConfigError:
         return ConfigError(f"{option}={value!r}: the peer's dialect is {self.name!r}, and {why}")

@@ -28,7 +28,7 @@ class RabbitMQ4(Dialect):
         """Return the queue; messages of an exchange are received from a queue that is bound to it."""
         kind, rest = kind_of(address)
         if kind == "topic" or address.startswith("/exchanges/"):
-            msg = f"address={address!r}: RabbitMQ 4 hands out messages from queues only; bind a queue to what is wanted"
+            msg = f"address={address!r}: RabbitMQ 4 hands out messages from queues only; bind a queue to the exchange"
             raise ConfigError(msg)
         return Place(self._own(address, rest))
 
@@ -40,7 +40,7 @@ class RabbitMQ4(Dialect):
         return Place(self._own(address, rest))
 
     def offset(self, offset: Offset) -> Filters:
-        """Return the filter for where in a stream queue to begin; the first chunk may hold earlier messages."""
+        """Return the filter for a place in a stream queue to begin at; the first chunk may hold earlier messages."""
         require_offset(offset)
         name = "rabbitmq:stream-offset-spec"
         return _filter(name, name, offset)

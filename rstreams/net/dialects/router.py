@@ -6,7 +6,7 @@ from rstreams.net.dialects.base import Dialect, PeerDescription, Place, kind_of
 
 
 class Router(Dialect):
-    """A router keeps no messages: a sender has credit only while somebody receives, and an address is only a name.
+    """A router keeps no messages: a sender has credit only while there is a receiver, and an address is only a name.
 
     Whether an address goes to one receiver or to all is the router's configuration.
     """

@@ -34,7 +34,7 @@ class Sending:
     Attributes:
         end: The link's own end.
         finished: Set when the link has ended.
-        error: The reason, if it was not to end so.
+        error: The error that ended it; None if it ended in order.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Sending:
         on_finished: Callable[[BaseException | None], None] | None,
         on_leave: Callable[[], None] | None,
     ) -> None:
-        """Send by `end`; see `Links.send`."""
+        """Send through `end`; see `Links.send`."""
         self.end = end
         self.finished = trio.Event()
         self.error: BaseException | None = None
@@ -55,7 +55,7 @@ class Sending:
         self._on_leave()
 
     def finish(self, error: BaseException | None) -> None:
-        """Tell those who wait."""
+        """Note the end, and tell the tasks that wait for it."""
         self.error = error
         self.finished.set()
         if self._on_finished is not None:
@@ -65,7 +65,7 @@ class Sending:
 class Links:
     """Attaches links to a peer.
 
-    Context: The trio run that made it: `elsewhere` is the error for any other.
+    Context: The trio run that made it: `elsewhere` returns the error for a call from any other.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Links:
         self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
         self._sendings: set[Sending] = set()
         self._receives = self._sends = True
-        self._producers: set[tuple[str, str]] = set()  # that stamp what they send, by address
+        self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
         self._dead_letters: dict[str, DeadLetterQueue] = {}
 
     @property
     def peer(self) -> str:
-        """Where they lead, for messages."""
+        """The host and port of the peer, for messages."""
         return self.carrier.peer
 
     @property
@@ -131,7 +131,7 @@ class Links:
         self.attach(end, frame)
 
     def attach(self, end: _End, frame: Attach) -> None:
-        """Attach a link for an end; from then on its errors say which peer and which address."""
+        """Attach a link for an end; from then on its errors name the peer and the address."""
         way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
@@ -158,12 +158,12 @@ class Links:
         on_finished: Callable[[BaseException | None], None] | None = None,
         on_leave: Callable[[], None] | None = None,
     ) -> Sending:
-        """Attach a link that sends what `items` publishes.
+        """Attach a link that sends the items of `items`.
 
         Args:
-            call: What the user called, for messages.
+            call: The name of the user's call, for messages.
             address: The peer's name for the target.
-            items: What to send.
+            items: The publisher of the items.
             encode: Makes an encoded message of an item.
             settlement: How deliveries are settled.
             fail_on_refusal: Whether an item that is not accepted ends it.
@@ -171,8 +171,8 @@ class Links:
             capabilities: Capabilities that the target must have.
             pack_items: The most items a delivery may carry, if the peer knows packs.
             linger_s: How long a pack may wait for more items, in seconds.
-            stamper: Stamps the messages, so that the peer can drop those that it has.
-            place: The target in the peer's own words; None: in those of its dialect.
+            stamper: Stamps the messages, so that the peer can drop repetitions.
+            place: The target as the peer names it; None: as its dialect names `address`.
             on_finished: Called when the link has ended, with the error or None.
             on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
@@ -257,7 +257,7 @@ class Links:
 
     @property
     def received(self) -> bool:
-        """Whether every subscription has ended, and all that came is settled."""
+        """Whether every subscription has ended, and every received item is settled."""
         return all(end.through for end in self._received)
 
     @property
@@ -275,7 +275,7 @@ class Links:
         return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
 
     def explain(self) -> Sight:
-        """Return a line for each link: what it waits for."""
+        """Return a line for each link, which tells what it waits for."""
         ends = sorted(self._ends.items(), key=lambda item: item[1][0])
         lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))

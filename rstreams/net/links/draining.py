@@ -1,7 +1,7 @@
 """The orderly end of a connection or a node: nothing new begins, and all that has begun is brought to its end.
 
-Whether all is through is looked at every few milliseconds: it is asked once in the life of a connection, and so costs
-the hot path nothing.
+Every few milliseconds this module looks whether all is through. That happens once in the life of a connection, and
+costs the hot path nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Drained:
     """Items that were not through when a connection or a node was closed; all 0 if everything was.
 
     Attributes:
-        given_back: Items received and not settled. Those that nobody had begun are released; the others come again as
+        given_back: Items received and not settled. Those that were not begun are released; the others come again as
             failed attempts.
         outcome_unknown: Items sent whose outcome had not come.
-        left: Messages stored in the queues of a node, which are gone with it.
+        left: Messages stored in the queues of a node, which are lost with it.
     """
 
     given_back: int = 0
@@ -39,7 +39,7 @@ class Drained:
 
 
 async def wait_until(through: Callable[[], bool], deadline: float) -> None:
-    """Wait until something is so, or until the deadline, whichever comes first."""
+    """Wait until `through` returns True, at most until the deadline."""
     with trio.move_on_at(deadline):
         while not through():  # noqa: ASYNC110 - see the text of the module
             await trio.sleep(LOOK_EVERY_S)

@@ -4,13 +4,14 @@ Theory of operation. On the wire everything is at least once: each message that 
 Two memories make that harmless:
 
     sender -> node      Each message is stamped with a producer's id and a sequence number, which stay the same when it
-                        is sent again. Messages are sent, and sent again, in order. So the node needs only the highest
-                        number that it has stored of each producer (`rstreams.node.seen_messages`).
+                        is sent again. Messages are sent, and sent again, in order. Therefore the node needs only the
+                        highest number that it has stored of each producer (`rstreams.node.seen_messages`).
     node -> consumer    A message comes again if it was handed over and the node has not heard its outcome. The consumer
                         knows the stamps of the messages that it has accepted last, and of those in hand.
 
 A stamp is two message annotations. A program that sends a message on must stamp it anew, or not at all: the numbers of
-one producer, in the order of another, would be taken for repetitions. So `Connection.messages` does not show them.
+one producer, in the order of another, would be taken for repetitions. Therefore `Connection.messages` does not show
+them.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def _annotations(encoded: bytes) -> Mapping[Any, Any]:
                 break
             before, at = code, skip_value(encoded, at)
     except Malformed:
-        pass  # it is not for this module to say so
+        pass  # the decoder reports it
     return {}
 
 
@@ -238,7 +239,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         self._remembered = remembered
         self._key: _Key | None = None  # of the message to be handed over
         self._handing = False
-        self._hand: _Hand | None = None  # what is held of the message handed over now
+        self._hand: _Hand | None = None  # the hold of the message that is handed over now
         self._in_hand: dict[_Key, _Hand] = {}
         self._known: dict[_Key, int] = {}  # accepted, and after how many losses; the latest last
         self.duplicates = 0
@@ -253,7 +254,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
         return self._decode(encoded)
 
     def on_next(self, item: T) -> None:
-        """Hand the item over, unless it has been."""
+        """Hand the item over, unless it was handed over before."""
         if self._ended:
             return
         key = self._key
@@ -288,7 +289,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
             self._know(key, self.losses())
 
     def hold(self) -> Hold:
-        """Take a hold on the message, which stands for each time it comes."""
+        """Take a hold on the message, which also counts when the message comes again."""
         if not self._handing:
             return self._upstream.hold()
         hand = self._hand

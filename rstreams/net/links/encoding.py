@@ -17,7 +17,7 @@ logger = logging.getLogger("rstreams.net")
 
 
 class Encoding:
-    """One call of something with `encode`; called with each item.
+    """The function `encode` in one call that has this option; called with each item.
 
     Attributes:
         error: The exception that `encode` has raised. It stays at this side: its text may be a secret.
@@ -29,10 +29,10 @@ class Encoding:
         self.error: BaseException | None = None
         self.count = 0
 
-    def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and what it becomes
-        """Return what `encode` makes of an item.
+    def __call__(self, item: Any) -> Any:  # noqa: ANN401 - an item, and its result
+        """Return the result of `encode` for an item.
 
-        Errors: Raises what it raises.
+        Errors: Those of `encode`.
         """
         try:
             encoded = self._encode(item)
@@ -43,9 +43,9 @@ class Encoding:
         return encoded
 
     def at_once(self, item: Any) -> Any:  # noqa: ANN401 - likewise
-        """Return what `encode` makes of an item that is not of a stream.
+        """Return the result of `encode` for an item that does not come from a stream.
 
-        Errors: `ConfigError` with what it raises.
+        Errors: `ConfigError` with the text of its error.
         """
         try:
             return self(item)
@@ -53,7 +53,7 @@ class Encoding:
             raise self.told(error) from error
 
     def told(self, error: BaseException) -> BaseException:
-        """Return the error that this side is told for `error`: a `ConfigError` if `encode` has raised it."""
+        """Return the error that the user gets for `error`: a `ConfigError` if `encode` has raised it."""
         if error is not self.error:
             return error
         self.error = None

@@ -94,22 +94,22 @@ def strategy_for(
     if isinstance(on_failure, DeadLetters):
         place = on_failure.address
         if place == address:
-            msg = f"on_failure={on_failure!r:.80}: what fails would come back at once; it must be another address"
+            msg = f"on_failure={on_failure!r:.80}: failed messages would come back at once; it must be another address"
             raise ConfigError(msg)
 
         def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
             dead_letters(place).put(dead_letter(payload, error, address, expose=expose), hold)
 
-        return FailureStrategy(outcome_of, forward=forward, on_undecodable=_Log(address, on_failure).tell)
+        return FailureStrategy(outcome_of, forward=forward, on_undecodable=_FailureLog(address, on_failure).tell)
     strategy = _STRATEGIES[expose].get(on_failure) if isinstance(on_failure, str) else None
     if strategy is None:
         allowed = ", ".join(repr(name) for name in get_args(FailureName))
         msg = f"on_failure={on_failure!r:.80}: it must be {allowed} or DeadLetters(address)"
         raise ConfigError(msg)
-    return strategy if strategy.ends else replace(strategy, on_undecodable=_Log(address, on_failure).tell)
+    return strategy if strategy.ends else replace(strategy, on_undecodable=_FailureLog(address, on_failure).tell)
 
 
-class _Log:
+class _FailureLog:
     """Logs the items that a stream could not decode and goes on after: the first as a warning, the others at DEBUG."""
 
     def __init__(self, address: str, on_failure: FailureName | DeadLetters) -> None:
@@ -179,7 +179,7 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
             count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
-            logger.warning("%s could not be sent, and what failed is given back: %s", count, reason)
+            logger.warning("%s could not be sent, and the failed messages are given back: %s", count, reason)
         refusal = self._refusal(reason)
         for _, hold in waiting:
             if refusal is None:

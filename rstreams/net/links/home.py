@@ -8,7 +8,7 @@ from rstreams.errors import ConfigError
 
 
 class Home:
-    """The trio run, and by that the thread, in which an object was made."""
+    """The trio run, and with it the thread, in which an object was made."""
 
     def __init__(self) -> None:
         """Live in this run."""

@@ -66,7 +66,7 @@ class Outlet(Generic[H]):
         """Return a hold on the message in `on_next`."""
         return self._current.hold()
 
-    # what a kind of it does
+    # the hooks of subclasses
 
     def _open(self) -> None:
         """Have a subscriber subscribe, now or later: there is a message for it."""

@@ -74,7 +74,7 @@ class ReceivingOptions(Generic[T]):
 
 
 class Browsing(LinkSubscription[T]):
-    """The receiving end of a link that gets copies. It asks a peer for nothing that does not say that it copies."""
+    """The receiving end of a link that gets copies. It requests nothing from a peer that does not promise copies."""
 
     def on_attach(self, frame: Attach) -> None:
         """The peer's answer, with the distribution mode that is in force (2.7.3, 3.5.6)."""
@@ -91,7 +91,7 @@ class LinkPublisher(Watched, Generic[T]):
     """The publisher behind `Connection.stream`: each subscription attaches a link."""
 
     def __init__(self, links: Links, options: ReceivingOptions[T]) -> None:
-        """Publish what comes from `options.address`."""
+        """Publish the items from `options.address`."""
         super().__init__()
         self._links = links
         self._options = options

@@ -38,7 +38,7 @@ class Receipt:
     if not TYPE_CHECKING:
 
         def __await__(self) -> NoReturn:
-            msg = "a receipt is waited for by `await receipt.wait()`"
+            msg = "wait for a receipt with `await receipt.wait()`"
             raise TypeError(msg)
 
     @property
@@ -93,7 +93,7 @@ class MessageHold(Receipt):
 
 
 def _nobody(receipt: Receipt) -> None:
-    """Nobody wants to be told."""
+    """Do nothing, because no function was given."""
 
 
 class _Waiter:
@@ -126,7 +126,7 @@ class Sender:
         streams: bool = False,
         encode: Callable[[Any], object] | None = None,
     ) -> None:
-        """Wait for a link to subscribe; `settled`: its messages are sent settled, so their receipts are at once."""
+        """Wait for a link to subscribe; if `settled`, messages are sent settled, and so are their receipts."""
         self.address = address
         self._home = Home()
         self._settled = settled

@@ -54,10 +54,10 @@ class PublishingEnd(LinkSubscriber[T]):
     """A `LinkSubscriber` that tells when the peer lets it wait."""
 
     def __init__(self, publisher: Any, *, where: Callable[[], str], **options: Any) -> None:  # noqa: ANN401
-        """Send what `publisher` publishes; options as for `LinkSubscriber`.
+        """Send the items of `publisher`; options as for `LinkSubscriber`.
 
         Args:
-            publisher: What to send; it may be `Waiting`.
+            publisher: The publisher of the items; it may be `Waiting`.
             where: Says the address and the peer, for messages.
             **options: As for `LinkSubscriber`.
         """
@@ -71,7 +71,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._patience_s = TOLD_AFTER_S
         self._looks_again = False  # a delayed call is under way
 
-    # what it hears, and when a wait begins and ends
+    # signals of the link, and when a wait begins and ends
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link; from now on it waits for the peer's attach."""
@@ -103,7 +103,7 @@ class PublishingEnd(LinkSubscriber[T]):
         super().on_lost(frame)
 
     def work(self) -> None:
-        """Do what has become possible, and see whether credit is missing for more."""
+        """Do the work that has become possible, and see whether credit is missing for more."""
         super().work()
         if self._since is None:
             self._look()
@@ -130,7 +130,7 @@ class PublishingEnd(LinkSubscriber[T]):
         if self._looks_again:
             return
         self._looks_again = True
-        me = ref(self)  # a link that has ended is not kept for it
+        me = ref(self)  # the call does not keep a link that has ended
 
         def call() -> None:
             end = me()
@@ -149,7 +149,7 @@ class PublishingEnd(LinkSubscriber[T]):
             return
         waited_s = trio.current_time() - self._since
         left_s = self._patience_s - waited_s
-        if left_s > SOON_S:  # less may be the rounding of the clock, and no time at all on it
+        if left_s > SOON_S:  # a smaller rest may be a rounding error of the clock
             self._look_again(left_s)
             return
         self._told = True

@@ -83,7 +83,7 @@ class StreamedPublisher(Watched):
     """The publisher behind `Connection.streamed_messages`: each subscription attaches a link."""
 
     def __init__(self, links: Links, options: StreamedOptions) -> None:
-        """Publish what comes from `options.address`."""
+        """Publish the messages from `options.address`."""
         super().__init__()
         self._links = links
         self._options = options

@@ -33,7 +33,7 @@ MAX_COUNT: Final = 2**31 - 1
 """The most of a limit that is not in bytes."""
 
 MIN_FRAME_BYTES: Final = 512
-"""What every peer must take (2.7.1)."""
+"""The frame size that every peer must accept (2.7.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def require_time_limit(option: str, seconds: float) -> float:
 
 
 def require_unsettled(max_unsettled: int, max_unsettled_bytes: int) -> unsettled.UnsettledLimits:
-    """Return what one sending link may have unsettled.
+    """Return the limits of one sending link's unsettled deliveries.
 
     Errors: `ConfigError` unless both are whole numbers from 1.
     """

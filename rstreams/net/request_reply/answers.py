@@ -32,10 +32,10 @@ Handler: TypeAlias = Callable[[Any], object]
 
 
 class Way(Protocol):
-    """How replies get to the addresses that requests name."""
+    """Sends replies to the addresses that requests name."""
 
     async def send(self, address: str, reply: Message) -> None:
-        """Send one reply; return when it is settled, or cannot be sent, because the requester has gone."""
+        """Send one reply; return when it is settled, or when it cannot be sent because the requester has gone."""
         ...
 
     async def send_all(self, address: str, replies: Stream[Message]) -> None:
@@ -45,14 +45,14 @@ class Way(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """How requests to one address are answered.
+    """The options for the answers to requests at one address.
 
     Attributes:
         address: The address that they come from, for the log.
-        handler: Makes the reply.
-        decode: Makes of an encoded request the argument of the handler.
+        handler: The function that makes the reply.
+        decode: Returns the argument of the handler for an encoded request.
         expose_errors: Whether the text of the handler's exceptions goes to the requester.
-        encode: Makes of a reply the message or value that is sent; None: the reply is sent as it is.
+        encode: Returns the message or value to send for a reply; None: the reply is sent as it is.
 
     Errors: `TypeError` for a plain generator function.
     """
@@ -70,11 +70,11 @@ class Answering:
         """Answer one request; return when its replies are settled.
 
         Errors: `RemoteProtocolError` for bytes that are not a message. The handler's exception, if the request names no
-            address to tell it to.
+            address for it.
         """
         request = decode_message(payload)
         if has_expired(request):
-            return  # nobody waits any more
+            return  # the requester does not wait any more
         address = request.reply_to
         try:
             result: Any = self.handler(self.decode(payload))

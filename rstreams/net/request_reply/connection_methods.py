@@ -38,7 +38,7 @@ class RequesterOptions(TypedDict, total=False):
 
 
 class RequestReply:
-    """What a `Connection` has of requests and replies."""
+    """The methods of a `Connection` for requests and replies."""
 
     _links: Links
     consume: Callable[..., Awaitable[None]]
@@ -70,19 +70,19 @@ class RequestReply:
         it. A connection that is lost and returns gets new ones.
 
         Args:
-            address: The peer's name for where requests go.
-            decode: Makes of an encoded reply what `request` returns; the default gives its body, and
+            address: The peer's name for the target of requests.
+            decode: Returns the result of `request` for an encoded reply; the default gives its body, and
                 `rstreams.message.decode_message` the whole `Message`.
-            encode: Makes of what `request` is given what is sent, as for `publish`.
-            timeout_s: How long a request may take, in seconds, if it does not say so itself.
+            encode: Returns the value to send for an argument of `request`, as for `publish`.
+            timeout_s: How long a request may take, in seconds, unless its call gives another time.
             max_in_flight: The most requests that wait for their reply; others wait for their turn.
-            reply_address: A queue that nobody else receives from, for a peer that makes no addresses.
-            capabilities: What the target must be able to do, such as "queue" for some brokers.
+            reply_address: A queue without another receiver, for a peer that makes no addresses.
+            capabilities: Capabilities that the target must have, such as "queue" for some brokers.
 
-        Credit: The peer's for requests; for replies one for each request that waits.
+        Credit: For requests the peer's; for replies one for each waiting request.
         Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the peer takes no requests there, or
             makes no address; `StreamTimeout` if it has not answered within `timeout_s`. Calls of the requester raise
-            what ended its links.
+            the error that ended its links.
         Cancels: The links are detached; requests that wait fail.
         Context: One task of the connection's trio run enters and leaves the block.
         Spec: AMQP 1.0 sections 3.2.4 (reply-to, correlation-id) and 3.5.3 (dynamic).
@@ -119,26 +119,27 @@ class RequestReply:
         """Answer the requests from `address`, a queue of any peer, until the link ends.
 
         The reply goes to the address that the request names, with the request's correlation id, or else its id. A
-        request is accepted when its replies are settled, or cannot be sent because the requester has gone. One that
-        names no address is handled, and no more. One that has expired is accepted and not handled.
+        request is accepted when its replies are settled, or when they cannot be sent because the requester has gone. A
+        request that names no address is only handled. One that has expired is accepted and not handled.
 
         Args:
             address: The peer's name for the source.
             handler: A function, which must not block, or an async function, that returns the reply: a `Message` or a
                 value; or a stream, another publisher or an async iterable of several.
             concurrency: The most requests worked on at a time. A stream of replies counts until its end.
-            decode: Makes of an encoded request what the handler gets; the default gives its body, and
+            decode: Returns the argument of the handler for an encoded request; the default gives its body, and
                 `rstreams.message.decode_message` the whole `Message`.
-            encode: Makes of each reply what is sent, as for `publish`. What it raises is told as what `handler` raises.
-            expose_errors: Whether the text of what `handler` raises goes to the requester; else only that it failed.
-                What a `RequestFailed` says does in any case.
-            on_failure: What becomes of a request that is no message, or whose handler raised and that names no address
-                for a reply: as for `stream`; with "fail" it ends the call.
-            capabilities: What the source must be able to do, such as "queue" for some brokers.
+            encode: Returns the value to send for a reply, as for `publish`. Its errors are treated like those of
+                `handler`.
+            expose_errors: Whether the text of the handler's error goes to the requester; otherwise only that it failed.
+                A `RequestFailed` is always sent with its text.
+            on_failure: The outcome of a request that is not a message, or whose handler raised and that names no
+                address for a reply: as for `stream`; with "fail" it ends the call.
+            capabilities: Capabilities that the source must have, such as "queue" for some brokers.
 
-        Credit: Never more than `concurrency` requests are asked for that have not been answered. A stream of replies is
-            asked for as much as its receiver grants.
-        Errors: As `consume`; `TypeError` for a generator function that is not async. What a handler raises is told to
+        Credit: At most `concurrency` requests that have not been answered are asked for. Of a stream of replies as many
+            are asked for as its receiver grants.
+        Errors: As `consume`; `TypeError` for a generator function that is not async. An error of a handler is sent to
             the requester, and logged.
         Cancels: Requests in `handler` are given back as failed.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.

@@ -1,8 +1,8 @@
 """The properties of requests and replies for which AMQP 1.0 has no field.
 
-A request says how many replies it wants, and how it is to learn that there are no more. All of them are application
-properties, which every broker passes on. A requester or responder of another library need not know them: a request
-without them gets all replies, and a reply without them is an ordinary one.
+A request tells how many replies it wants, and how it learns that there are no more. All of them are application
+properties, which every broker passes on. A requester or responder of another library does not need to know them: a
+request without them gets all replies, and a reply without them is an ordinary one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rstreams.errors import Condition, ConfigError, RequestFailed, condition_of
 from rstreams.message import Message, encode_item
 
 REPLIES: Final = "rstreams-replies"
-"""The property of a request that says how it wants its replies: `ONE`, `STREAM` or `MARKED`."""
+"""The property of a request that tells how it wants its replies: `ONE`, `STREAM` or `MARKED`."""
 
 ONE: Final = "one"
 STREAM: Final = "stream"
@@ -30,7 +30,7 @@ REPLY: Final = "rstreams-reply"
 
 LAST: Final = "last"
 END: Final = "end"
-"""A message that is not a reply, and says that there are no more."""
+"""A message that is not a reply: there are no more."""
 
 ERROR_CONDITION: Final = "rstreams-error-condition"
 ERROR_DESCRIPTION: Final = "rstreams-error-description"
@@ -45,7 +45,7 @@ REPLY_QUEUE: Final = "rstreams:reply-queue"
 """The capability of a temporary address that takes the replies to any number of requests, from any sender."""
 
 NO_REPLY: Final = "rstreams:no-reply"
-"""The condition that says that there was nothing to reply."""
+"""The condition of a request without a reply."""
 
 
 def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
@@ -60,13 +60,13 @@ def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
             reply = replace(reply, properties={**reply.properties, REPLY: LAST})
         encode_item(reply)
     except ConfigError as error:
-        msg = f"what the handler replied to request {request.id!r:.80}: {error}"
+        msg = f"the handler's reply to request {request.id!r:.80}: {error}"
         raise ConfigError(msg) from error
     return reply
 
 
 def failure_to(request: Message, error: BaseException, *, expose: bool) -> Message:
-    """Return the message that says that there is no reply, with the reason."""
+    """Return the message that there is no reply, with the reason."""
     failed = told(error, expose=expose)
     properties = {ERROR_CONDITION: failed.condition, ERROR_DESCRIPTION: failed.description}
     return _about(request, Message(properties=properties))
@@ -78,7 +78,7 @@ def end_of(request: Message) -> Message:
 
 
 def told(error: BaseException, *, expose: bool) -> RequestFailed:
-    """Return the condition and description of `error` that the requester hears."""
+    """Return the condition and description of `error` for the requester."""
     condition, description, _ = condition_of(error, expose=expose)
     if condition == Condition.INTERNAL_ERROR and not expose and not isinstance(error, RequestFailed):
         description = "the handler failed"
@@ -86,7 +86,7 @@ def told(error: BaseException, *, expose: bool) -> RequestFailed:
 
 
 def failure_of(reply: Message) -> RequestFailed | None:
-    """Return the failure that a reply tells of, if it does."""
+    """Return the failure in a reply; None if it is an ordinary one."""
     condition = reply.properties.get(ERROR_CONDITION)
     if condition is None:
         return None
@@ -102,7 +102,7 @@ def decoded(payload: bytes, decode: Callable[[bytes], Any]) -> tuple[Any, Except
 
 
 def has_expired(request: Message) -> bool:
-    """Whether nobody waits for the reply any more, by this machine's clock."""
+    """Whether the requester does not wait for the reply any more, by this machine's clock."""
     return request.expiry_time is not None and request.expiry_time <= datetime.now(UTC)
 
 

@@ -31,7 +31,7 @@ class Requests(Protocol):
         ...
 
     def count_late(self) -> None:
-        """Count a reply that is to another request."""
+        """Count a reply to another request."""
         ...
 
 
@@ -123,7 +123,7 @@ class _Replies(Stage[Reply, T]):
             self.on_complete()
 
     def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
-        """Claim nothing: nobody takes replies back, and their sender ends when all are settled."""
+        """Claim nothing: replies cannot be given back, and their sender ends when all are settled."""
         return None
 
     def on_error(self, error: BaseException) -> None:

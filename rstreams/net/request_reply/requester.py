@@ -1,12 +1,12 @@
 """A requester: requests to one address, and a link of its own on which the replies come.
 
 Theory of operation. A request names the address for its reply. The peer has made that address for this side's link, and
-it is gone with the connection. So the two links, one for requests and one for replies, are a route that lives as long
-as one connection. When the connection is lost and returns, the next route is opened. Requests under way on the old
+it is gone with the connection. Therefore the two links, one for requests and one for replies, are a route that lives as
+long as one connection. When the connection is lost and returns, the next route is opened. Requests under way on the old
 route fail, or are sent again on the new one if that was allowed.
 
-Credit for replies is one for each request that waits. A reply that nobody waits for uses one up, which is granted
-again.
+Credit for replies is one for each waiting request. A reply to a request that does not wait any more also uses one up,
+which is granted again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Requester(Generic[T]):
 
     Attributes:
         address: The peer's name for the target of requests.
-        late: Replies that nobody waited for any more: accepted, counted and dropped.
+        late: Replies to requests that did not wait any more: they are accepted, counted and dropped.
 
     Context: Any task of the connection's trio run; several may ask at the same time.
     """
@@ -116,16 +116,16 @@ class Requester(Generic[T]):
         Args:
             item: A `Message`, or a value that becomes a message's body. A message keeps its id, if it has one. Its
                 address for replies and its correlation id are set here.
-            timeout_s: How long it may take, in seconds, waiting for its turn included; None: as the requester's. The
-                request tells its ttl and when it expires, unless it does so already.
+            timeout_s: How long it may take, in seconds, with the wait for its turn; None: as the requester's. The
+                request gets its ttl and expiry time from this, unless it has them already.
             retry_lost: Whether it may be asked twice: if the connection is lost and returns, it is sent again.
 
-        Errors: `StreamTimeout` when the time is over; a reply that comes later is dropped and counted.
-            `RequestFailed` with what the responder says; `DeliveryFailed` if the peer does not take the request;
-            what `decode` raises; `ConfigError` if it cannot be encoded, or its id is that of another one under way;
-            `ConnectionLost`, or what else ended the links. The request may have been worked on, but for a
-            `ConfigError`.
-        Cancels: Nobody waits for the reply any more; the request is not taken back.
+        Errors: `StreamTimeout` when the time is over; a reply that comes later is dropped and counted. `RequestFailed`
+            with the responder's condition and text; `DeliveryFailed` if the peer does not take the request; the error
+            of `decode`; `ConfigError` if it cannot be encoded, or its id is that of another one under way;
+            `ConnectionLost`, or another error that ended the links. Except after a `ConfigError`, the request may have
+            been worked on.
+        Cancels: The reply is not waited for any more; the request is not taken back.
         """
         if timeout_s is None:
             timeout_s = self._options.timeout_s
@@ -155,14 +155,14 @@ class Requester(Generic[T]):
             window: The most replies granted, buffered and unsettled together.
             reply_address: The address of a queue for this stream alone, where the peer makes none for a link.
 
-        Credit: What the subscriber asks for. A responder that sends straight to the link (`Node.respond`, or
-            `Connection.respond` through a node) is asked for no more than that. A broker's queue between the two is
-            filled as far as the broker lets it be. Through a queue the end takes a message, and so one unit of demand:
-            the stream completes when the subscriber asks for one more than there are.
-        Errors: `on_error` with `RequestFailed` as the responder says, `DeliveryFailed` if the peer does not take the
-            request, `ConfigError`, and what ended the links; without an end if the responder does not know what a
-            stream is. There is no time limit: see `Stream.timeout`.
-        Cancels: The link and its address; a responder that sends there is told so.
+        Credit: As much as the subscriber requests. A responder that sends straight to the link (`Node.respond`, or
+            `Connection.respond` through a node) gets no more credit than that. A broker's queue between the two is
+            filled as far as the broker allows. Through a queue the end takes a message, and therefore one unit of
+            demand: the stream completes when the subscriber requests one more item than there are.
+        Errors: `on_error` with `RequestFailed` from the responder, `DeliveryFailed` if the peer does not take the
+            request, `ConfigError`, and the error that ended the links. The stream does not end if the responder does
+            not know such streams. There is no time limit: see `Stream.timeout`.
+        Cancels: The link and its address; a responder that sends there is told.
         """
         self._prepared(item, {})  # an item that cannot be encoded is refused here
         require_window(window)
@@ -178,18 +178,18 @@ class Requester(Generic[T]):
         self._route.end(self._over, returns=False)
 
     async def opened(self) -> None:
-        """Wait until the peer takes requests and has an address for replies.
+        """Wait until the peer takes requests and has made an address for replies.
 
-        Some peers that make no addresses attach the link all the same, without one, which looks like a refusal whose
+        Some peers that make no addresses attach the link nevertheless, without one. That looks like a refusal whose
         detach is on its way.
         """
         await self._open_route()
 
     def count_late(self) -> None:
-        """Count a reply that nobody waits for."""
+        """Count a reply to a request that does not wait any more."""
         self.late += 1
 
-    # what routes and streams call
+    # routes and streams call these
 
     def start_sending(
         self, item: object, reply_to: str, wants: str, on_failed: Callable[[BaseException], None]
@@ -254,7 +254,7 @@ class Requester(Generic[T]):
     async def _send(self, message: Message, on_failed: Callable[[BaseException], None]) -> None:
         try:
             route = await self._open_route()
-            receipt = await route.sender.submit(message)  # a loss meanwhile takes the address for replies with it
+            receipt = await route.sender.submit(message)  # a loss now takes the address for replies with it
         except RStreamsError as error:
             on_failed(error)
         except trio.Cancelled:
@@ -297,7 +297,7 @@ class _Route(Generic[T]):
     """The two links of a requester while one connection lasts; the subscriber of the replies."""
 
     def __init__(self, requester: Requester[T], links: Links, options: RequestOptions[T]) -> None:
-        self.settled = trio.Event()  # whether it is open is known
+        self.settled = trio.Event()  # set when it is known whether it is open
         self.was_open = False
         self.ended: BaseException | None = None
         self.pending: dict[MessageId, _Pending[T]] = {}
@@ -307,7 +307,7 @@ class _Route(Generic[T]):
         self._decode = options.decode
         self._reply_address = options.reply_address
         self._links = links
-        self._to_come = 2  # links
+        self._to_come = 2  # links that are not attached yet
         self._asked = 0
         self._subscription: Subscription = ENDED
         self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
@@ -338,7 +338,7 @@ class _Route(Generic[T]):
         return pending
 
     def forget(self, key: MessageId) -> None:
-        """Wait for a reply no more."""
+        """Do not wait for a reply any more."""
         self.pending.pop(key, None)
 
     def end(self, error: BaseException, *, returns: bool) -> None:
@@ -383,7 +383,7 @@ class _Route(Generic[T]):
         self.end(error, returns=self._replies.returns)
 
     def on_complete(self) -> None:
-        """No more replies, and no reason."""
+        """No more replies, without a reason."""
         text = "the peer ended the link for replies"
         self.on_error(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))
 
@@ -437,7 +437,7 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
 
 
 def _expiring(message: Message, left_s: float) -> Message:
-    """Return the message with the time at which nobody waits for its reply any more."""
+    """Return the message with its expiry: after it, its reply is not waited for."""
     left_s = max(left_s, 0.0)
     if message.ttl_s is None and left_s <= _MAX_TTL_S:
         message = replace(message, ttl_s=math.ceil(left_s * 1000) / 1000)
@@ -447,6 +447,6 @@ def _expiring(message: Message, left_s: float) -> Message:
 
 
 def _on_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
-    """Tell of a request that the peer does not take; the end of its link is told elsewhere."""
+    """Call `tell` for a request that the peer does not take; the end of its link is handled elsewhere."""
     if isinstance(receipt.error, DeliveryFailed):
         tell(receipt.error)

@@ -43,7 +43,7 @@ class _Open:
 class ReplySenders:
     """Sends replies to any number of addresses: the `Way` of a client.
 
-    Addresses are as the peer names them, and in no dialect.
+    Addresses are sent as the peer names them, without a dialect.
     """
 
     def __init__(self, links: Links) -> None:

@@ -29,7 +29,7 @@ class ReplyLink(LinkSubscription[Reply]):
     def __init__(
         self, subscriber: Subscriber[Reply], on_attached: Callable[[Attach], None], *, window: int, links: Links
     ) -> None:
-        """Hand over to `subscriber`; `on_attached` hears the peer's attach, before the subscriber hears anything."""
+        """Hand over to `subscriber`; `on_attached` hears the peer's attach, before the subscriber gets any signal."""
         super().__init__(
             subscriber,
             decode=_decode,
@@ -65,7 +65,7 @@ class ReplyLink(LinkSubscription[Reply]):
 
 
 class RequestLink(PublishingEnd[T]):
-    """Sends requests. They name an address that is gone with the connection, so they are not sent again."""
+    """Sends requests. They name an address that is gone with the connection; therefore they are not sent again."""
 
     def __init__(self, *args: Any, on_attached: Callable[[Attach], None], **options: Any) -> None:  # noqa: ANN401
         """Send as `PublishingEnd`; `on_attached` hears that the peer takes requests."""
@@ -103,7 +103,7 @@ def attach_replies(links: Links, end: ReplyLink, address: str | None, *, streame
         address: The address that they come to; None: one that the peer makes.
         streamed: Whether the link is for the replies to one request.
 
-    Errors: `ConfigError` for an address that the peer's dialect has no word for.
+    Errors: `ConfigError` for an address that the peer's dialect cannot write.
     """
     name = links.new_name()
     if address is not None:

@@ -50,14 +50,14 @@ def is_loopback(host: str) -> bool | None:
 def parse_url(url: str) -> PeerAddress:
     """Return the address of an `amqp://[user:password@]host[:port]` url; `amqps` is AMQP over TLS.
 
-    Errors: `ConfigError` that says what is wrong with the url, without its password.
+    Errors: `ConfigError` with the reason and the url, without its password.
     """
     if not isinstance(url, str):
         msg = f"url must be a string such as 'amqp://127.0.0.1:5672', not {type(url).__name__}"
         raise ConfigError(msg)
     read = _read(url)
     if read is None:
-        raise _bad_url(url, f"its host or port cannot be; a port is {_PORTS}")
+        raise _bad_url(url, f"its host or port is not valid; a port is {_PORTS}")
     parts, port = read
     if parts.scheme not in _PORT_OF:
         raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp', or 'amqps' for TLS")
@@ -70,7 +70,7 @@ def parse_url(url: str) -> PeerAddress:
     if parts.password is not None and not parts.username:
         raise _bad_url(url, "it has a password and no user")
     if not _is_host(parts.hostname):
-        raise _bad_url(url, "its host cannot be: a name has parts of 1 to 63 characters")
+        raise _bad_url(url, "its host is not valid: a name has parts of 1 to 63 characters")
     user = unquote(parts.username) if parts.username else None
     password = unquote(parts.password) if parts.password is not None else None
     if "\0" in f"{user}{password}":
@@ -109,7 +109,7 @@ def parse_place(place: str) -> PeerAddress:
 
 
 def _is_host(host: str) -> bool:
-    """Tell whether a host's name has the form of one, so that it can be looked up."""
+    """Tell whether a text has the form of a host's name or address."""
     try:
         return bool(host.encode("idna"))
     except UnicodeError:

@@ -16,9 +16,10 @@ class ConnectionStatus:
     """The state of a connection, when it changes.
 
     Attributes:
-        state: "connected": it is open. "lost": it was lost, or an attempt to open it, for the first time or again,
-            failed. "closed": it has ended for good.
-        peer: The host and port of the peer, of the last one, or of the first one to try.
+        state: "connected": it is open. "lost": it was lost, or an attempt to open it failed, also the first attempt.
+            "closed": it has ended for good.
+        peer: The host and port of the peer; after a loss, of the last peer; before the first connection, of the first
+            one to try.
         error: Why it was lost or closed; after an attempt with several urls, the reason for each. None if it was closed
             from this side, or is open.
         attempt: The number of the attempt since the loss; 0 for the loss itself and for the first connection. After a

@@ -70,7 +70,7 @@ class Handshakes:
 
 
 class MeteredStream(trio.abc.Stream):
-    """A stream that gives out only so many bytes of a client that has not authenticated."""
+    """A stream that gives out only a limited number of bytes of a client that has not authenticated."""
 
     def __init__(self, stream: trio.abc.Stream, most: int) -> None:
         self._stream = stream

@@ -6,7 +6,7 @@ Bounds hold for a client that has not authenticated:
     time                 handshake_timeout_s, for TLS, SASL and open together
     bytes                max_handshake_bytes, then the one frame `open`
 
-Each client has a task of its own, therefore nobody waits for a slow one. Where there are too many, the oldest client
+Each client has a task of its own. Therefore no client waits for a slow one. Where there are too many, the oldest client
 makes room (`handshakes`).
 """
 
@@ -76,9 +76,9 @@ class ListeningOptions:
         max_connections: The most open connections.
         max_handshakes: The most clients that have not opened their connection yet.
         handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
-        max_handshake_bytes: What a client may send for TLS and SASL together, in bytes.
+        max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
 
-    Errors: `ConfigError` that names an option that cannot be.
+    Errors: `ConfigError` that names an option with a value that is not allowed.
     """
 
     tls: ssl.SSLContext | None = None
@@ -124,7 +124,7 @@ class Listener:
 
     Attributes:
         host: The address it listens at.
-        port: The port, also where port 0 let the system choose.
+        port: The port; if port 0 was asked for, the one that the system has chosen.
     """
 
     def __init__(self, place: PeerAddress, listeners: Sequence[trio.SocketListener], options: ListeningOptions) -> None:
@@ -154,7 +154,7 @@ class Listener:
         return len(self._handshakes)
 
     async def run(self, options: ConnectionOptions, on_attach: Attaching) -> None:
-        """Accept and pump connections until closed; a failure of one is logged and ends no other."""
+        """Accept and pump connections until closed; the failure of one is logged, and the others go on."""
 
         async def serve(stream: trio.SocketStream) -> None:
             await self._serve(_Client(self._options, options, on_attach, stream))
@@ -277,8 +277,8 @@ class _Client:
 async def open_listener(place: str, options: ListeningOptions, admission: Admission) -> Listener:
     """Listen at `host:port`; nothing is accepted before `run`.
 
-    Errors: `ConfigError` for a malformed place, or for options that let in no client, or passwords in clear text;
-        `TransportError` if it cannot be listened at.
+    Errors: `ConfigError` for a malformed place, or for options that let in no client or passwords in clear text;
+        `TransportError` if the system refuses the place.
     """
     address = parse_place(place)
     try:
@@ -301,7 +301,7 @@ async def _hang_up(stream: trio.SocketStream) -> None:
 
     A socket that is closed with unread bytes in it is reset. Then a client that sends ahead does not see the reason.
     """
-    with suppress(trio.BrokenResourceError):  # the client was quicker
+    with suppress(trio.BrokenResourceError):  # the client has closed it before
         await stream.send_eof()
         while await stream.receive_some(4096):
             pass

@@ -61,9 +61,9 @@ class OpeningOptions:
         allow_plain_over_tcp: Whether a password may go to another machine in clear text.
         connect_timeout_s: Seconds until the connection must be open.
         limits: The limits of the connection.
-        sends_tokens: Whether tokens go over it when it is open, which are secrets as passwords are.
+        sends_tokens: Whether tokens are sent over it when it is open; tokens are secrets, like passwords.
 
-    Errors: `ConfigError` that names an option that cannot be.
+    Errors: `ConfigError` that names an option with a value that is not allowed.
     """
 
     container_id: str
@@ -147,7 +147,7 @@ async def open_connection(
 
     Args:
         address: Where the peer is.
-        options: How.
+        options: The options of the attempt.
         nursery: Where the pump's task lives.
         on_attach: Called for each link that the peer attaches.
 
@@ -211,7 +211,7 @@ class _Attempt:
             return await start_tls(tcp, address, context)
         try:
             host = tcp.socket.getpeername()[0]
-        except OSError as error:  # the peer was quicker
+        except OSError as error:  # the peer has closed it before
             msg = f"{address} hung up before the connection was open"
             raise ConnectFailed(msg) from error
         self._options.check_plain(address, host)
@@ -239,16 +239,16 @@ class _Attempt:
         mechanisms = self._options.mechanisms(self._address)
         if "[mech=none]" in told:
             hints = {
-                "ANONYMOUS": "it wants to know who this is: give user:password in the url, or a client certificate",
-                "PLAIN": "it takes no password here" + ("" if self._address.tls else ", or only over TLS: amqps://"),
-                "EXTERNAL": "it has got no client certificate, or takes none",
+                "ANONYMOUS": "it asks for credentials: give user:password in the url, or a client certificate",
+                "PLAIN": "it accepts no password here" + ("" if self._address.tls else ", or only over TLS: amqps://"),
+                "EXTERNAL": "it got no client certificate, or accepts none",
             }
             return f"offers no SASL mechanism that may be used ({' or '.join(mechanisms)}); {hints[mechanisms[-1]]}"
         if "[mech=PLAIN]" in told:
             return "refused the credentials: it knows no such user with this password"
         if "[mech=EXTERNAL]" in told:
-            return "refused the client certificate (EXTERNAL): it is nobody's there, or none was sent"
-        return "refused the credentials: it lets in nobody without any (ANONYMOUS)"
+            return "refused the client certificate (EXTERNAL): it belongs to no user there, or none was sent"
+        return "refused the credentials: it lets in no client without credentials (ANONYMOUS)"
 
 
 async def _cut(pump: Pump) -> None:
@@ -270,7 +270,7 @@ async def _open_tcp(address: PeerAddress) -> trio.SocketStream:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a connection could not be made, without the address, which stands before it."""
+    """Return why a connection could not be made, without the address, which the caller adds."""
     if not isinstance(error, OSError):
         return str(error)
     if error.errno is not None and error.errno in errno.errorcode and not isinstance(error, socket.gaierror):

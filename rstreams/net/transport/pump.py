@@ -60,7 +60,7 @@ LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
 
 FEED_BYTES: Final = 64 * 1024
-"""The bytes that the engine is fed between two looks at the clock, at first and at least."""
+"""The bytes that the engine is fed between two looks at the clock: the first number, and the least."""
 
 MAX_FEED_BYTES: Final = 1024 * 1024
 """The most such bytes; an engine that is quick gets more at once, because that costs it less."""
@@ -152,7 +152,7 @@ class Pump:
     async def run(self) -> None:
         """Own the connection until it ends; all its links have ended then, and the stream is closed.
 
-        Errors: None of the connection; its error is in `error`, and reaches the links as `Lost`.
+        Errors: None; the error of the connection is in `error`, and reaches the links as `Lost`.
         Cancels: Ends the connection at once: the peer sees it break.
         """
         try:
@@ -164,7 +164,7 @@ class Pump:
                     nursery.cancel_scope.cancel()
                 if not isinstance(self.error, IdleTimeout):
                     with trio.move_on_after(GOODBYE_TIMEOUT_S):
-                        await self._wire.aclose()  # TLS has a goodbye of its own
+                        await self._wire.aclose()  # TLS has a closing message of its own
         finally:
             end = self._end
             self._over = True  # before links hear of it, because a link attached now comes too late
@@ -270,7 +270,7 @@ class Pump:
             engine.close(*self._goodbye)
             self._goodbye = None
         due = engine.tick(trio.current_time())
-        # To set the deadline costs. A later one is not set: the clock rings too early once, and is set then.
+        # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
         output = engine.output()
@@ -315,7 +315,7 @@ class Pump:
                     data = b""
                 fed = self._feed(data)
                 if fed < len(data):
-                    left = memoryview(bytes(data[fed:]))  # a copy, because others read into the same room meanwhile
+                    left = memoryview(bytes(data[fed:]))  # a copy, because other tasks read into the same room
                     while left and not self._cut_off:
                         await trio.lowlevel.checkpoint()
                         left = left[self._feed(left) :]
@@ -348,7 +348,7 @@ class Pump:
     def _take_in(self) -> None:
         """Hand over received items while the network takes nothing: credit must also bound a peer that does not read.
 
-        Nothing is sent meanwhile, because the links find no room.
+        Nothing is sent during that, because the links find no room.
         """
         self._turning = True
         try:
@@ -411,7 +411,7 @@ class Pump:
             self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
 
     def on_misuse(self, condition: str, description: str) -> None:
-        """The peer goes on with what has been refused: close the connection without waiting for an answer."""
+        """The peer repeats something that was refused: close the connection without waiting for an answer."""
         self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
 
     def on_broken_frame(self, condition: str, description: str) -> None:
@@ -439,7 +439,7 @@ class Pump:
         return f"{text}; or this program's event loop stood still, as it does while a function in it blocks"
 
     def _fail(self, error: RStreamsError) -> None:
-        """End the connection: its links hear of it, and `run` ends when the last words have been sent."""
+        """End the connection: its links hear of it, and `run` ends when the last frames have been sent."""
         if self.error is None and not self._closing:
             self.error = error
         lost = self._lost(self.error or error)

@@ -1,13 +1,13 @@
-"""Reconnecting: one connection in the eyes of its links, opened again whenever it is lost.
+"""Reconnecting: a connection that is opened again whenever it is lost; for its links it stays the same one.
 
 Theory of operation. Links are attached here and handed to the current pump. When its connection is lost, the ends hear
-`Lost(returns=True)`. They keep what they need and wait. One task, `_stay_open`, opens the next connection. It tries the
+`Lost(returns=True)`. They keep their state and wait. One task, `_stay_open`, opens the next connection. It tries the
 urls in turn, with the delays of the policy. Then it attaches the ends again: unmet demand becomes credit, and unsettled
 items are sent again. Only when the policy gives up do the ends hear of the loss for good.
 
 A peer that is about to close the connection may announce that for each link, by a detach or a refusal with
 amqp:connection:forced. Such links wait in the same way: for the next connection, or for the next attempt on this one,
-because it may take a while to close, or stay. These attempts have the delays of the policy and no limit.
+because the peer may close it late, or never. These attempts have the delays of the policy and no limit.
 
 A peer may accept each connection and drop it. Therefore a connection counts as a failed attempt in two cases:
 
@@ -47,10 +47,10 @@ from rstreams.protocol.frames import Attach, Lost
 logger = logging.getLogger("rstreams.net")
 
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
-"""The conditions of a peer that will say the same the next time."""
+"""The conditions by which a peer refuses every further attempt in the same way."""
 
 _LEAST_S: Final = 0.1
-"""The delay after an attempt without one, and the least time that a connection has to last, in seconds."""
+"""The delay after an attempt that had no delay, and the least time that a connection has to last, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Reconnect:
         first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
         factor: How much longer each delay is than the one before; at least 1.
         max_delay_s: The longest delay, in seconds. With 0 it tries without a pause, which is for tests.
-        jitter: Which part of a delay is random, 0 to 1.
+        jitter: The part of a delay that is random, 0 to 1.
         max_attempts: Failed attempts in a row after which it gives up; None: never.
         start_jitter_s: The longest random time to wait before the very first connection, in seconds.
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
@@ -103,9 +103,7 @@ class Reconnect:
             msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be None or a function"
             raise ConfigError(msg)
         if is_async(self.on_status):
-            msg = (
-                f"Reconnect(on_status={self.on_status!r:.80}): it must be a plain function; nobody awaits an async one"
-            )
+            msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be a plain function, not an async one"
             raise ConfigError(msg)
 
     def delay_s(self, attempt: int, random: float) -> float:
@@ -166,8 +164,8 @@ class KeptConnection:
         """Prepare; `open` opens the first connection.
 
         Args:
-            addresses: The addresses of the peers, tried in this order. It begins with the address of the last
-                connection, or behind it if that connection did not last.
+            addresses: The addresses of the peers, tried in this order. The next attempt begins with the address of the
+                last connection; if that connection did not last, it begins with the next address.
             options: How each attempt is made.
             policy: When to try again; None: not at all.
             random: Returns a random number from 0 up to 1.
@@ -186,7 +184,7 @@ class KeptConnection:
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
-        self._refused = 0  # attempts in a row to attach again what the peer has detached
+        self._refused = 0  # attempts in a row to attach again links that the peer has detached
         self._attached_at = -math.inf  # when the last one was made
         self._closing = False
         self._over: RStreamsError | None = None
@@ -244,7 +242,7 @@ class KeptConnection:
         pump.waiting.append((end, frame))
 
     async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
-        """Attach again, after a delay, links that the peer has detached; if the connection ends, the next one does."""
+        """Attach again, after a delay, links that the peer has detached, unless the connection has ended by then."""
         lasted_s = trio.current_time() - self._attached_at
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
         delay_s = self._policy.delay_s(self._refused + 1, self._random())
@@ -305,7 +303,7 @@ class KeptConnection:
             else:
                 if not self._closing:
                     return pump, attempt
-                await pump.close()  # it came too late: closed meanwhile
+                await pump.close()  # it came too late: `close` was called before
                 return None
         self._end(error)
         return None
@@ -327,7 +325,7 @@ class KeptConnection:
     async def _try_each(self, nursery: trio.Nursery) -> Pump:
         """Try every address once.
 
-        Errors: One error that says what is wrong with each address. It has the type of the last one, unless the type of
+        Errors: One error with the reason for each address. It has the type of the last one, unless the type of
             another one says more.
         """
         errors: list[RStreamsError] = []

@@ -1,4 +1,4 @@
-"""What the connections of one trio run share: the room for output, and the time of a slice."""
+"""Shared by the connections of one trio run: the room for output, and the time of a slice."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MIN_SLICE_S: Final = 0.0005
 
 
 class RunShare:
-    """What the connections of one trio run share.
+    """The room and the time that the connections of one trio run share.
 
     Attributes:
-        output: The room for output. What is in it is sent at once, or copied elsewhere.
+        output: The room for output. Its content is sent at once, or copied elsewhere.
         busy: The connections that had more to do when their last slice was over.
     """
 
@@ -38,7 +38,7 @@ _share: Final[trio.lowlevel.RunVar[RunShare]] = trio.lowlevel.RunVar("rstreams.n
 
 
 def share_of_run() -> RunShare:
-    """Return what the connections of the current trio run share."""
+    """Return the `RunShare` of the current trio run."""
     try:
         return _share.get()
     except LookupError:

@@ -114,18 +114,18 @@ async def authenticate(
 
 
 def _no_sasl(header: bytes) -> str:
-    """Return a text that says what a client sent instead of a SASL header."""
+    """Return a text that describes the bytes that a client sent instead of a SASL header."""
     if header == AMQP_HEADER:
         return "the client skipped SASL"
     if header[:2] == b"\x16\x03":
-        return "what came is no AMQP header but TLS, which this listener does not speak: listen(tls=...)"
-    return f"what came is no AMQP header: {header!r}"
+        return "the client sent TLS, which this listener does not speak, and no AMQP header: listen(tls=...)"
+    return f"the client sent no AMQP header: {header!r}"
 
 
 def _check(
     init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None
 ) -> tuple[str | None, str | None]:
-    """Return the user of a sasl-init, and why it is refused; None if it is not refused."""
+    """Return the user of a sasl-init, and the reason of a refusal; None if it is not refused."""
     chosen, response = [*init, None, None][:2]
     if str(chosen) not in offered:
         return None, f"the client was refused: it chose no mechanism of {', '.join(offered)}"
@@ -139,7 +139,7 @@ def _check(
         return None, "the client was refused: it sent no user and password"
     user = parts[1].decode("utf-8", "replace")
     password = admission.users.get(user)
-    # It is compared even if there is no such user, so that the time does not show that.
+    # An unknown user's password is compared as well: otherwise the time would show that the user is unknown.
     right = hmac.compare_digest(parts[2], ("" if password is None else password).encode())
     return user, None if right and password is not None else f"user {user!r} was refused"
 
@@ -147,14 +147,14 @@ def _check(
 def _check_external(
     response: object, admission: Admission, certificate: ClientCertificate | None
 ) -> tuple[str | None, str | None]:
-    """Check EXTERNAL (RFC 4422 A): the certificate says who the client is; a response says whom it acts for."""
+    """Check EXTERNAL (RFC 4422 A): the certificate names the client; a response names a user for whom it acts."""
     if certificate is None:
         return None, "the client was refused: it has shown no certificate"
     user = admission.user_of(certificate)
     if not user:
-        return None, f"the certificate of {certificate.subject!r} was refused: its owner is no user here"
+        return None, f"the certificate of {certificate.subject!r} was refused: its owner is not a user here"
     if response and response != user.encode():
-        return None, f"user {user!r} was refused: it may not act for another"
+        return None, f"user {user!r} was refused: it may not act for another user"
     return user, None
 
 
@@ -178,12 +178,12 @@ class _Reader:
     async def sasl_init(self) -> list[Any]:
         size, offset, kind, _ = struct.unpack(">IBBH", await self.take(8))
         if kind != 1 or offset < 2 or not 4 * offset <= size <= MAX_SASL_FRAME_BYTES:
-            text = f"what came is no SASL frame of at most {MAX_SASL_FRAME_BYTES} bytes"
+            text = f"the client sent no SASL frame of at most {MAX_SASL_FRAME_BYTES} bytes"
             raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
         body = (await self.take(size - 8))[4 * offset - 8 :]
         value = decode_value(body)
         if not isinstance(value, Described) or value.descriptor not in (_INIT, "amqp:sasl-init:list"):
-            text = "the SASL frame is no sasl-init"
+            text = "the SASL frame is not a sasl-init"
             raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, text)
         return list(value.value) if isinstance(value.value, list) else []
 

@@ -15,7 +15,7 @@ class TlsLayer:
     """One side of a TLS connection.
 
     Args:
-        context: What is trusted and shown.
+        context: The trusted authorities, and the certificate to show.
         server_hostname: The name that the certificate of the server must have; None on the server's side.
 
     Attributes:
@@ -35,7 +35,7 @@ class TlsLayer:
         self._failure: ssl.SSLError | None = None
 
     def handshake(self) -> bool:
-        """Go on with the handshake; tell whether it is over. What is to be sent for it stands in `outgoing`.
+        """Go on with the handshake; tell whether it is over. `outgoing` has the bytes to send for it.
 
         Errors: `ssl.SSLError`, also where the peer hung up.
         """
@@ -73,7 +73,7 @@ class TlsLayer:
     def decrypt(self, room: memoryview) -> int:
         """Put plain bytes into `room`, as many as have come and fit; return how many.
 
-        The peer's end of TLS sets `ended`. The end of the network alone does, too: AMQP has an end of its own.
+        The peer's end of TLS sets `ended`. The end of the network alone also does, because AMQP has an end of its own.
 
         Errors: `ssl.SSLError`, once all that came before has been returned.
         """

@@ -1,4 +1,4 @@
-"""TLS of a connection that begins: its handshake, and its errors in words that say what to do.
+"""TLS at the beginning of a connection: the handshake, and errors that tell the user what to do.
 
 The engine does not know of TLS. In TLS 1.3, a client that the server refuses learns it only when it reads for the first
 time, after its own handshake. Therefore the stream remembers how TLS failed.
@@ -51,13 +51,13 @@ class TlsStream(trio.abc.Stream):
     """A stream over TLS that remembers how TLS failed.
 
     Args:
-        transport: What carries the bytes.
+        transport: The stream that carries the bytes.
         layer: TLS, before its handshake.
 
     Attributes:
-        transport: What carries the bytes.
+        transport: The stream that carries the bytes.
         layer: TLS.
-        failure: What TLS failed with.
+        failure: The error with which TLS failed.
     """
 
     def __init__(self, transport: trio.abc.Stream, layer: TlsLayer) -> None:
@@ -109,7 +109,7 @@ class TlsStream(trio.abc.Stream):
     def decrypt(self, room: memoryview) -> int:
         """Put plain bytes that have come into `room`; see `TlsLayer.decrypt`.
 
-        Errors: `trio.BrokenResourceError` if TLS fails, which `failure` tells.
+        Errors: `trio.BrokenResourceError` if TLS fails; `failure` has the reason.
         """
         try:
             return self.layer.decrypt(room)
@@ -134,8 +134,8 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
     """
     try:
         tls = TlsStream(stream, TlsLayer(context, address.host.rstrip(".")))
-    except (ssl.SSLError, ValueError) as error:  # a host that no certificate can be for, a context that cannot be used
-        msg = f"TLS with {address} cannot be: {error}"
+    except (ssl.SSLError, ValueError) as error:  # no certificate can name this host, or the context cannot be used
+        msg = f"TLS with {address} is not possible: {error}"
         raise ConfigError(msg) from error
     try:
         await tls.do_handshake()
@@ -174,7 +174,7 @@ def _client_error(address: PeerAddress, cause: BaseException) -> TransportError:
                 "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
             )
         hint = "; perhaps it wants a client certificate" if "HANDSHAKE_FAILURE" in reason else ""
-        return ConnectFailed(f"{address} refused TLS as this side speaks it {text}{hint}")
+        return ConnectFailed(f"{address} refused the TLS of this side {text}{hint}")
     if reason:
         return ConnectFailed(f"TLS with {address} failed ({reason.lower().replace('_', ' ')})")
     return ConnectFailed(f"{address} hung up during the TLS handshake; plain AMQP is amqp://")
@@ -187,10 +187,10 @@ def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
     if code == _NOT_YET_VALID:
         return "it is not valid yet; is the clock right?"
     if code in _OTHER_NAME:
-        return f"it is for another host than {address.host!r} ({told}); connect by a name that stands in it"
+        return f"it is for another host than {address.host!r} ({told}); connect by a name that the certificate has"
     if code in _NOT_TRUSTED:
         ca = "tls=rstreams.tls.client_context(ca_file=...)"
-        return f"no authority that is trusted here has signed it ({told}); name the one that has with {ca}"
+        return f"no authority that is trusted here has signed it ({told}); name the one that has signed it with {ca}"
     return told
 
 
@@ -204,12 +204,12 @@ def _server_error(cause: BaseException) -> AuthenticationFailed | RemoteProtocol
     if any(each in reason for each in _ALERTS_ON_CERTIFICATES) and "ALERT" in reason:
         text = (
             f"it refused this side's certificate ({reason.lower().replace('_', ' ')}): "
-            "it must trust the authority that has signed it, and connect by a name that stands in it"
+            "it must trust the authority that has signed it, and connect by a name that the certificate has"
         )
     elif "ALERT" in reason:
-        text = f"it refused TLS as this side speaks it ({reason.lower().replace('_', ' ')})"
+        text = f"it refused the TLS of this side ({reason.lower().replace('_', ' ')})"
     elif any(each in reason for each in _NO_TLS):
-        text = "it does not speak TLS, and this listener nothing else: amqps://"
+        text = "it does not speak TLS, and this listener speaks only TLS: amqps://"
     elif reason:
         text = f"the TLS handshake failed ({reason.lower().replace('_', ' ')})"
     else:

@@ -44,11 +44,11 @@ class Wire(Protocol):
         ...
 
     def send_now(self, data: bytes | memoryview, /) -> None:
-        """Send what goes without waiting, and keep the rest."""
+        """Send the bytes that go without waiting, and keep the rest."""
         ...
 
     async def flush(self) -> None:
-        """Send what is kept, which is nothing afterwards, also where it fails. Only one task may do so."""
+        """Send the bytes that are kept. Afterwards none are kept, also if it fails. Only one task may call it."""
         ...
 
     async def aclose(self) -> None:
@@ -57,7 +57,7 @@ class Wire(Protocol):
 
 
 def wire_over(stream: trio.abc.Stream) -> Wire:
-    """Return the shortest way over `stream`."""
+    """Return the fastest wire over `stream`."""
     if isinstance(stream, TlsStream):
         return TlsWire(stream)
     if isinstance(stream, trio.SocketStream) and hasattr(os, "readv"):  # where sockets are files
@@ -122,7 +122,7 @@ class SocketWire:
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             # trio lets few bytes wait in the kernel, so that its users can decide late. Here credit bounds the bytes
             # under way, and with few bytes the pump would often wait for the kernel.
-            with suppress(OSError):  # no TCP; or, on some systems, the peer has gone already, which shows soon enough
+            with suppress(OSError):  # not TCP; or, on some systems, the peer has gone, which the next call shows
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self._unsent = bytearray()
         self._room = _shared_room()
@@ -176,14 +176,14 @@ class SocketWire:
 
 
 class TlsWire:
-    """TLS, over the shortest way there is below it."""
+    """TLS, over the fastest wire for the stream below it."""
 
     def __init__(self, stream: TlsStream) -> None:
         """Go on with the TLS of `stream`, whose handshake is over."""
         self._stream = stream
         self._layer = stream.layer
         self._below = wire_over(stream.transport)
-        self._view = memoryview(_shared_room())  # what comes encrypted is copied before the plain bytes take its place
+        self._view = memoryview(_shared_room())  # encrypted bytes are copied before plain ones take their place
 
     async def receive(self) -> memoryview:
         """See `Wire`."""

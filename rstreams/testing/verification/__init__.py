@@ -4,9 +4,9 @@
         def create_publisher(self, elements: int) -> Publisher[int]:
             return my_publisher(elements)
 
-pytest finds the rest: a test for each rule, under the name the TCK for the JVM gives it. A rule that cannot apply, for
-lack of items, of a signal, or because nothing can show it, is reported as not applicable with its reason, never
-passed over in silence; the pytest plugin counts them all in a last line. Needs pytest.
+pytest finds the rest: a test for each rule, with the name that the TCK for the JVM gives it. A rule may not apply: the
+items or a signal for it are missing, or no signal can show it. Then it is reported as not applicable, with the reason,
+and never skipped silently. The pytest plugin counts these in a last line. The kit needs pytest.
 """
 
 from rstreams.testing.verification._environment import Environment, TrioEnvironment, VirtualEnvironment

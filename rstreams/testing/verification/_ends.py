@@ -1,4 +1,4 @@
-"""The kit's own ends: a subscriber and a publisher that obey the rules, and note where the other side does not."""
+"""The kit's own ends: a subscriber and a publisher that obey the rules, and note those that the other side breaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class VerificationError(Exception):
-    """What the kit fails streams with."""
+    """The error with which the kit fails streams."""
 
 
 class Recorder(Generic[T]):
@@ -23,7 +23,7 @@ class Recorder(Generic[T]):
 
     Attributes:
         signals: The names of the signals, in order.
-        seconds: Subscriptions that came after the first, all cancelled (2.5).
+        seconds: Subscriptions that came after the first; all are cancelled (2.5).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Recorder(Generic[T]):
 
 
 class Upstream:
-    """A subscription that records the calls a subscriber makes on it.
+    """A subscription that records the calls that a subscriber makes on it.
 
     Attributes:
         calls: "request" and "cancel", in order.
@@ -176,7 +176,7 @@ class Upstream:
 
 
 class HelperPublisher(Generic[T]):
-    """A publisher the test plays, to any number of subscribers, each with a subscription of its own."""
+    """A publisher that the test plays, to any number of subscribers, each with a subscription of its own."""
 
     def __init__(self, env: Environment) -> None:
         self.subscriptions: list[Upstream] = []

@@ -1,14 +1,14 @@
-"""Where the tested thing lives, and how the kit waits for it.
+"""The environments of tested objects, and how the kit waits for signals in them.
 
-Theory of operation. A test of the kit is a plain function in the thread of pytest: it acts, and then looks at what came
-of it. Every act goes through `Environment.act`, which makes the call where the tested thing lives and lets everything
-happen that follows from it; `until` waits for something that must come. So the same tests verify a publisher that
-answers inside `request`, one that needs tasks and time, and one at the other end of a TCP connection:
+Theory of operation. A test of the kit is a plain function in the thread of pytest: it acts, and then checks the
+results. Every act goes through `Environment.act`. That makes the call where the tested object lives, and runs
+everything that follows from the call. `until` waits for an event that must come. Therefore the same tests verify a
+publisher that answers inside `request`, one that needs tasks and time, and one at the other end of a TCP connection:
 
     VirtualEnvironment   here; time and tasks are those of a `VirtualScheduler`, moved on after every act
     TrioEnvironment      in a trio run in another thread, with real sockets; an act is over when every task waits
 
-What is wrong in a signal itself is noted in `violations` and not raised, for it would be raised into the publisher; a
+A mistake in a signal itself is noted in `violations` and not raised, because it would be raised into the publisher. A
 test that leaves a violation behind fails.
 """
 
@@ -27,10 +27,10 @@ R2 = TypeVar("R2")
 
 
 class Environment:
-    """A place where everything happens inside the call that causes it; the base of the other environments.
+    """An environment in which all effects happen inside the call that causes them; the base of the others.
 
     Attributes:
-        violations: The rules broken in signals so far, each with what happened.
+        violations: The rules broken in signals so far, each with a description.
     """
 
     def __init__(self) -> None:
@@ -38,23 +38,23 @@ class Environment:
         self.violations: list[str] = []
 
     def __enter__(self) -> Self:
-        """Make the place."""
+        """Make the environment."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Take it away, with all that still runs in it."""
+        """End it, with everything that still runs in it."""
 
     def call(self, function: Callable[[], R]) -> R:
-        """Call `function` where the tested thing lives; what it raises is raised here."""
+        """Call `function` where the tested object lives; its error is raised here."""
         return function()
 
     def settle(self) -> None:
-        """Let everything happen that is going to happen without a further act."""
+        """Run everything that happens without a further act."""
 
     def act(self, function: Callable[[], R]) -> R:
-        """Call `function` where the tested thing lives, then settle."""
+        """Call `function` where the tested object lives, then settle."""
         result = self.call(function)
         self.settle()
         return result
@@ -71,10 +71,10 @@ class Environment:
 
 
 class VirtualEnvironment(Environment):
-    """Virtual time: after each act the clock is moved on, so what waits, delays or samples goes on at once.
+    """Virtual time: after each act the clock is moved on; thus operators that wait, delay or sample go on at once.
 
     Args:
-        settle_s: By how many seconds the clock is moved.
+        settle_s: The number of seconds by which the clock is moved.
 
     Attributes:
         scheduler: The scheduler that is current during the test.
@@ -102,15 +102,15 @@ class VirtualEnvironment(Environment):
 
 
 class TrioEnvironment(Environment, Generic[R]):
-    """A trio run in a thread of its own, for what needs real tasks, sockets or worker threads.
+    """A trio run in a thread of its own, for objects that need real tasks, sockets or worker threads.
 
     Args:
-        open_resource: Opens, in the trio run, what the tested thing lives in: a connection, a service.
+        open_resource: Opens, in the trio run, the resource that the tested object needs: a connection, a service.
         cushion_s: How long every task of the run must have been waiting before an act counts as over.
         timeout_s: How long `until` waits.
 
     Attributes:
-        resource: What `open_resource` opened.
+        resource: The result of `open_resource`.
     """
 
     resource: R

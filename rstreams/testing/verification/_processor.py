@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class IdentityProcessorVerification(PublisherVerification[T], SubscriberWhiteboxVerification[T]):
-    """The rules of both sides, for what passes on each item unchanged; subclass it as `TestMyProcessor`.
+    """The rules of both sides, for a processor that passes on each item unchanged; subclass it as `TestMyProcessor`.
 
     Spec: Reactive Streams 4.1 and 4.2, as in the TCK's IdentityProcessorVerification.
     """
 
     @abstractmethod
     def create_identity_processor(self, source: Publisher[T]) -> Publisher[T]:
-        """Return what is downstream of your processor when `source` is upstream.
+        """Return the downstream side of your processor over the upstream `source`.
 
         An operator is applied to `source`; a `Processor` object is subscribed to `source`, and returned.
         """
@@ -38,7 +38,7 @@ class IdentityProcessorVerification(PublisherVerification[T], SubscriberWhitebox
         """Whether an item is emitted only when all of its subscribers have requested."""
         return False
 
-    # what the two sides are made of
+    # the parts of both sides
 
     def create_helper_publisher(self, elements: int) -> Publisher[T]:
         """Return the publisher upstream: `elements` items."""
@@ -123,7 +123,7 @@ class IdentityProcessorVerification(PublisherVerification[T], SubscriberWhitebox
 
 
 class UpperSide(Generic[T]):
-    """The source of the tested processor, and then its upper side: what the test plays here goes to its subscriber.
+    """The source of the tested processor, and then its upper side: signals of the test here go to its subscriber.
 
     A processor at the other end of a network subscribes to its source later than it is subscribed to.
     """
@@ -158,7 +158,7 @@ class UpperSide(Generic[T]):
 
 
 class _Telling(Generic[T]):
-    """A subscriber downstream that tells the probe what it receives."""
+    """A subscriber downstream that reports its signals to the probe."""
 
     def __init__(self, probe: WhiteboxProbe[T]) -> None:
         self._probe = probe

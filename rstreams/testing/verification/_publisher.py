@@ -1,4 +1,4 @@
-"""Chapters 1 and 3 of the specification: what a publisher and its subscription must do."""
+"""Chapters 1 and 3 of the specification: the rules for a publisher and its subscription."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_HOLD = "the subscription needs a method hold(), which returns a Hold, such a
 
 
 class PublisherVerification(PublisherUnderTest[T]):
-    """The publisher's rules; subclass it as `TestMyPublisher` and say how to make yours.
+    """The publisher's rules; subclass it as `TestMyPublisher`, with a method that makes yours.
 
     Spec: Reactive Streams 1.1-1.11 and 3.2-3.17, as in the TCK's PublisherVerification.
     """
@@ -52,7 +52,7 @@ class PublisherVerification(PublisherUnderTest[T]):
 
     @rule("")
     def test_required_hold_must_return_a_hold_inside_on_next(self) -> None:
-        """Not of the TCK, but asked of every `rstreams.abc.Subscription`: stages that keep items call it."""
+        """Not in the TCK, but a rule for every `rstreams.abc.Subscription`: stages that keep items call it."""
         elements = self.up_to(1)
         holds: list[object] = []
         recorder = self.subscribe(self.make(elements), on_item=lambda me: holds.append(me.hold()))
@@ -325,7 +325,7 @@ class PublisherVerification(PublisherUnderTest[T]):
     ) -> None:
         assert "3.9" in str(self._refuses(-7)), "the message does not name the rule"
 
-    def _refuses(self, n: Any) -> BaseException:  # noqa: ANN401 - also what is no number
+    def _refuses(self, n: Any) -> BaseException:  # noqa: ANN401 - also values that are not numbers
         publisher = self.make(self.up_to(10))
         if self.max_elements_from_publisher:
             recorder = self.subscribe(publisher)
@@ -356,7 +356,7 @@ class PublisherVerification(PublisherUnderTest[T]):
         self,
     ) -> None:
         publisher = self.make(self.up_to(3))
-        gc.freeze()  # what was there before is not looked through: pytest has a great deal
+        gc.freeze()  # the objects from before are not searched: pytest has very many
         try:
             gone = self._cancelled(publisher)
 

@@ -1,4 +1,4 @@
-"""The publisher that is verified: how it is made, what it can do, and what its tests are made of."""
+"""The publisher that is verified: how it is made, its abilities, and the parts of its tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class PublisherUnderTest(Verification, Generic[T]):
-    """What a verification of a publisher is told about it; a subclass says how to make it."""
+    """The settings of a publisher's verification; a subclass makes the publisher."""
 
     @abstractmethod
     def create_publisher(self, elements: int) -> Publisher[T]:
@@ -25,7 +25,7 @@ class PublisherUnderTest(Verification, Generic[T]):
         """
 
     def create_failed_publisher(self) -> Publisher[T] | None:
-        """Return a publisher that fails each subscription at once; None if yours has no way of failing."""
+        """Return a publisher that fails each subscription at once; None if yours cannot fail."""
         return None
 
     @property
@@ -60,11 +60,11 @@ class PublisherUnderTest(Verification, Generic[T]):
 
     @property
     def wrong_demands(self) -> Sequence[Any]:
-        """What `request` must answer with an error beside 0."""
+        """The values besides 0 that `request` must answer with an error."""
         return (-1, -(2**31), -(2**63))
 
     def lacks(self, verified: Rule) -> str:
-        """Compare the rule's needs with what the publisher can do."""
+        """Compare the rule's needs with the publisher's abilities."""
         if verified.elements > self.max_elements_from_publisher:
             return f"needs {verified.elements} item(s), and it has at most {self.max_elements_from_publisher}"
         if verified.fewest is not None and verified.fewest < self.min_elements_from_publisher:
@@ -80,10 +80,10 @@ class PublisherUnderTest(Verification, Generic[T]):
         """Whether `create_failed_publisher` is written."""
         return type(self).create_failed_publisher is not PublisherUnderTest.create_failed_publisher
 
-    # what the tests are made of
+    # the parts of the tests
 
     def up_to(self, elements: int) -> int:
-        """Return `elements`, or what comes nearest to it that the publisher can emit."""
+        """Return `elements`, or the nearest number that the publisher can emit."""
         return max(min(elements, self.max_elements_from_publisher), self.min_elements_from_publisher)
 
     def make(self, elements: int) -> Publisher[T]:
@@ -106,17 +106,17 @@ class PublisherUnderTest(Verification, Generic[T]):
         return recorder
 
     def request(self, recorder: Recorder[T], n: int) -> None:
-        """Request, and let what follows happen."""
+        """Request, and run everything that follows."""
         self.env.act(lambda: recorder.request(n))
 
     def expect_items(self, recorder: Recorder[T], count: int) -> None:
-        """Expect exactly so many items by now."""
+        """Expect exactly `count` items by now."""
         self.expect(lambda: len(recorder.items) >= count, f"{count} items expected, {len(recorder.items)} came")
         self.env.settle()
         assert len(recorder.items) == count, f"{count} items expected, {len(recorder.items)} came"
 
     def expect_completion(self, recorder: Recorder[T]) -> None:
-        """Expect `on_complete`; a publisher that looks for its end only when asked is asked once more."""
+        """Expect `on_complete`; a publisher that looks for its end only at a request gets one more."""
         self.env.settle()
         if not recorder.ended:
             self.request(recorder, 1)

@@ -1,4 +1,4 @@
-"""What a test of the kit says about itself: the rule it verifies, what it needs, and that it cannot apply."""
+"""The marks of a test of the kit: the rule that it verifies, its needs, and that it does not apply."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rstreams.testing.verification._environment import Environment, VirtualEnvir
 F = TypeVar("F", bound=Callable[..., None])
 
 NULL_REFUSED = (TypeError, AttributeError)
-"""What Python raises where the JVM raises a NullPointerException."""
+"""The errors of Python where the JVM raises a NullPointerException."""
 
 UNTESTED = "the Reactive Streams TCK leaves it untested"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule a test verifies, and what the tested thing must be able to do for it.
+    """The rule that a test verifies, and the abilities that the tested object needs for it.
 
     Attributes:
         number: The rule's number in the specification; "" for tests of the test's own settings.
         elements: Items it must be able to emit.
-        fewest: It must be able to emit no more than so many, if not None.
+        fewest: It must be able to emit no more items than this, if not None.
         completion: Whether it must complete.
         failure: Whether it must be able to fail.
-        untested: Why no test can show it, or "".
+        untested: The reason why no test can show it, or "".
     """
 
     number: str
@@ -41,7 +41,7 @@ class Rule:
 
 
 def rule(number: str, *, optional: bool = False, **needs: Any) -> Callable[[F], F]:  # noqa: ANN401 - see `Rule`
-    """Say which rule a test verifies; an optional one that fails is reported as not applicable."""
+    """Mark a test with the rule that it verifies; an optional one that fails is reported as not applicable."""
 
     def decorate(test: F) -> F:
         verified = _optional(number, test) if optional else test
@@ -52,7 +52,7 @@ def rule(number: str, *, optional: bool = False, **needs: Any) -> Callable[[F], 
 
 
 def rule_of(test: object) -> Rule | None:
-    """Return what `rule` says about a test function, or None for a test of yours."""
+    """Return the mark that `rule` has set on a test function, or None for a test of yours."""
     found: Rule | None = getattr(test, "rule", None)
     return found
 
@@ -73,16 +73,16 @@ def _optional(number: str, test: F) -> F:
 
 
 def not_applicable(rule: str, reason: str) -> Never:
-    """Report that a rule cannot apply to the tested thing: a skip that the pytest plugin counts by itself."""
+    """Report that a rule cannot apply to the tested object: a skip that the pytest plugin counts by itself."""
     pytest.skip(f"not applicable [{rule}]: {reason}")
 
 
 class Verification:
-    """What the four verifications share: an environment for each test, and the rules' needs.
+    """The base of the four verifications: an environment for each test, and the rules' needs.
 
     Attributes:
-        env: Where the tested thing lives.
-        case: What the fixture `subject` returns.
+        env: The environment of the tested object.
+        case: The result of the fixture `subject`.
     """
 
     env: Environment
@@ -94,7 +94,7 @@ class Verification:
 
     @pytest.fixture
     def subject(self) -> object:
-        """Return what is tested, for reports; override it with parameters to test several things in one class."""
+        """Return the tested object, for reports; override it with parameters to test several things in one class."""
         return type(self).__name__
 
     @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ class Verification:
         assert not self.env.violations, "\n".join(self.env.violations)
 
     def lacks(self, verified: Rule) -> str:
-        """Return what the tested thing lacks for a rule to apply, or ""."""
+        """Return the ability that the tested object lacks for a rule, or ""."""
         del verified
         return ""
 
@@ -121,10 +121,10 @@ class Verification:
         """Whether an optional rule that is not kept counts as not applicable, as in the TCK, or as failed."""
         return True
 
-    # what tests say
+    # for the tests
 
     def tried(self, call: Callable[[], object]) -> Exception | None:
-        """Return what a call raised."""
+        """Return the error of a call, or None."""
         try:
             self.env.act(call)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Chapter 2 of the specification, for a subscriber of which only the outside is to be seen."""
+"""Chapter 2 of the specification, for a subscriber that can only be seen from outside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SubscriberBlackboxVerification(SubscriberTests[T]):
         """Have `subscriber` request, if it does not by itself."""
 
     def error_of(self, subscriber: Subscriber[T]) -> BaseException | None:
-        """Return what `subscriber` failed with, if that can be seen."""
+        """Return the error of `subscriber`, if it can be seen."""
         del subscriber
         return None
 
@@ -45,7 +45,7 @@ class SubscriberBlackboxVerification(SubscriberTests[T]):
         """Tell whether the error seen is the one sent."""
         return seen is sent
 
-    # what the tests are made of
+    # the parts of the tests
 
     def stage(self) -> TestedSubscriber[T]:
         """Return a subscriber with its subscription."""
@@ -189,7 +189,7 @@ class SubscriberBlackboxVerification(SubscriberTests[T]):
     def test_required_spec213_blackbox_on_error_must_throw_null_pointer_exception_when_parameters_are_null(
         self,
     ) -> None:
-        """It is refused, or taken for the failure it is."""
+        """It is refused, or taken as a failure."""
         stage = self.stage()
         error = self.tried(lambda: stage.subscriber.on_error(cast("BaseException", None)))
         seen = error or self.error_of(stage.subscriber)

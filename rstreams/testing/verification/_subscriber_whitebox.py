@@ -1,4 +1,4 @@
-"""Chapter 2 of the specification, for a subscriber that tells the test what it receives and does what it is told."""
+"""Chapter 2 of the specification, for a subscriber that tells the test its signals and obeys the test."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 BETWEEN_THREADS = f"{UNTESTED}: it is about what one thread sees of another"
 A_RIGHT_OF_PUBLISHERS = f"{UNTESTED}: a right of publishers, which a subscriber cannot break"
-SIGNALS_ARE_CALLS = f"{UNTESTED}: it says what a subscriber should do if its work is heavy, which no signal shows"
+SIGNALS_ARE_CALLS = f"{UNTESTED}: it is about a subscriber with heavy work, which no signal shows"
 
 
 class SubscriberPuppet(Protocol):
-    """How the test tells the subscriber what to do."""
+    """The way in which the test controls the subscriber."""
 
     def trigger_request(self, elements: int) -> None:
         """Have the subscriber request."""
@@ -32,7 +32,7 @@ class SubscriberPuppet(Protocol):
 
 
 class WhiteboxProbe(Generic[T]):
-    """What the subscriber has told of itself; the subscriber calls the four methods."""
+    """The signals that the subscriber has reported; it calls the four methods."""
 
     def __init__(self, env: Environment) -> None:
         self.puppet: SubscriberPuppet | None = None
@@ -70,7 +70,7 @@ class WhiteboxProbe(Generic[T]):
 
 
 class SubscriberTests(Verification, Generic[T]):
-    """What the white box and the black box share."""
+    """The base of the white box and the black box."""
 
     def create_element(self, element: int) -> T:
         """Return an item to send; `element` counts them from 1. The default sends the number itself."""
@@ -78,7 +78,7 @@ class SubscriberTests(Verification, Generic[T]):
 
 
 class TestedSubscriber(Generic[T]):
-    """The tested subscriber between the subscription the test watches and the probe."""
+    """The tested subscriber between the subscription that the test watches and the probe."""
 
     def __init__(self, tests: SubscriberTests[T], subscriber: Subscriber[T], upstream: Upstream) -> None:
         self.upstream = upstream
@@ -111,20 +111,20 @@ class TestedSubscriber(Generic[T]):
 
 
 class SubscriberWhiteboxVerification(SubscriberTests[T]):
-    """The subscriber's rules, for one that can be watched and told; subclass it as `TestMySubscriber`.
+    """The subscriber's rules, for one that can be watched and controlled; subclass it as `TestMySubscriber`.
 
     Spec: Reactive Streams 2.1-2.13 and 3.1-3.16, as in the TCK's SubscriberWhiteboxVerification.
     """
 
     @abstractmethod
     def create_subscriber(self, probe: WhiteboxProbe[T]) -> Subscriber[T]:
-        """Return a new subscriber that registers with `probe` what it receives, and gives it a puppet."""
+        """Return a new subscriber that registers its signals with `probe`, and gives it a puppet."""
 
     def is_same_error(self, sent: BaseException, received: BaseException) -> bool:
         """Tell whether the error received is the one sent; across a network it is another object."""
         return received is sent
 
-    # what the tests are made of
+    # the parts of the tests
 
     def stage(self, upstream: Upstream | None = None) -> tuple[TestedSubscriber[T], WhiteboxProbe[T]]:
         """Return a subscriber with its subscription, and its probe."""
@@ -329,7 +329,7 @@ class SubscriberWhiteboxVerification(SubscriberTests[T]):
 
     @rule("2.13")
     def test_required_spec213_on_next_must_throw_null_pointer_exception_when_parameters_are_null(self) -> None:
-        """None is an item like any other in Python: it is taken as one or refused, and never passed over."""
+        """None is an item like any other in Python: it is taken as one or refused, and never ignored."""
         stage, probe = self.stage()
         self.trigger_request(probe, 1)
         stage.upstream.sent += 1
@@ -341,7 +341,7 @@ class SubscriberWhiteboxVerification(SubscriberTests[T]):
 
     @rule("2.13")
     def test_required_spec213_on_error_must_throw_null_pointer_exception_when_parameters_are_null(self) -> None:
-        """It is refused, or told of as the failure it is; it must not look like success."""
+        """It is refused, or reported as a failure; it must not look like success."""
         stage, probe = self.stage()
         refused = self.tried(lambda: stage.subscriber.on_error(cast("BaseException", None)))
         if not isinstance(refused, NULL_REFUSED):

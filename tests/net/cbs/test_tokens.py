@@ -225,7 +225,7 @@ async def refusing(audience: str) -> Token:
 @pytest.mark.parametrize(
     ("source", "kind", "text"),
     [
-        (raising, ConnectFailed, "there is no token for 'work': what makes tokens raised ValueError"),
+        (raising, ConnectFailed, "there is no token for 'work': the function that makes tokens raised ValueError"),
         (refusing, AuthenticationFailed, "nobody may have work"),
         (lambda _: "sesame", ConfigError, "there is no token for 'work': cbs must return a Token, not str"),
         (Source(lifetime_s=0.0), AuthenticationFailed, "there is no token for 'work': the one made for it has expired"),
@@ -245,7 +245,9 @@ async def test_a_source_that_hangs_has_a_deadline() -> None:
     source.hangs = True
     async with authorized(source, connect_timeout_s=5.0) as (_, connection):
         began = trio.current_time()
-        with pytest.raises(ConnectFailed, match=r"no token for 'work' within 5 s, waiting for what makes it"):
+        with pytest.raises(
+            ConnectFailed, match=r"no token for 'work' within 5 s, waiting for the function that makes it"
+        ):
             await connection.publish("work", Stream.of(1))
         assert 5.0 <= trio.current_time() - began < 6.0
 

@@ -151,7 +151,7 @@ def test_filters_in_the_peers_own_words(said: Callable[[Any], Filters], filters:
         (lambda d: d["artemis"].properties({"a": 1}), "properties={'a': 1}: the peer's dialect is 'artemis'"),
         (
             lambda d: d["servicebus"].offset("first"),
-            "offset='first': the peer's dialect is 'servicebus', and it reads no",
+            "offset='first': the peer's dialect is 'servicebus', and it has no",
         ),
         (lambda d: d["eventhubs"].offset("last"), "offset='last': the peer's dialect is 'eventhubs'"),
     ],
@@ -194,7 +194,7 @@ def test_a_stream_goes_on_behind_the_message_that_was_processed_last(
 @pytest.mark.parametrize(
     ("dialect", "annotations", "text"),
     [
-        ("none", {"x-stream-offset": 6}, "after(message): the peer's dialect is 'none', and it keeps no log"),
+        ("none", {"x-stream-offset": 6}, "after(message): the peer's dialect is 'none', which keeps no log"),
         ("servicebus", {"x-opt-offset": "6"}, "after(message): the peer's dialect is 'servicebus'"),
         ("rabbitmq4", {}, "after(message): it has no annotation x-stream-offset"),
         ("rabbitmq4", {"x-stream-offset": True}, "after(message): it has no annotation x-stream-offset"),

@@ -109,7 +109,7 @@ async def test_a_peer_that_answers_no_drain_is_not_drained() -> None:
         await until(lambda: probe.subscription)
         assert isinstance(probe.subscription, LinkSubscription)
         with pytest.raises(
-            ConfigError, match=r"^drain\(\) of link 'a' \(dialect 'rabbitmq310'\): this peer answers no"
+            ConfigError, match=r"^drain\(\) of link 'a' \(dialect 'rabbitmq310'\): this peer does not answer drains"
         ):
             probe.subscription.drain(lambda: None)
         probe.subscription.suspend()

@@ -83,7 +83,7 @@ async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle
         await connection.publish("work", Stream.range(400))
         with pytest.raises(ConfigError) as raised:
             await connection.consume("work", print, concurrency=9, window=8)
-        assert str(raised.value) == "consume(concurrency=9): window=8 lets no more than 8 items be in hand"
+        assert str(raised.value) == "consume(concurrency=9): window=8 allows only 8 items in hand"
         inside = 0
 
         async def handle(_item: int) -> None:
@@ -121,9 +121,7 @@ async def test_a_generator_as_a_handler_accepts_nothing() -> None:
         queue = node.queue("work")
         await connection.publish("work", Stream.of(1))
         for generator in (handle, handle_later):
-            with pytest.raises(
-                TypeError, match=r"^consume\(handler\): nobody would run handler, but .* is a generator"
-            ):
+            with pytest.raises(TypeError, match=r"^consume\(handler\): handler must not be a generator function"):
                 await connection.consume("work", generator)
             assert queue.statistics().delivered == 0
         for handler in (lambda item: handle(item), lambda item: handle_later(item)):  # noqa: PLW0108 - not seen through

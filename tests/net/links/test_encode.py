@@ -113,7 +113,7 @@ async def test_encode_must_be_a_plain_function(wrong: Any) -> None:  # noqa: ANN
         return item
 
     async with connected() as (node, connection):
-        for bad, said in ((wrong, "encode must be a function"), (later, "nobody would await encode")):
+        for bad, said in ((wrong, "encode must be a function"), (later, "encode must not be an async function")):
             with pytest.raises(TypeError, match=rf"^publish\(encode\): {said}"):
                 await connection.publish("work", Stream.of(1), encode=bad)
             with pytest.raises(TypeError, match=rf"^sender\(encode\): {said}"):

@@ -210,7 +210,9 @@ async def test_who_insists_on_more_than_the_window_holds_fails_at_once(kind: str
     async with connected() as (node, connection):
         queue = node.queue("work")
         await connection.publish("work", Stream.range(5))
-        with pytest.raises(ConfigError, match=rf"\(ack='on_result'\) needs {need}, but the link it reads lets 5 be"):
+        with pytest.raises(
+            ConfigError, match=rf"\(ack='on_result'\) needs {need}, but of the link it reads only 5 can be"
+        ):
             await run(connection.stream("work", window=5))
         await until(lambda: through(queue, 5))
         assert queue.statistics().delivered == 0

@@ -426,7 +426,7 @@ def test_only_the_first_attempt_is_made_at_once() -> None:
         ("max_attempts", 0, "None or a whole number"),
         ("max_attempts", 1.0, "None or a whole number"),
         ("on_status", 5, "None or a function"),
-        ("on_status", trio.sleep, "a plain function; nobody awaits"),
+        ("on_status", trio.sleep, "a plain function, not an async one"),
     ],
 )
 def test_bad_options_are_named(option: str, value: object, allowed: str) -> None:

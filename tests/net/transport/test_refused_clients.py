@@ -22,7 +22,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
         ("alice:wrong@", "refused the credentials"),
         ("eve:sesame@", "refused the credentials"),
         ("alice:@", "refused the credentials"),
-        ("", "it wants to know who this is: give user:password"),
+        ("", "it asks for credentials: give user:password"),
     ],
 )
 async def test_wrong_credentials_are_always_told_as_such(who: str, told: str) -> None:

@@ -95,9 +95,9 @@ async def test_users_by_subject() -> None:
 async def test_a_good_certificate_of_nobody_is_refused(who: Any, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ANN401
     async with mutual(certificate_users=who) as (_, url):
         told = await refused(url, tls=client_context(alice()))
-    assert "refused the client certificate (EXTERNAL): it is nobody's there" in told
+    assert "refused the client certificate (EXTERNAL): it belongs to no user there" in told
     (line,) = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
-    assert "its owner is no user here" in line
+    assert "its owner is not a user here" in line
     assert "CN=alice" in line
 
 
@@ -153,7 +153,7 @@ async def test_a_client_without_a_certificate_where_one_decides() -> None:
         told = await refused(url, tls=client_context())
         assert "or none was sent" in told
         told = await refused(url.replace("//", "//alice:hush@"), tls=client_context())
-        assert "it takes no password here" in told
+        assert "it accepts no password here" in told
         assert "hush" not in told
 
 

@@ -101,7 +101,7 @@ def test_a_key_that_is_encrypted(files: Files, encrypted: Path) -> None:
 def test_files_that_cannot_be(files: Files, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ca_file='.*none': the file cannot be read: No such file"):
         client_context(ca_file=str(tmp_path / "none"))
-    with pytest.raises(ConfigError, match=r"ca_file='.*node\.key': there are no certificates in it"):
+    with pytest.raises(ConfigError, match=r"ca_file='.*node\.key': it holds no certificates"):
         client_context(ca_file=files.node_key)
     with pytest.raises(ConfigError, match=r"certificate=.* the file cannot be read: Is a directory"):
         client_context(certificate=tmp_path)

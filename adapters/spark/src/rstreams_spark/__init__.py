@@ -5,7 +5,7 @@
     spark = rstreams_spark.session()
     rows = spark.readStream.format("rstreams").option("url", url).option("address", "temperature").load()
 
-The options, the columns and the promises stand in the guide `docs/guides/spark.md`.
+The guide `docs/guides/spark.md` has the options, the columns and the guarantees.
 """
 
 from __future__ import annotations

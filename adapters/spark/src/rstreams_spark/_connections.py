@@ -1,4 +1,4 @@
-"""The sink's connections: one a peer and executor process, kept from task to task.
+"""The sink's connections: one for each peer in an executor process, kept from task to task.
 
 Spark makes writers anew for every batch but keeps its Python workers, therefore connections live in this module. A
 worker that has been idle for a minute is ended by Spark, and its connections with it.

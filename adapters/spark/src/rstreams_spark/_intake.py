@@ -37,17 +37,17 @@ from rstreams.message import Message, MessageId, decode_message
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 IDLE_WAIT_S: Final = 0.1
-"""How long to wait for a first message before Spark is told that there is nothing new."""
+"""How long to wait for a first message before Spark is told that there is none."""
 
 ANSWER_WAIT_S: Final = 30.0
 """How long the peer may take to answer an attach or a drain."""
 
 
 class Drains(Protocol):
-    """What a link's subscription can do beyond `Subscription`."""
+    """The methods of a link's subscription beyond `Subscription`."""
 
     def drain(self, on_drained: Callable[[], None]) -> None:
-        """Have the peer send what it has now, then take back the rest of the credit and call `on_drained`."""
+        """Have the peer send the messages it has now; then take back the rest of the credit and call `on_drained`."""
         ...
 
 
@@ -73,10 +73,10 @@ def decoder(most_bytes: int) -> Callable[[bytes], Received]:
     return decode
 
 
-class Intake:
+class RowIntake:
     """The subscriber of the source's link; see the module's text.
 
-    Context: The trio thread of the connection, every method.
+    Context: The trio thread of the connection, for every method.
     """
 
     def __init__(self, limit: int, *, reject_unparsable: bool) -> None:
@@ -150,7 +150,7 @@ class Intake:
         self._news.set()
 
     def on_complete(self) -> None:
-        """Note that no message will come any more."""
+        """Note that no further message will come."""
         self._completed = True
         self._news.set()
 
@@ -334,7 +334,7 @@ class Intake:
         try:
             subscription.drain(on_drained)
         except ConfigError as error:
-            msg = f"trigger availableNow reads what is queued by a drain; use another trigger here: {error}"
+            msg = f"trigger availableNow reads queued messages by a drain; use another trigger here: {error}"
             raise SourceFailed(msg) from None
 
     async def _answered(self, delay_s: float, most: int) -> None:

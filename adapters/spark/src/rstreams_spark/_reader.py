@@ -1,4 +1,4 @@
-"""The source as Spark drives it: offsets, batches, commits.
+"""The source for Spark's calls: offsets, batches, commits.
 
 Theory of operation. An offset is the number of messages that batches have taken since the query first started, and the
 address: `{"messages": 1200, "address": "temperature"}`. It names no message. Only the spool file of a batch says which
@@ -12,11 +12,11 @@ messages the batch has.
 but with a trigger of 15 seconds it comes 15 seconds later. With option checkpointLocation the commit log says it at
 once.
 
-Spark makes a reader in three places: in the runner, one process a query, which makes all calls but `read`; in the
-planner, which pickles it; and so in every task. Hence the reader itself is only its options; the runner connects.
+Spark makes a reader in three places: in the runner, one process for each query, which makes all calls but `read`; in
+the planner, which pickles it; and therefore in every task. The reader itself has only its options; the runner connects.
 
-A runner that starts from a checkpoint may be asked for a batch planned by the runner before it, which it does not have.
-That batch stays empty: its messages were never settled, so they come again in a later one.
+A runner that starts from a checkpoint may be asked for a batch that an earlier runner planned, and that it does not
+have. That batch stays empty: its messages were never settled, and come again in a later batch.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_messages_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on read only what is queued, and end when a drain has found the queue empty."""
+        """From now on read only queued messages, and end when a drain has found the queue empty."""
         self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -82,8 +82,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if isinstance(limit, ReadAllAvailable):
             msg = (
-                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, so every "
-                "run would get the same messages. Use trigger(availableNow=True)"
+                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
+                "every run would get the same messages. Use trigger(availableNow=True)"
             )
             raise ConfigError(msg)
         most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
@@ -102,7 +102,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(partition)
 
     def stop(self) -> None:
-        """Give back what is not settled, close the connection, delete the spool: within a second."""
+        """Give back messages that are not settled, close the connection, delete the spool: within a second."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.close()
@@ -167,7 +167,7 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Runner:
-    """What a reader has only in the runner: the connection, the spool, and which batch is where."""
+    """The part of a reader that only the runner has: the connection, the spool, and the places of the batches."""
 
     def __init__(self, options: SourceOptions) -> None:
         from rstreams_spark._spool import Spool
@@ -225,7 +225,7 @@ class _Runner:
         self._spool.close()
 
     def _die(self) -> None:
-        """The driver's JVM is dead, and the link closed: nobody is left to work for."""
+        """End the process: the driver's JVM is dead, and the link is closed."""
         self._spool.close()
         os._exit(1)
 
@@ -235,6 +235,6 @@ def _offset_at(messages: int, options: SourceOptions) -> dict[str, Any]:
 
 
 def _end_process(_signal: int, _frame: object) -> None:
-    """End the runner the way Spark's own code ends: its `finally` calls `QueueReader.stop`."""
+    """End the runner in the way of Spark's own code: its `finally` calls `QueueReader.stop`."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it more than once
     sys.exit(0)

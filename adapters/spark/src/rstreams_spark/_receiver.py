@@ -1,4 +1,4 @@
-"""The source's connection: a trio thread of the runner, so that heartbeats go on whatever Spark does meanwhile.
+"""The source's connection: a trio thread of the runner. Heartbeats go on there while Spark's code runs.
 
 The runner is a child of the driver's JVM. When the JVM dies, so must the connection: only then does the peer give
 unsettled messages to another consumer. A runner that waits for the JVM's next call sees its socket close; one that
@@ -43,14 +43,14 @@ _LOOK_FOR_COMMIT_EVERY_S: Final = 0.05
 class Receiver:
     """A link to one address, from its own thread: rows come out, commits go in.
 
-    Context: One thread that is not the connection's, every method; they block.
+    Context: One thread that is not the connection's, for every method; they block.
     """
 
     def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None]) -> None:
         """Start the thread and connect.
 
         Args:
-            options: Where to receive what, and how much.
+            options: The options of the source.
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
         Errors: `SourceFailed` if there is no connection, or no link to the address.
@@ -96,7 +96,7 @@ class Receiver:
             self._token.run_sync_soon(self._await_commit, taken)
 
     def close(self) -> None:
-        """Give back what is not settled and close the connection; wait for it no longer than `CLOSE_WAIT_S`."""
+        """Give back unsettled messages and close the connection; wait at most `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
@@ -213,6 +213,6 @@ class Receiver:
         return count
 
     async def _watch_parent(self) -> None:
-        while os.getppid() == self._parent:  # noqa: ASYNC110 - nobody tells a process that its parent died
+        while os.getppid() == self._parent:  # noqa: ASYNC110 - a process is not told that its parent died
             await trio.sleep(_LOOK_EVERY_S)
         self._stop.set()

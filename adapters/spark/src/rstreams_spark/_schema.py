@@ -59,8 +59,8 @@ _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
 def check_sink_schema(schema: StructType, *, address_given: bool) -> None:
     """Check the columns of a DataFrame that is to be sent.
 
-    Errors: `ConfigError` naming the column, its type and what is allowed: `body` must be there, and `address` too
-        unless the option gives it.
+    Errors: `ConfigError` naming the column, its type and what is allowed. `body` must be there; `address` must also be
+        there, unless the option gives it.
     """
     for column in schema:
         allowed = _SINK_TYPES.get(column.name)
@@ -82,5 +82,5 @@ def check_sink_schema(schema: StructType, *, address_given: bool) -> None:
 
 def _same_type(actual: DataType, allowed: DataType) -> bool:
     if isinstance(actual, MapType) and isinstance(allowed, MapType):
-        return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # nulls or not
+        return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # with or without nulls
     return actual == allowed

@@ -1,4 +1,4 @@
-"""The spool: each batch as one Arrow IPC file, so that executors can read it, in parts and as often as they need.
+"""The spool: each batch as one Arrow IPC file, which executors read in parts and as often as they need.
 
 A runner has a folder of its own inside `spoolDir`, locked while it lives. It deletes a batch when Spark has committed
 it, and the folder when it ends. When it starts, it deletes the folders of runners that were killed.
@@ -43,7 +43,7 @@ class SpooledRange(InputPartition):
     first: int
     last: int
     host: str
-    """Where it was written."""
+    """The machine on which it was written."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SpooledBatch:
 
 
 class Spool:
-    """The batches handed to Spark that it has not been seen to commit, as files.
+    """The batches that were handed to Spark and are not known to be committed, as files.
 
     Context: The runner's main thread; blocks for the disk.
     """
@@ -79,7 +79,7 @@ class Spool:
 
     @property
     def end(self) -> int | None:
-        """Where the last spooled batch ends; None if none is kept."""
+        """The end of the last spooled batch; None if none is kept."""
         return self._batches[-1].end if self._batches else None
 
     def write(self, start: int, parts: Iterable[Sequence[Message]]) -> int:
@@ -144,7 +144,7 @@ class Spool:
                 os.utime(self._lock.fileno())
 
     def close(self) -> None:
-        """Delete all."""
+        """Delete all files."""
         self._batches.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -157,9 +157,9 @@ class Spool:
             parent = Path(self._parent or tempfile.gettempdir())
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(parent)
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # for nobody else
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # for this user only
             if self._parent is not None:
-                folder.chmod(parent.stat().st_mode & 0o777)  # for whom the user allows
+                folder.chmod(parent.stat().st_mode & 0o777)  # with the rights of its parent
             self._folder, self._lock = folder, _locked(folder)
         return self._folder
 
@@ -206,7 +206,7 @@ def _locked(folder: Path) -> IO[bytes]:
     lock.write(_machine().encode())
     lock.flush()
     fcntl.flock(lock, fcntl.LOCK_EX)
-    unlocked.rename(folder / _LOCK)  # never seen by `_sweep` without its lock
+    unlocked.rename(folder / _LOCK)  # `_sweep` never finds it without its lock
     return lock
 
 

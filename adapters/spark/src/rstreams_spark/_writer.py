@@ -1,8 +1,8 @@
 """The sink: the rows of a task as messages, each settled by the receiver before the task says that it is done.
 
-At least once: a task that fails is run again by Spark, and then sends all its rows again. Rows without a message id of
-their own get `queryId-batchId-partition-row`, which is the same when the batch is run again as long as the rows come in
-the same order; a receiver may then recognise what it has.
+At least once: Spark runs a failed task again, which then sends all its rows again. Rows without a message id of their
+own get `queryId-batchId-partition-row`. The id is the same when the batch is run again, as long as the rows come in the
+same order. Therefore a receiver may recognize the messages that it has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class RowsAccepted(WriterCommitMessage):
-    """What a task tells the driver: all its rows were accepted."""
+    """The message of a task to the driver: all its rows were accepted."""
 
     rows: int
 
@@ -49,7 +49,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsAccepted:
         """Send the rows of one task.
 
-        Errors: `SinkFailed` naming the row that was not accepted, or what is unknown.
+        Errors: `SinkFailed` naming the row that was not accepted, or the rows whose outcome is unknown.
         """
         task = _task()
         query, batch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)

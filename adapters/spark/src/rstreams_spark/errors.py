@@ -1,7 +1,7 @@
-"""What this adapter raises beside the errors of `rstreams.errors`.
+"""The errors of this adapter besides those of `rstreams.errors`.
 
-Spark passes on an exception from Python only as text, so each of these says in its text all there is to know. A wrong
-option or column is a `rstreams.errors.ConfigError`.
+Spark passes on an exception from Python only as text. Therefore the text of each has all details. A wrong option or
+column is a `rstreams.errors.ConfigError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["SinkFailed", "SourceFailed", "UnparsableMessage"]
 
 
 class SourceFailed(RStreamsError):
-    """The streaming source cannot go on; what Spark has not committed is delivered again after a restart."""
+    """The streaming source cannot go on; messages that Spark has not committed are delivered again after a restart."""
 
 
 class UnparsableMessage(RStreamsError):
@@ -20,4 +20,4 @@ class UnparsableMessage(RStreamsError):
 
 
 class SinkFailed(RStreamsError):
-    """A row was not accepted by the receiver, or it is unknown whether it was."""
+    """The receiver did not accept a row, or its outcome is unknown."""

@@ -1,7 +1,7 @@
-"""The data source Spark knows as `rstreams`: which columns it has, and who reads and writes.
+"""The data source that Spark knows as `rstreams`: its columns, its reader and its writers.
 
-Spark imports this module to look up a format by its name, so whatever needs more than pyspark is imported in the
-methods.
+Spark imports this module to look up a format by its name. Therefore modules that need more than pyspark are imported in
+the methods.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class RStreamsDataSource(DataSource):
         return SOURCE_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Refuse: a queue has no end, so there is no batch read."""
+        """Refuse: a queue has no end, therefore it cannot be read as a batch."""
         from rstreams.errors import ConfigError
 
         msg = (
             "format('rstreams') has no spark.read: a queue is read as a stream. Use spark.readStream, "
-            "with trigger(availableNow=True) to read what is queued now and stop"
+            "with trigger(availableNow=True) to read the messages queued now and stop"
         )
         raise ConfigError(msg)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def load(name: str, interface: int) -> Any:  # noqa: ANN401 - a module without types
-    """Return the module `name` of this package, in C; None if there is none that fits, or Python is asked for.
+    """Return the module `name` of this package, in C; None if there is none of this version, or Python is chosen.
 
     The module is new, and not in `sys.modules`. Therefore each caller binds its own.
     """
