@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, Intake, decoder
+from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, RowIntake, decoder
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RemoteProtocolError
@@ -42,7 +42,7 @@ class PlayedLink(ManualPublisher[Message | RemoteProtocolError]):
 
 def linked(limit: int, *, reject: bool = False) -> tuple[PlayedLink, RowIntake]:
     link = PlayedLink()
-    intake = Intake(limit, reject_unparsable=reject)
+    intake = RowIntake(limit, reject_unparsable=reject)
     link.subscribe(intake)
     return link, intake
 
@@ -140,7 +140,7 @@ async def test_a_refused_link_says_why(autojump_clock: trio.testing.MockClock) -
 
 
 async def test_a_peer_that_never_answers_the_attach_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
-    intake = Intake(1, reject_unparsable=False)
+    intake = RowIntake(1, reject_unparsable=False)
     with pytest.raises(SourceFailed, match="the peer did not answer the attach within 30 s"):
         await intake.subscribed()
     assert trio.current_time() == pytest.approx(ANSWER_WAIT_S)

@@ -17,7 +17,7 @@ from rstreams_spark._bodies import as_text, body_of
 from rstreams_spark._schema import SOURCE_SCHEMA
 
 ARROW_SCHEMA: Final = to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
-"""What Spark expects of a record batch, to the last flag."""
+"""The schema of a record batch exactly as Spark expects it, with all flags."""
 
 _MAX_INT: Final = 2**31 - 1
 _NULL: Final = type(None)

@@ -1,7 +1,7 @@
 """The sink's connections: one for each peer in an executor process, kept from task to task.
 
-Spark makes writers anew for every batch but keeps its Python workers, therefore connections live in this module. A
-worker that has been idle for a minute is ended by Spark, and its connections with it.
+Spark makes new writers for every batch but keeps its Python workers. Therefore connections live in this module. Spark
+ends a worker that has been idle for a minute, and with it its connections.
 
 Each connection lives in a trio thread of its own. A lost one is opened again; publishers wait meanwhile and go on.
 """

@@ -1,4 +1,4 @@
-"""The options as Spark gave them, and the ways to read one.
+"""The options that Spark gave, and the ways to read one.
 
 Spark gives every option as a string, with its name in lower case.
 """
@@ -64,7 +64,7 @@ class Given:
     """The options of one source or sink.
 
     Args:
-        options: The options as Spark gave them.
+        options: The options that Spark gave.
         what: "source" or "sink", for messages.
         known: The names of all options that it takes.
         ignored: Names in lower case that Spark adds by itself.

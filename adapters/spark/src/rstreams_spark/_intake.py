@@ -2,17 +2,17 @@
 
 Theory of operation. Every message that was requested and is not yet settled is in one of three places:
 
-    demand      requested, not yet here: what the sender may still send
+    demand      requested, not yet here: the sender may still send it
     waiting     here, in no batch yet
-    assigned    in a batch that Spark has not been seen to commit
+    assigned    in a batch that Spark has not committed, as far as is known
 
     demand + waiting + assigned <= limit, always
 
-A message is settled when its batch has been committed, and only then is as much requested anew. Therefore, with a limit
-of N, the sender sees N messages unsettled at most, and messages that Spark has not processed stay at the sender.
+A message is settled when its batch has been committed, and only then a new one is requested in its place. Therefore,
+with a limit of N, the sender sees at most N messages unsettled, and the other messages stay at the sender.
 
-A message that cannot become a row ends the stream (`onUnparsable=fail`): messages before it go out first, this one
-stays unsettled, and so do all messages after it. With `reject` it is rejected and another takes its place.
+A message that cannot become a row ends the stream (`onUnparsable=fail`): the messages before it go out first, and this
+message and all later ones stay unsettled. With `reject` it is rejected and another takes its place.
 
 The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
 
@@ -84,19 +84,19 @@ class RowIntake:
 
         Args:
             limit: The most messages granted, waiting and assigned together.
-            reject_unparsable: Reject a message that is no row, instead of ending the stream.
+            reject_unparsable: Whether to reject a message that cannot become a row, instead of ending the stream.
         """
         self._limit = limit
         self._reject_unparsable = reject_unparsable
         self._subscription: Subscription | None = None
         self._demand = 0
         self._waiting: list[Message] = []
-        self._holds: deque[Hold] = deque()  # of the assigned, then of the waiting
+        self._holds: deque[Hold] = deque()  # of the assigned messages, then of the waiting ones
         self._ids: deque[MessageId | None] = deque()  # of the latest committed, then of the assigned
         self._taken = 0
         self._committed = 0
         self._lost_ids: dict[MessageId, int] = {}  # message ids that may come again, and their places among all taken
-        self._set_aside: list[Hold] = []  # of what ended the stream, and of all behind it
+        self._set_aside: list[Hold] = []  # of the message that ended the stream, and of all behind it
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
         self._received = 0
@@ -120,7 +120,7 @@ class RowIntake:
         self._news.set()
 
     def on_next(self, item: Received) -> None:
-        """Take a message, or what is wrong with it; it stays unsettled."""
+        """Take a message, or the error of one; the message stays unsettled."""
         assert self._subscription is not None
         self._received += 1
         self._demand -= 1
@@ -300,10 +300,11 @@ class RowIntake:
             self._subscription.cancel()
 
     async def _drain(self, delay_s: float, most: int) -> None:
-        """Receive what is queued, up to the demand; note it when the queue was found empty.
+        """Receive the queued messages, up to the demand; note it when the queue was found empty.
 
-        Fewer messages than asked for say so, if all demand was credit when the drain began. That is not certain the
-        first time, because a link may wait with granting; it is the second, because a drain leaves no credit.
+        The queue is empty if a drain brings fewer messages than requested, and all demand was credit when the drain
+        began. That is not certain the first time, because a link may grant credit late. It is certain the second time,
+        because a drain leaves no credit.
 
         A drain that is not answered yet goes on with the next call.
         """

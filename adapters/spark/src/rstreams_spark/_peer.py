@@ -1,4 +1,4 @@
-"""The AMQP peer: where it is, how the connection is encrypted, and who we are to it."""
+"""The AMQP peer: its address, the encryption of the connection, and this side's credentials."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _credentials(given: Given, url: SplitResult) -> tuple[str | None, Secret | N
 
 
 def _wrong_url(url: str) -> ConfigError:
-    """Return the error for a url, which is shown without everything that may be meant to stand before the host."""
+    """Return the error for a url. The url is shown without the part before the host, which may have credentials."""
     scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
     shown = scheme + mark + rest.rpartition("@")[2]
     return ConfigError(f"option url={shown!r}: must be {_URL}")

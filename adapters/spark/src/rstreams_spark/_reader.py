@@ -75,7 +75,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Settle what is committed, and return the offset of the next batch; `start` if there is nothing new.
+        """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
 
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
             once, which would never settle its batch: Spark does not tell a source that it was committed.
@@ -184,7 +184,7 @@ class _Runner:
         self._spool.drop(start)
         self._spool.touch()
         if self._spool.end is not None:
-            return self._spool.end  # asked again about the batch that is out
+            return self._spool.end  # asked again about a batch that was handed out
         receiver = self._receiving(start)
         collect = receiver.collect_queued if self.queued_only else receiver.collect
         with no_garbage_collection():

@@ -1,8 +1,8 @@
 """The source's connection: a trio thread of the runner. Heartbeats go on there while Spark's code runs.
 
-The runner is a child of the driver's JVM. When the JVM dies, so must the connection: only then does the peer give
-unsettled messages to another consumer. A runner that waits for the JVM's next call sees its socket close; one that
-works here might not, therefore the thread looks who its parent is.
+The runner is a child of the driver's JVM. When the JVM dies, the connection must end: only then the peer gives
+unsettled messages to another consumer. A runner that waits for the JVM's next call sees its socket close. A runner that
+works here might not see that; therefore the thread checks its parent process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import rstreams
 from rstreams import Message
 from rstreams_spark._backlog import count_queued
 from rstreams_spark._commits import CommitLog
-from rstreams_spark._intake import Intake, decoder
+from rstreams_spark._intake import RowIntake, decoder
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
@@ -69,11 +69,11 @@ class Receiver:
         self._call(self._intake.subscribed)
 
     def collect(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch in parts, as they come; see `Intake.collect`."""
+        """Yield the messages of the next batch in parts, as they come; see `RowIntake.collect`."""
         return self._parts(self._intake.collect, committed, most)
 
     def collect_queued(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch of the queued messages in parts; see `Intake.collect_queued`."""
+        """Yield the messages of the next batch of the queued messages in parts; see `RowIntake.collect_queued`."""
         return self._parts(self._intake.collect_queued, committed, most)
 
     def count_queued(self) -> int | None:
@@ -142,7 +142,7 @@ class Receiver:
         options = self._options
         self._stop = trio.Event()
         self._planned = trio.Event()
-        self._intake = Intake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
+        self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,
@@ -163,7 +163,7 @@ class Receiver:
         try:
             with losses.scope:
                 await self._receive(losses)
-        except Exception as error:  # whatever it is, the query is told
+        except Exception as error:  # the query is told of every error
             self._intake.on_error(error)
         await self._stop.wait()
 

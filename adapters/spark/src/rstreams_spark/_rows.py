@@ -82,7 +82,7 @@ class RowPublisher:
         self._ended = True
 
     def hold(self) -> Hold:
-        """Watch how the message being sent ends."""
+        """Return a hold that notes the outcome of the message being sent."""
         assert self._sending is not None, "a message is being sent"
         return _RowHold(self, self._sending)
 

@@ -1,7 +1,8 @@
 """The spool: each batch as one Arrow IPC file, which executors read in parts and as often as they need.
 
-A runner has a folder of its own inside `spoolDir`, locked while it lives. It deletes a batch when Spark has committed
-it, and the folder when it ends. When it starts, it deletes the folders of runners that were killed.
+A runner has a folder of its own inside `spoolDir`, which is locked while the runner lives. The runner deletes a batch
+when Spark has committed it, and the folder when it ends. At its start it deletes the folders of runners that were
+killed.
 
 A lock says something only on the machine where it was taken, because a file system that machines share may keep locks
 to each machine. Therefore the lock's file names the machine. A folder of another machine is deleted after a week in
@@ -66,8 +67,8 @@ class Spool:
         """Prepare a spool; its folder is made with the first batch.
 
         Args:
-            folder: Where the runner's own folder is made; None: the system's folder for temporary files.
-            num_partitions: Into how many parts a batch is split.
+            folder: The folder in which the runner's own folder is made; None: the system's folder for temporary files.
+            num_partitions: The number of parts of a batch.
             address: Where the messages come from, for the column `address`.
         """
         self._parent = folder
@@ -218,7 +219,7 @@ def _machine() -> str:
 
 
 def _sweep(parent: Path) -> None:
-    """Delete the folders of our own user's runners that no longer live."""
+    """Delete the folders of this user's runners that have ended."""
     for folder in parent.glob(_PREFIX + "*"):
         with suppress(OSError):
             if folder.stat().st_uid == os.getuid() and _is_abandoned(folder / _LOCK):

@@ -94,7 +94,7 @@ def _send_all(
 def _by_address(
     options: SinkOptions, record_batch: pa.RecordBatch, first: int, task: str, id_prefix: str | None
 ) -> dict[str, list[SentRow]]:
-    """Make messages of rows, in their order, one list an address."""
+    """Make messages of rows, in their order, with one list for each address."""
     from rstreams_spark._messages import BadRow, messages_of
 
     numbers = range(first, first + record_batch.num_rows)
