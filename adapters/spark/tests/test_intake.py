@@ -523,3 +523,18 @@ async def test_a_queued_batch_comes_in_parts_while_the_drain_goes_on(autojump_cl
     assert await intake.collect_queued(5, 2, 1.0, goes_on=True) == []
     assert await intake.collect_queued(7, 2, 1.0) == []
     assert queue.messages == []
+
+
+async def test_messages_of_an_earlier_run_are_accepted_and_not_handed_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2)
+    intake.know(["m-0", "7", "late"])
+    await intake.collect(0, 2, 0.0)
+    link.next(Message(body=b"x", id="m-0"), Message(body=b"y", id=7))
+    assert link.outcomes == ["done", "done"]
+    link.next(*numbered(1, 3))
+    assert bodies(await intake.collect(0, 2, 0.0)) == [b"1", b"2"]
+    await intake.collect(2, 2, 0.0)
+    link.next(Message(body=b"z", id="late"))  # too late to be one of them
+    assert bodies(await intake.collect(2, 2, 0.0)) == [b"z"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +28,9 @@ class PlayedReceiver:
     made: ClassVar[list[PlayedReceiver]] = []
     batches: ClassVar[list[list[Message]]] = []
 
-    def __init__(self, _options: SourceOptions, _on_orphaned: object) -> None:
+    def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] = ()) -> None:
+        self.known = set(known)
+        self.settled: list[int] = []
         self.calls: list[tuple[str, int, int]] = []
         self.planned: list[tuple[dict[str, object], int]] = []
         self.closed = False
@@ -45,6 +47,9 @@ class PlayedReceiver:
     def count_queued(self) -> int | None:
         self.calls.append(("count_queued", 0, 0))
         return None
+
+    def settle(self, taken: int) -> None:
+        self.settled.append(taken)
 
     def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
         self.planned.append((end, taken))
@@ -108,7 +113,7 @@ def test_batches_are_settled_by_the_call_that_proves_their_commit(reader: QueueR
     assert reader.latestOffset(at(2), LIMIT) == at(3)
     reader.commit(at(2))
     assert read(reader, at(2), at(3)) == [b"3"]
-    assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2.arrow"]
+    assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2-3.arrow"]
     assert reader.latestOffset(at(3), LIMIT) == at(3)
     (receiver,) = PlayedReceiver.made
     assert receiver.calls == [("collect", 0, 3), ("collect", 2, 3), ("collect", 3, 3)]

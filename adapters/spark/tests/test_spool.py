@@ -84,7 +84,7 @@ def test_committed_batches_are_deleted_and_counted(tmp_path: Path) -> None:
     assert spool.drop(3) == 3
     assert spool.end is None
     assert spool.partitions(0, 3) is None
-    assert list(tmp_path.rglob("*.arrow")) == []
+    assert [*tmp_path.rglob("*.arrow"), *tmp_path.rglob("*.part")] == []
     spool.close()
 
 
@@ -180,7 +180,7 @@ def test_a_batch_is_written_part_by_part(tmp_path: Path) -> None:
     def parts() -> Iterator[list[Message]]:
         for n in range(3):
             yield [Message(body=b"%d" % (2 * n)), Message(body=b"%d" % (2 * n + 1))]
-            assert len(list(tmp_path.rglob("*.arrow"))) == 1, "it is written while the next part comes"
+            assert len(list(tmp_path.rglob("*.part"))) == 1, "it is written while the next part comes"
 
     assert spool.write(7, parts()) == 13
     found = spool.partitions(7, 13)
@@ -203,5 +203,5 @@ def test_a_batch_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match=r"^the link is gone$"):
         spool.write(0, parts())
     assert spool.end is None
-    assert list(tmp_path.rglob("*.arrow")) == []
+    assert [*tmp_path.rglob("*.arrow"), *tmp_path.rglob("*.part")] == []
     spool.close()

@@ -26,7 +26,7 @@ All of this lives in the trio thread of the connection, where signals come as pl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import trio
@@ -34,6 +34,7 @@ import trio
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.message import Message, MessageId, decode_message
+from rstreams_spark._bodies import as_text
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 IDLE_WAIT_S: Final = 0.1
@@ -96,6 +97,7 @@ class RowIntake:
         self._taken = 0
         self._committed = 0
         self._lost_ids: dict[MessageId, int] = {}  # message ids that may come again, and their places among all taken
+        self._forget_at = 0  # how many messages have been received when these are forgotten
         self._set_aside: list[Hold] = []  # of the message that ended the stream, and of all behind it
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
@@ -173,7 +175,14 @@ class RowIntake:
 
     def _takes_place_of_lost(self, message_id: MessageId | None, hold: Hold) -> bool:
         """Return whether the message is in a batch already; its hold then takes the place of the lost one."""
-        place = self._lost_ids.pop(message_id, None) if message_id is not None else None
+        lost = self._lost_ids
+        if self._received > self._forget_at:
+            lost.clear()  # lost messages come first; a later one with such an id is another message
+        if message_id is None:
+            return False
+        place = lost.pop(message_id, None)
+        if place is None and not isinstance(message_id, str):
+            place = lost.pop(as_text(message_id) or "", None)
         if place is None:
             return False
         if place < self._committed:
@@ -197,9 +206,10 @@ class RowIntake:
         self._set_aside.clear()
         self._unparsable = None
         first = self._taken - len(self._ids)
-        self._lost_ids = {
+        self._lost_ids = {message_id: place for message_id, place in self._lost_ids.items() if place < 0} | {
             message_id: place for place, message_id in enumerate(self._ids, first) if message_id is not None
         }
+        self._forget_at = self._received + 2 * self._limit
         if self._subscription is not None:
             self._request_more()
 
@@ -222,6 +232,11 @@ class RowIntake:
         if self._subscription is None:
             msg = f"the peer did not answer the attach within {ANSWER_WAIT_S:g} s"
             raise SourceFailed(msg)
+
+    def know(self, ids: Iterable[str]) -> None:
+        """Accept messages with these ids, and do not hand them out: they are in batches of an earlier run."""
+        self._lost_ids = dict.fromkeys(ids, -1)
+        self._forget_at = 2 * self._limit
 
     def take_only(self, count: int) -> None:
         """From now on hand out `count` messages, and then none: so many are there, by the peer's own count."""

@@ -34,6 +34,7 @@ _SOURCE_NAMES: Final = (
     "numPartitions",
     "checkpointLocation",
     "spoolDir",
+    "walDir",
     "onUnparsable",
 )
 
@@ -50,6 +51,7 @@ class SourceOptions:
     num_partitions: int = 1
     checkpoint: str | None = None
     spool_dir: str | None = None
+    wal_dir: str | None = None
     on_unparsable: OnUnparsable = "fail"
     reconnect: bool = True
     max_reconnect_s: float = 600.0
@@ -61,6 +63,9 @@ class SourceOptions:
         Errors: `ConfigError` naming the option, its value and what is allowed.
         """
         given = Given(options, "source", _SOURCE_NAMES)
+        if given.has("spoolDir") and given.has("walDir"):
+            msg = "options spoolDir and walDir: only one of them may be given, because the batches are in either"
+            raise ConfigError(msg)
         return cls(
             peer=Peer.parse(given),
             address=given.required("address", "the address to receive from, such as temperature"),
@@ -70,6 +75,7 @@ class SourceOptions:
             num_partitions=given.whole("numPartitions", cls.num_partitions, _MAX_PARTITIONS),
             checkpoint=_checkpoint(given),
             spool_dir=given.optional("spoolDir", "a folder that all executors see"),
+            wal_dir=given.optional("walDir", "a folder of this query alone that all executors see"),
             on_unparsable=given.one_of("onUnparsable", {"fail": "fail", "reject": "reject"}, cls.on_unparsable),
             reconnect=given.flag("reconnect", default=cls.reconnect),
             max_reconnect_s=given.duration_s("maxReconnectTime", cls.max_reconnect_s, most_h=24),

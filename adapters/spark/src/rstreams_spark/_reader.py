@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _MESSAGES: Final = "messages"
 _ADDRESS: Final = "address"
+_WAL: Final = "wal"
 
 
 class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,6 +65,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
+        if self._options.wal_dir is not None:
+            self._in_runner().begin()
         return self._offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -92,7 +95,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the parts of a batch; none if an earlier runner had it."""
-        return self._in_runner().partitions(self._position(start), self._position(end))
+        first, last = self._position(start), self._position(end)
+        return self._in_runner().partitions(first, last, logged=_WAL in end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
@@ -108,11 +112,13 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             runner.close()
 
     def _offset(self, messages: int) -> dict[str, Any]:
-        return _offset_at(messages, self._options)
+        if self._options.wal_dir is None:
+            return _offset_at(messages, self._options)
+        return self._in_runner().offset(messages)
 
     def _position(self, offset: dict[str, Any]) -> int:
         messages, address = offset.get(_MESSAGES), offset.get(_ADDRESS, self._options.address)
-        if not isinstance(messages, int) or messages < 0 or not offset.keys() <= {_MESSAGES, _ADDRESS}:
+        if not isinstance(messages, int) or messages < 0 or not offset.keys() <= {_MESSAGES, _ADDRESS, _WAL}:
             msg = (
                 f"the checkpoint has the offset {offset!r}, which is not one of the rstreams source "
                 f"({{{_MESSAGES!r}: n, {_ADDRESS!r}: ...}}): it belongs to a query with another source"
@@ -124,6 +130,14 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"address={self._options.address!r}: use the checkpoint of this address, or a new one"
             )
             raise ConfigError(msg)
+        if _WAL in offset and self._options.wal_dir is None:
+            msg = (
+                "option walDir is missing: the checkpoint belongs to a query with a walDir, which may have messages "
+                "that were settled and not processed"
+            )
+            raise ConfigError(msg)
+        if self._options.wal_dir is not None:
+            self._in_runner().check_wal(offset.get(_WAL), messages)
         return messages
 
     def _in_runner(self) -> _Runner:
@@ -171,13 +185,31 @@ class _Runner:
 
     def __init__(self, options: SourceOptions) -> None:
         from rstreams_spark._spool import Spool
+        from rstreams_spark._wal import Wal
 
         self._options = options
-        self._spool: Spool = Spool(options.spool_dir, options.num_partitions, options.address)
+        self._wal: Wal | None = None
+        if options.wal_dir is not None:
+            self._wal = Wal(options.wal_dir, options.num_partitions, options.address)
+        self._spool: Spool = self._wal or Spool(options.spool_dir, options.num_partitions, options.address)
+        self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
         self._base = 0  # the position of the first message of the receiver
         self.queued_only = False
+
+    def begin(self) -> None:
+        if self._wal is not None:
+            self._wal.begin()
+
+    def check_wal(self, wal: object, start: int) -> None:
+        if self._wal is not None and not self._checked:
+            self._wal.check(wal, start)
+            self._checked = True
+
+    def offset(self, messages: int) -> dict[str, Any]:
+        offset = _offset_at(messages, self._options)
+        return offset if self._wal is None else offset | {_WAL: self._wal.id}
 
     def advance(self, start: int, most: int) -> int:
         self._begun = True
@@ -189,8 +221,10 @@ class _Runner:
         collect = receiver.collect_queued if self.queued_only else receiver.collect
         with no_garbage_collection():
             end = self._spool.write(start, collect(start - self._base, most))
-        if end > start:
-            receiver.settle_when_committed(_offset_at(end, self._options), end - self._base)
+        if end > start and self._wal is not None:
+            receiver.settle(end - self._base)
+        elif end > start:
+            receiver.settle_when_committed(self.offset(end), end - self._base)
         return end
 
     def _receiving(self, start: int) -> Receiver:
@@ -198,18 +232,25 @@ class _Runner:
         if self._receiver is None:
             from rstreams_spark._receiver import Receiver
 
-            self._receiver = Receiver(self._options, self._die)
+            known = self._wal.message_ids() if self._wal is not None else ()
+            self._receiver = Receiver(self._options, self._die, known)
             self._base = start
             if self.queued_only:
                 self._receiver.count_queued()
         return self._receiver
 
-    def partitions(self, start: int, end: int) -> list[SpooledRange]:
+    def partitions(self, start: int, end: int, *, logged: bool) -> list[SpooledRange]:
         if start == end:
             return []
         parts = self._spool.partitions(start, end)
         if parts is not None:
             return parts
+        if logged:
+            msg = (
+                f"option walDir={self._options.wal_dir!r}: the batch of messages {start} to {end} is not there, and "
+                "its messages were settled"
+            )
+            raise SourceFailed(msg)
         if self._begun:
             msg = f"the batch of messages {start} to {end} is not in the spool of the runner that planned it"
             raise SourceFailed(msg)

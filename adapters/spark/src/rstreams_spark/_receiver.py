@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -46,16 +46,19 @@ class Receiver:
     Context: One thread that is not the connection's, for every method; they block.
     """
 
-    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None]) -> None:
+    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] = ()) -> None:
         """Start the thread and connect.
 
         Args:
             options: The options of the source.
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
+            known: The ids of messages that are in a batch already: one that comes is accepted and not handed out.
+
         Errors: `SourceFailed` if there is no connection, or no link to the address.
         """
         self._options = options
+        self._known = known
         self._on_orphaned = on_orphaned
         self._parent = os.getppid()
         self._log = CommitLog(options.checkpoint) if options.checkpoint is not None else None
@@ -82,6 +85,10 @@ class Receiver:
         Returns: The number of messages; None if the peer does not tell it.
         """
         return self._call(self._count_queued)
+
+    def settle(self, taken: int) -> None:
+        """Settle the first `taken` messages now."""
+        self._token.run_sync_soon(self._intake.settle, taken)
 
     def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
         """Settle the first `taken` messages when the commit log has the batch that ends at `end`."""
@@ -143,6 +150,7 @@ class Receiver:
         self._stop = trio.Event()
         self._planned = trio.Event()
         self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
+        self._intake.know(self._known)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,

@@ -33,6 +33,9 @@ _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PREFIX: Final = "rstreams-spool-"
 _LOCK: Final = "lock"
+
+FINISHED: Final = ".arrow"
+UNFINISHED: Final = ".part"
 _ABANDONED_S: Final = 7 * 24 * 3600.0
 
 
@@ -62,6 +65,8 @@ class Spool:
 
     Context: The runner's main thread; blocks for the disk.
     """
+
+    _option = "spoolDir"
 
     def __init__(self, folder: str | None, num_partitions: int, address: str) -> None:
         """Prepare a spool; its folder is made with the first batch.
@@ -97,7 +102,7 @@ class Spool:
                 writer: Any = None
                 for part in parts:
                     if path is None:
-                        path = self._own_folder() / f"{start}.arrow"
+                        path = self._own_folder() / f"{start}{UNFINISHED}"
                         file = stack.enter_context(pa.OSFile(str(path), "wb"))
                         writer = stack.enter_context(pa.ipc.new_file(file, ARROW_SCHEMA))
                     most = min(_MAX_ROWS, -(-len(part) // self._num_partitions))
@@ -105,17 +110,21 @@ class Spool:
                         writer.write_batch(record_batch_of(run, self._address))
                         count += 1
                     end += len(part)
+            if path is not None:
+                self._batches.append(SpooledBatch(start, end, self._finish(path, f"{start}-{end}{FINISHED}"), count))
         except BaseException as error:
             if path is not None:
                 path.unlink(missing_ok=True)
             if not isinstance(error, OSError):
                 raise
             folder = self._parent or tempfile.gettempdir()
-            msg = f"option spoolDir={folder!r}: a batch cannot be written there: {error}"
+            msg = f"option {self._option}={folder!r}: a batch cannot be written there: {error}"
             raise SourceFailed(msg) from None
-        if path is not None:
-            self._batches.append(SpooledBatch(start, end, path, count))
         return end
+
+    def _finish(self, path: Path, name: str) -> Path:
+        """Give a file that is written whole its name."""
+        return path.rename(path.with_name(name))
 
     def partitions(self, start: int, end: int) -> list[SpooledRange] | None:
         """Return the parts of a batch, or None if it is not kept here."""
