@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from rstreams_spark._writer import BatchWriter, RowsAccepted, StreamWriter
 from rstreams_spark.errors import SinkFailed
 
 from adapters.spark.tests.broken_connection import proxy_to
+from rstreams.errors import ConfigError
 from rstreams.message import Message
 
 if TYPE_CHECKING:
@@ -28,10 +29,21 @@ SCHEMA = StructType().add("body", StringType())
 ADDRESSED = StructType().add("body", StringType()).add("address", StringType())
 
 
+@pytest.fixture
+def properties() -> dict[str, str]:
+    """The local properties of the task."""
+    return {"streaming.sql.batchId": "7", "sql.streaming.queryId": "q"}
+
+
+@pytest.fixture
+def batch(properties: dict[str, str]) -> Callable[[int], None]:
+    """Return a function that makes another batch the one we are in."""
+    return lambda number: properties.update({"streaming.sql.batchId": str(number)})
+
+
 @pytest.fixture(autouse=True)
-def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def task(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> Iterator[None]:
     """Make partition 2 of batch 7 of query q the task we are in, in a worker of its own."""
-    properties = {"streaming.sql.batchId": "7", "sql.streaming.queryId": "q"}
     played = SimpleNamespace(partitionId=lambda: 2, getLocalProperty=properties.get)
     monkeypatch.setattr(_writer.TaskContext, "get", lambda: played)
     kept: dict[object, _connections.SendingConnection] = {}
@@ -59,6 +71,35 @@ def test_ids_count_the_rows_of_a_task_through_its_record_batches(node: NodeProce
     assert node.take("out", 3) == [Message(body=body, id=f"q-7-2-{n}", durable=True) for n, body in enumerate("abc")]
     assert BatchWriter(options(node.port, durable="false"), SCHEMA).write(record_batches(["a"])) == RowsAccepted(1)
     assert node.take("out", 1) == [Message(body="a")]
+
+
+def test_effectively_once_a_batch_that_is_run_again_is_stored_once(
+    node: NodeProcess, batch: Callable[[int], None]
+) -> None:
+    writer = StreamWriter(options(node.port, effectivelyonce="true"), SCHEMA)
+    for rows in (["a", "b"], ["a", "b", "c"]):  # the first run ended before its last row
+        assert writer.write(record_batches(rows[:2], rows[2:])) == RowsAccepted(len(rows))
+    batch(8)
+    writer.write(record_batches(["d"]))
+    assert [message.body for message in node.take("out", 4)] == ["a", "b", "c", "d"]
+    assert node.queue("out")["ready"] == 0
+
+
+def test_effectively_once_a_run_that_was_broken_off_goes_on_where_it_was(node: NodeProcess) -> None:
+    rows = [str(n) for n in range(15)]
+    with pytest.raises(SinkFailed):  # `small` has room for 10
+        StreamWriter(options(node.port, address="small", effectivelyonce="true", sendtimeout="400ms"), SCHEMA).write(
+            record_batches(rows)
+        )
+    assert [message.body for message in node.take("small", 10)] == rows[:10]
+    StreamWriter(options(node.port, address="small", effectivelyonce="true"), SCHEMA).write(record_batches(rows))
+    assert [message.body for message in node.take("small", 5)] == rows[10:]
+    assert node.queue("small")["ready"] == 0
+
+
+def test_effectively_once_is_for_streaming_queries(node: NodeProcess) -> None:
+    with pytest.raises(ConfigError, match=r"^option effectivelyOnce: only the batches of a streaming query have num"):
+        BatchWriter(options(node.port, effectivelyonce="true"), SCHEMA)
 
 
 def test_a_task_without_rows_opens_no_connection() -> None:

@@ -23,7 +23,7 @@ _SET_BY_SPARK: Final = ("checkpointlocation",)
 OnUnparsable = Literal["fail", "reject"]
 
 _RECONNECT_NAMES: Final = ("reconnect", "maxReconnectTime")
-_SINK_NAMES: Final = (*PEER_NAMES, *_RECONNECT_NAMES, "address", "durable", "sendTimeout")
+_SINK_NAMES: Final = (*PEER_NAMES, *_RECONNECT_NAMES, "address", "durable", "effectivelyOnce", "sendTimeout")
 _SOURCE_NAMES: Final = (
     *PEER_NAMES,
     *_RECONNECT_NAMES,
@@ -93,6 +93,7 @@ class SinkOptions:
     peer: Peer
     address: str | None
     durable: bool = True
+    effectively_once: bool = False
     send_timeout_s: float | None = None
     reconnect: bool = True
     max_reconnect_s: float = 600.0
@@ -108,6 +109,7 @@ class SinkOptions:
             peer=Peer.parse(given),
             address=given.optional("address", "the address to send to, such as alerts"),
             durable=given.flag("durable", default=cls.durable),
+            effectively_once=given.flag("effectivelyOnce", default=cls.effectively_once),
             send_timeout_s=given.duration_s("sendTimeout", 0.0, most_h=24) or None,
             reconnect=given.flag("reconnect", default=cls.reconnect),
             max_reconnect_s=given.duration_s("maxReconnectTime", cls.max_reconnect_s, most_h=24),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import trio
 
@@ -23,6 +23,19 @@ SILENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
+class Producer:
+    """A producer as a node knows it.
+
+    Attributes:
+        producer_id: The same in each run of a batch.
+        first_sequence: The number of the first row at each address; higher than those of all earlier batches.
+    """
+
+    producer_id: str
+    first_sequence: int
+
+
+@dataclass(frozen=True)
 class _Failure:
     address: str
     rows: RowPublisher
@@ -35,15 +48,19 @@ class Outbox:
     Context: The task's thread, every method; they block for room, credit and outcomes.
     """
 
-    def __init__(self, options: SinkOptions, task: str) -> None:
+    def __init__(self, options: SinkOptions, task: str, producer: Producer | None = None) -> None:
         """Open no link yet.
 
         Args:
             options: Where to send.
             task: The name of the task, for messages.
+            producer: Numbers the rows, for a peer that stores each number once; None: they have no numbers.
         """
         self._options = options
         self._task = task
+        self._numbering: dict[str, Any] = {}
+        if producer is not None:
+            self._numbering = {"settlement": "effectively_once", **asdict(producer)}
         self._connection: SendingConnection | None = None
         self._lanes: dict[str, RowPublisher] = {}
         self._scopes: list[trio.CancelScope] = []  # of the links that have not ended
@@ -106,7 +123,7 @@ class Outbox:
     async def _publish(self, address: str, lane: RowPublisher, scope: trio.CancelScope) -> None:
         try:
             with scope:
-                await self._connected.connection.publish(address, lane)
+                await self._connected.connection.publish(address, lane, **self._numbering)
         except RStreamsError as error:
             if self._failure is None:
                 self._failure = _Failure(address, lane, self._connected.reason or error)

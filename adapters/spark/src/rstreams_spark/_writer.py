@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from rstreams.errors import ConfigError
 from rstreams_spark._options import SinkOptions
 from rstreams_spark._schema import check_sink_schema
 from rstreams_spark.errors import SinkFailed
@@ -22,10 +23,13 @@ from rstreams_spark.errors import SinkFailed
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rstreams_spark._outbox import Producer
     from rstreams_spark._rows import SentRow
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
+_ROWS_BITS: Final = 32
+"""A batch has fewer rows than 2 to this power."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         Errors: `SinkFailed` naming the row that was not accepted, or the rows whose outcome is unknown.
         """
+        from rstreams_spark._outbox import Producer
+
         task = _task()
         query, batch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
         partition = task.partitionId()
-        return _send_all(
-            self._options, iterator, f"batch {batch}, partition {partition}", f"{query}-{batch}-{partition}"
-        )
+        producer: Producer | None = None
+        if self._options.effectively_once:
+            producer = Producer(f"{query}-{partition}", int(batch or 0) << _ROWS_BITS)
+        name = f"batch {batch}, partition {partition}"
+        return _send_all(self._options, iterator, name, f"{query}-{batch}-{partition}", producer)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -68,6 +76,9 @@ class BatchWriter(DataSourceArrowWriter):
         Errors: `ConfigError` for a column that cannot be sent.
         """
         check_sink_schema(schema, address_given=options.address is not None)
+        if options.effectively_once:
+            msg = "option effectivelyOnce: only the batches of a streaming query have numbers; leave it out here"
+            raise ConfigError(msg)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsAccepted:
@@ -76,13 +87,17 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def _send_all(
-    options: SinkOptions, record_batches: Iterator[pa.RecordBatch], task: str, id_prefix: str | None
+    options: SinkOptions,
+    record_batches: Iterator[pa.RecordBatch],
+    task: str,
+    id_prefix: str | None,
+    producer: Producer | None = None,
 ) -> RowsAccepted:
     from rstreams_spark._garbage import no_garbage_collection
     from rstreams_spark._outbox import Outbox
 
     sent = 0
-    with no_garbage_collection(), Outbox(options, task) as outbox:
+    with no_garbage_collection(), Outbox(options, task, producer) as outbox:
         for record_batch in record_batches:
             if record_batch.num_rows:
                 outbox.put(_by_address(options, record_batch, sent, task, id_prefix))
