@@ -23,8 +23,8 @@ SILENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
-class Producer:
-    """A producer as a node knows it.
+class RowNumbering:
+    """The numbers of the rows of a task, by which a node knows rows that it has stored.
 
     Attributes:
         producer_id: The same in each run of a batch.
@@ -48,7 +48,7 @@ class Outbox:
     Context: The task's thread, every method; they block for room, credit and outcomes.
     """
 
-    def __init__(self, options: SinkOptions, task: str, producer: Producer | None = None) -> None:
+    def __init__(self, options: SinkOptions, task: str, producer: RowNumbering | None = None) -> None:
         """Open no link yet.
 
         Args:

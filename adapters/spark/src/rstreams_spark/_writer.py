@@ -23,7 +23,7 @@ from rstreams_spark.errors import SinkFailed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rstreams_spark._outbox import Producer
+    from rstreams_spark._outbox import RowNumbering
     from rstreams_spark._rows import SentRow
 
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -55,14 +55,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         Errors: `SinkFailed` naming the row that was not accepted, or the rows whose outcome is unknown.
         """
-        from rstreams_spark._outbox import Producer
+        from rstreams_spark._outbox import RowNumbering
 
         task = _task()
         query, batch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
         partition = task.partitionId()
-        producer: Producer | None = None
+        producer: RowNumbering | None = None
         if self._options.effectively_once:
-            producer = Producer(f"{query}-{partition}", int(batch or 0) << _ROWS_BITS)
+            producer = RowNumbering(f"{query}-{partition}", int(batch or 0) << _ROWS_BITS)
         name = f"batch {batch}, partition {partition}"
         return _send_all(self._options, iterator, name, f"{query}-{batch}-{partition}", producer)
 
@@ -91,7 +91,7 @@ def _send_all(
     record_batches: Iterator[pa.RecordBatch],
     task: str,
     id_prefix: str | None,
-    producer: Producer | None = None,
+    producer: RowNumbering | None = None,
 ) -> RowsAccepted:
     from rstreams_spark._garbage import no_garbage_collection
     from rstreams_spark._outbox import Outbox
