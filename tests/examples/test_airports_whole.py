@@ -63,8 +63,8 @@ class Run:
 
     def signal(self, what: str, number: signal.Signals) -> None:
         """Send a signal to the process that has `what` in its command line."""
-        (pid,) = (pid for pid, command in self.processes().items() if what in command)
-        os.kill(pid, number)
+        pids = [pid for pid, command in self.processes().items() if what in command]
+        os.kill(min(pids), number)  # a child that it has just forked has the same command line until it calls exec
 
     def left_behind(self) -> list[str]:
         """What there is of the run when it is over: processes and temporary files."""
