@@ -68,6 +68,11 @@ class Connection(RequestReply):
         return self._links.dialect
 
     @property
+    def peer_properties(self) -> Mapping[str, Any]:
+        """The properties of the peer's `open`, such as its "product"; that of a node is "rstreams"."""
+        return self._links.carrier.peer_properties
+
+    @property
     def status(self) -> ConnectionStatus:
         """The state of the connection: open, lost for a while, or closed; and the reason."""
         return self._links.carrier.status

@@ -42,6 +42,11 @@ async def test_messages_arrive_with_what_stands_around_the_body() -> None:
         assert second.body == "plain"
 
 
+async def test_the_peer_says_what_it_is() -> None:
+    async with connected() as (_, connection):
+        assert connection.peer_properties["product"] == "rstreams"
+
+
 async def test_each_subscription_is_a_link_of_its_own() -> None:
     async with connected() as (node, connection):
         node.serve("numbers", Stream.range(3))

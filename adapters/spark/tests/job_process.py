@@ -1,6 +1,6 @@
 """A Spark job in a process of its own, for the tests to kill.
 
-    python job_process.py URL CHECKPOINT TABLE SPOOL LIMIT DELAY
+    python job_process.py URL CHECKPOINT TABLE OPTION=FOLDER LIMIT DELAY
 
 Its first line of output is the process id of its JVM; then it copies queue `in` into the table until it is killed.
 """
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
         .option("address", "in")
         .option("maxMessagesPerTrigger", limit)
         .option("maxTriggerDelay", delay)
-        .option("spoolDir", spool)
+        .option(*spool.split("=", 1))
         .load()
         .writeStream.format("json")
         .option("path", table)

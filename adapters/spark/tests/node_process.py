@@ -1,18 +1,22 @@
 """A node in a process of its own, for the tests: `python node_process.py QUEUE...`.
 
 Its first line of output is its port. Beside the queues it has `small`, a queue for 10, and serves `counted`, 500
-numbered messages, and `counted/most`, the most of them that were ever granted or unsettled. It ends when its standard
+numbered messages, and `counted/most`, the most of them that were ever granted or unsettled. With `--users` it wants a
+password or a certificate, and with `--tls=FOLDER` it speaks TLS by the certificates there. It ends when its standard
 input closes, or by a signal.
 """
 
 from __future__ import annotations
 
+import ssl
 import sys
+from pathlib import Path
 
 import trio
 
 from rstreams import Message, Node, Stream
 from rstreams.abc import Hold, Subscriber
+from rstreams.tls import server_context
 
 USERS = {"ada": "se/cr@et"}
 
@@ -63,8 +67,19 @@ class Counted:
         self._outstanding -= 1
 
 
+def tls_of(folder: Path) -> ssl.SSLContext:
+    return server_context(
+        folder / "node.pem", folder / "node.key", client_ca=folder / "ca.pem", require_client_certificate=False
+    )
+
+
 async def main() -> None:
-    async with Node(users=USERS if "--users" in sys.argv else None) as node:
+    guarded = "--users" in sys.argv
+    async with Node(
+        users=USERS if guarded else None,
+        certificate_users=(lambda certificate: certificate.common_name) if guarded else None,
+        max_message_bytes=None,
+    ) as node:
         for name in sys.argv[1:]:
             if not name.startswith("--"):
                 node.queue(name, capacity=100_000)
@@ -73,7 +88,8 @@ async def main() -> None:
         node.serve("counted", counted)
         node.serve("counted/most", Stream.defer(lambda: Stream.of(counted.most)))
         node.serve("three", Stream.of(b"1", b"2", b"3"))
-        listener = await node.listen("127.0.0.1:0")
+        folder = next((Path(name.partition("=")[2]) for name in sys.argv if name.startswith("--tls=")), None)
+        listener = await node.listen("127.0.0.1:0", tls=None if folder is None else tls_of(folder))
         sys.stdout.write(f"{listener.port}\n")
         sys.stdout.flush()
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)

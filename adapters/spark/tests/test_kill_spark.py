@@ -38,14 +38,16 @@ def ids(count: int) -> set[str]:
     return {f"m-{n}" for n in range(count)}
 
 
-def copy_of_queue(spark: SparkSession, node: NodeProcess, folder: Path, limit: int) -> DataStreamWriter:
+def copy_of_queue(
+    spark: SparkSession, node: NodeProcess, folder: Path, limit: int, spool: str = "spoolDir"
+) -> DataStreamWriter:
     frame: DataFrame = (
         spark.readStream.format("rstreams")
         .option("url", node.url)
         .option("address", "in")
         .option("maxMessagesPerTrigger", limit)
         .option("maxTriggerDelay", "10ms")
-        .option("spoolDir", str(folder / "spool"))
+        .option(spool, str(folder / "spool"))
         .load()
     )
     table, checkpoint = str(folder / "table"), str(folder / "checkpoint")
@@ -58,9 +60,9 @@ def copied(spark: SparkSession, folder: Path) -> Counter[str]:
 
 
 @contextmanager
-def running_job(node: NodeProcess, folder: Path, limit: int, delay: str) -> Iterator[int]:
+def running_job(node: NodeProcess, folder: Path, limit: int, delay: str, spool: str = "spoolDir") -> Iterator[int]:
     """Run a job; the value is the process id of its JVM."""
-    paths = [str(folder / name) for name in ("checkpoint", "table", "spool")]
+    paths = [str(folder / "checkpoint"), str(folder / "table"), f"{spool}={folder / 'spool'}"]
     command = [sys.executable, str(Path(__file__).with_name("job_process.py")), node.url, *paths, str(limit), delay]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as job:
         try:
@@ -96,6 +98,26 @@ def test_killing_the_jvm_loses_nothing_and_leaves_nothing_behind(
     assert counters["accepted"] == SENT
     assert counters["modified"] == 0, "both times the messages were given back in order"
     assert counts.total() - SENT <= 100, "twice came at most the one batch that was under way"
+
+
+def test_with_a_write_ahead_log_killing_the_jvm_and_a_stop_double_nothing(
+    spark: SparkSession, node: NodeProcess, tmp_path: Path, eventually: Eventually
+) -> None:
+    node.publish("in", numbered(SENT))
+    with running_job(node, tmp_path, 100, "10ms", "walDir") as jvm:
+        eventually(lambda: node.queue("in")["accepted"] >= 300, "some batches logged", 180)
+        os.kill(jvm, signal.SIGKILL)
+        eventually(lambda: node.queue("in")["consumers"] == 0, "the link is gone", 5)
+
+    query = copy_of_queue(spark, node, tmp_path, 100, "walDir").start()
+    accepted = node.queue("in")["accepted"]
+    eventually(lambda: node.queue("in")["accepted"] >= accepted + 300, "some more batches logged", 180)
+    query.stop()
+    query = copy_of_queue(spark, node, tmp_path, SENT, "walDir").trigger(availableNow=True).start()
+    assert query.awaitTermination(180)
+    counts, counters = copied(spark, tmp_path), node.queue("in")
+    assert counts == Counter(ids(SENT)), "each message once"
+    assert counters["accepted"] == SENT
 
 
 def test_killing_the_runner_fails_the_query_and_loses_nothing(

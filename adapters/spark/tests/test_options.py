@@ -11,11 +11,13 @@ from rstreams.errors import ConfigError
 
 URL = "amqp://127.0.0.1:5672"
 SOURCE = {"url": URL, "address": "temperature"}
+SIZES = "a number of bytes, such as 65536, 512k, 64m or 1g, from 1 to 2147483647"
 
 
 def test_defaults() -> None:
     options = SourceOptions.parse(SOURCE)
-    assert options.peer.url == URL
+    assert options.peer.connect_url() == URL
+    assert options.peer.connect_options() == {"sasl": None, "allow_plain_over_tcp": False}
     assert str(options.peer) == "127.0.0.1:5672"
     assert options.address == "temperature"
     assert options.max_messages_per_trigger == 10_000
@@ -23,6 +25,10 @@ def test_defaults() -> None:
     assert options.num_partitions == 1
     assert options.spool_dir is None
     assert options.on_unparsable == "fail"
+    assert options.max_message_bytes == 64 * 1024 * 1024
+    assert options.checkpoint is None
+    assert options.reconnect
+    assert options.max_reconnect_s == 600
 
 
 def test_names_arrive_in_lower_case_and_values_with_spaces() -> None:
@@ -54,15 +60,21 @@ def test_names_arrive_in_lower_case_and_values_with_spaces() -> None:
         ("maxTriggerDelay", "5", "a whole number with a unit (ms, s, m or h), from 0ms to 1h"),
         ("maxTriggerDelay", "61m", "a whole number with a unit (ms, s, m or h), from 0ms to 1h"),
         ("onUnparsable", "drop", "fail or reject"),
+        ("maxMessageSize", "0", SIZES),
+        ("maxMessageSize", "3g", SIZES),
+        ("maxMessageSize", "many", SIZES),
+        ("reconnect", "perhaps", "true or false"),
+        ("maxReconnectTime", "25h", "a whole number with a unit (ms, s, m or h), from 0ms to 24h"),
+        ("sasl", "gssapi", "plain or external or anonymous"),
         ("address", " ", "the address to receive from, such as temperature"),
         ("spoolDir", "", "a folder that all executors see"),
-        ("url", "amqps://host", "amqp://[user:password@]host[:port]"),
-        ("url", "amqp://", "amqp://[user:password@]host[:port]"),
-        ("url", "amqp://host:99999", "amqp://[user:password@]host[:port]"),
-        ("url", "amqp://host:0", "amqp://[user:password@]host[:port]"),
-        ("url", "amqp://host:x", "amqp://[user:password@]host[:port]"),
-        ("url", "amqp://host/queue", "amqp://[user:password@]host[:port]"),
-        ("url", "127.0.0.1:5672", "amqp://[user:password@]host[:port]"),
+        ("url", "http://host", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "amqp://", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "amqp://host:99999", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "amqp://host:0", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "amqp://host:x", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "amqp://host/queue", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
+        ("url", "127.0.0.1:5672", "amqp://[user:password@]host[:port], or amqps:// for TLS"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
@@ -74,13 +86,16 @@ def test_a_wrong_value_is_named_with_what_is_allowed(name: str, value: str, allo
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"address": "a"}, "option url is missing: it must be amqp://[user:password@]host[:port], such as "),
+        (
+            {"address": "a"},
+            "option url is missing: it must be amqp://[user:password@]host[:port], or amqps:// for TLS, such as ",
+        ),
         ({"url": URL}, "option address is missing: it must be the address to receive from, such as temperature"),
         (SOURCE | {"username": "ada"}, "option password is missing: username and password must be given together"),
         (SOURCE | {"password": "pw"}, "option username is missing: username and password must be given together"),
         (
             SOURCE | {"adress": "a"},
-            "the rstreams source has no option adress; it takes url, username, password, address",
+            "the rstreams source has no option adress; it takes url, username, password, passwordFile, ",
         ),
     ],
 )
@@ -106,10 +121,11 @@ def test_the_sink_takes_its_own_options_and_what_spark_adds() -> None:
 )
 def test_credentials_come_in_the_url_or_beside_it_and_show_nowhere(given_as: dict[str, str]) -> None:
     options = SourceOptions.parse(given_as | {"address": "a"})
-    assert options.peer.url == "amqp://ada:p%2Fw%40x@broker:5673"
+    assert options.peer.connect_url() == "amqp://ada:p%2Fw%40x@broker:5673"
     shown = repr(options) + str(options.peer)
     assert "ada" not in shown
     assert "p%2F" not in shown
+    assert "p/w" not in shown
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own
 
 
@@ -124,7 +140,7 @@ def test_credentials_twice_are_refused_without_showing_them() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "amqps://ada:secret@h",
+        "http://ada:secret@h",
         "ada:secret@h",
         "amqp://ada:sec/ret@h",
         "amqp://ada:secret@h:x",
@@ -148,3 +164,28 @@ def test_no_text_makes_a_url_fail_with_anything_but_a_config_error(text: str) ->
 
 def test_urls_in_errors_lose_their_credentials() -> None:
     assert hide_credentials("no peer at amqp://ada:pw@h:1, really") == "no peer at amqp://h:1, really"
+
+
+def test_a_misspelt_option_is_told_with_the_nearest_name() -> None:
+    with pytest.raises(
+        ConfigError, match=r"has no option maxmessagepertrigger; .*\. Did you mean maxMessagesPerTrigger\?$"
+    ):
+        SourceOptions.parse(SOURCE | {"maxmessagepertrigger": "7"})
+
+
+@pytest.mark.parametrize(("text", "size"), [("1", 1), ("512k", 512 * 1024), ("64MB", 64 * 1024**2), ("1g", 1024**3)])
+def test_the_largest_message_is_a_size(text: str, size: int) -> None:
+    assert SourceOptions.parse(SOURCE | {"maxmessagesize": text}).max_message_bytes == size
+
+
+@pytest.mark.parametrize("where", ["/var/c 1", "file:///var/c%201", "file:/var/c%201"])
+def test_the_checkpoint_is_a_folder_of_the_driver(where: str) -> None:
+    assert SourceOptions.parse(SOURCE | {"checkpointlocation": where}).checkpoint == "/var/c 1"
+
+
+@pytest.mark.parametrize("where", ["c", "s3a://bucket/c", "hdfs://h/c", "file://host/c"])
+def test_a_checkpoint_elsewhere_is_refused_with_what_happens_without_it(where: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"option checkpointLocation=.* Leave it out for other file systems: a batch is"
+    ):
+        SourceOptions.parse(SOURCE | {"checkpointlocation": where})

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 from rstreams_spark import _receiver
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
-from rstreams_spark._schema import Row, row_of
 from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
 
@@ -27,27 +26,40 @@ class PlayedReceiver:
     """Gives the batches the test has laid out, and records what was committed."""
 
     made: ClassVar[list[PlayedReceiver]] = []
-    batches: ClassVar[list[list[Row]]] = []
+    batches: ClassVar[list[list[Message]]] = []
 
-    def __init__(self, _options: SourceOptions, _on_orphaned: object) -> None:
+    def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] = ()) -> None:
+        self.known = set(known)
+        self.settled: list[int] = []
         self.calls: list[tuple[str, int, int]] = []
+        self.planned: list[tuple[dict[str, object], int]] = []
         self.closed = False
         self.made.append(self)
 
-    def collect(self, committed: int, most: int) -> list[Row]:
+    def collect(self, committed: int, most: int) -> list[list[Message]]:
         self.calls.append(("collect", committed, most))
-        return self.batches.pop(0) if self.batches else []
+        return [self.batches.pop(0)] if self.batches else []
 
-    def collect_queued(self, committed: int, most: int) -> list[Row]:
+    def collect_queued(self, committed: int, most: int) -> list[list[Message]]:
         self.calls.append(("collect_queued", committed, most))
-        return self.batches.pop(0) if self.batches else []
+        return [self.batches.pop(0)] if self.batches else []
+
+    def count_queued(self) -> int | None:
+        self.calls.append(("count_queued", 0, 0))
+        return None
+
+    def settle(self, taken: int) -> None:
+        self.settled.append(taken)
+
+    def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
+        self.planned.append((end, taken))
 
     def close(self) -> None:
         self.closed = True
 
 
-def batch(*bodies: bytes) -> list[Row]:
-    return [row_of(Message(body=body), "a") for body in bodies]
+def batch(*bodies: bytes) -> list[Message]:
+    return [Message(body=body) for body in bodies]
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +84,7 @@ def reader_in(folder: Path) -> QueueReader:
     return QueueReader(SourceOptions.parse(options))
 
 
-def read(reader: QueueReader, start: dict[str, int], end: dict[str, int]) -> list[bytes]:
+def read(reader: QueueReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
     return [
         body
         for part in reader.partitions(start, end)
@@ -81,8 +93,8 @@ def read(reader: QueueReader, start: dict[str, int], end: dict[str, int]) -> lis
     ]
 
 
-def at(messages: int) -> dict[str, int]:
-    return {"messages": messages}
+def at(messages: int) -> dict[str, Any]:
+    return {"messages": messages, "address": "a"}
 
 
 def test_making_and_pickling_a_reader_connects_nothing(tmp_path: Path) -> None:
@@ -104,7 +116,8 @@ def test_batches_are_settled_by_the_call_that_proves_their_commit(reader: QueueR
     assert [file.name for file in tmp_path.rglob("*.arrow")] == ["2-3.arrow"]
     assert reader.latestOffset(at(3), LIMIT) == at(3)
     (receiver,) = PlayedReceiver.made
-    assert receiver.calls == [("collect", 0, 3), ("collect", 2, 3), ("collect", 1, 3)]
+    assert receiver.calls == [("collect", 0, 3), ("collect", 2, 3), ("collect", 3, 3)]
+    assert receiver.planned == [(at(2), 2), (at(3), 3)]
 
 
 def test_asked_again_about_a_batch_that_is_out_the_answer_is_the_same(reader: QueueReader) -> None:
@@ -118,7 +131,7 @@ def test_available_now_takes_the_other_way(reader: QueueReader) -> None:
     reader.prepareForTriggerAvailableNow()
     assert reader.latestOffset(at(0), LIMIT) == at(2)
     (receiver,) = PlayedReceiver.made
-    assert receiver.calls == [("collect_queued", 0, 3)]
+    assert receiver.calls == [("count_queued", 0, 0), ("collect_queued", 0, 3)]
 
 
 def test_a_batch_of_an_earlier_runner_stays_empty_and_is_told_of_once(
@@ -132,6 +145,7 @@ def test_a_batch_of_an_earlier_runner_stays_empty_and_is_told_of_once(
     assert read(reader, at(50), at(52)) == [b"1", b"2"]
     (receiver,) = PlayedReceiver.made
     assert receiver.calls == [("collect", 0, 3)]
+    assert receiver.planned == [(at(52), 2)]
 
 
 def test_an_empty_batch_has_no_parts_and_is_not_talked_about(
@@ -155,8 +169,47 @@ def test_trigger_once_is_refused_with_what_to_use(reader: QueueReader) -> None:
 
 @pytest.mark.parametrize("offset", [{}, {"m": 1}, {"messages": "1"}, {"messages": -1}, {"messages": 1, "x": 2}])
 def test_the_offset_of_another_source_is_refused(reader: QueueReader, offset: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^the checkpoint has the offset .*, which is not one of the"):
+    with pytest.raises(ConfigError, match=r"^the checkpoint has the offset .*, which is not one of the rstreams sourc"):
         reader.latestOffset(offset, LIMIT)
+
+
+def test_the_checkpoint_of_another_address_is_refused(reader: QueueReader) -> None:
+    other = {"messages": 5, "address": "b"}
+    text = r"^the checkpoint belongs to a query that reads address 'b', and option address='a': use the checkpoint of"
+    with pytest.raises(ConfigError, match=text):
+        reader.latestOffset(other, LIMIT)
+    with pytest.raises(ConfigError, match=text):
+        reader.partitions(other, {"messages": 7, "address": "b"})
+    assert PlayedReceiver.made == []
+
+
+def test_the_checkpoint_of_an_earlier_version_has_no_address(reader: QueueReader) -> None:
+    assert reader.latestOffset({"messages": 5}, LIMIT) == at(7)
+
+
+def test_copies_of_a_reader_have_no_passwords(tmp_path: Path) -> None:
+    options = {"url": "amqp://h", "address": "a", "username": "ada", "password": "se/cr@et"}
+    assert b"se/cr@et" not in pickle.dumps(QueueReader(SourceOptions.parse(options)))
+
+
+def test_an_error_from_the_options_or_the_schema_is_raised_by_the_first_call() -> None:
+    from pyspark.sql.types import StringType, StructType
+    from rstreams_spark import RStreamsDataSource
+
+    right = {"url": "amqp://h", "address": "a"}
+    body = StructType().add("body", StringType())
+    for options, text in [(right, "^schema 'struct<body:string>': the rstreams"), ({}, "^option url is missing")]:
+        refused = RStreamsDataSource(options).streamReader(body)
+        assert isinstance(refused, SupportsTriggerAvailableNow)
+        for call in (
+            refused.initialOffset,
+            refused.getDefaultReadLimit,
+            refused.prepareForTriggerAvailableNow,
+            lambda refused=refused: refused.latestOffset(at(0), LIMIT),
+            lambda refused=refused: refused.partitions(at(0), at(1)),
+        ):
+            with pytest.raises(ConfigError, match=text):
+                call()
 
 
 def test_stopping_closes_the_link_and_deletes_the_spool(reader: QueueReader, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rstreams_spark import _receiver
@@ -18,21 +18,36 @@ from rstreams import Message
 
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
-    from rstreams_spark._schema import Row
+
+
+class Whole:
+    """A receiver whose batches are not in parts."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self.count_queued = receiver.count_queued
+        self.settle_when_committed = receiver.settle_when_committed
+        self.close = receiver.close
+        self._receiver = receiver
+
+    def collect(self, committed: int, most: int) -> list[Message]:
+        return [message for part in self._receiver.collect(committed, most) for message in part]
+
+    def collect_queued(self, committed: int, most: int) -> list[Message]:
+        return [message for part in self._receiver.collect_queued(committed, most) for message in part]
 
 
 @contextmanager
-def receiving(url: str, orphaned: threading.Event | None = None, **options: str) -> Iterator[Receiver]:
+def receiving(url: str, orphaned: threading.Event | None = None, **options: str) -> Iterator[Whole]:
     parsed = SourceOptions.parse({"url": url, "address": "in", "maxtriggerdelay": "0ms"} | options)
-    receiver = Receiver(parsed, (orphaned or threading.Event()).set)
+    receiver = Whole(Receiver(parsed, (orphaned or threading.Event()).set))
     try:
         yield receiver
     finally:
         receiver.close()
 
 
-def bodies(rows: list[Row]) -> list[bytes | None]:
-    return [row[0] for row in rows]
+def bodies(messages: list[Message]) -> list[Any]:
+    return [message.body for message in messages]
 
 
 def test_a_batch_is_accepted_by_the_next_call_and_the_rest_released_by_closing(node: NodeProcess) -> None:
@@ -67,14 +82,16 @@ def test_errors_name_the_address_and_the_peer_and_no_credentials(guarded_node: N
         pass
     assert "cr%40et" not in str(caught.value)
 
-    guarded_node.publish("in", [Message(body=1, id="bad")])
+    guarded_node.publish("in", [Message(body=b"12345678", id="bad")])
     with (
-        receiving(guarded_node.url) as receiver,
-        pytest.raises(UnparsableMessage, match=where.format("in") + r"message 1 of this link \(message_id 'bad'\)"),
+        receiving(guarded_node.url, maxmessagesize="10") as receiver,
+        pytest.raises(
+            UnparsableMessage, match=where.format("in") + "message 1 of this link cannot be made a row: it has 24 bytes"
+        ),
     ):
         receiver.collect_queued(0, 10)
 
-    with receiving(guarded_node.url, address="three") as receiver:
+    with receiving(guarded_node.url, address="three", reconnect="false") as receiver:
         guarded_node.kill()
         with pytest.raises(SourceFailed, match=where.format("three") + "ConnectionLost: "):
             while True:
@@ -89,7 +106,7 @@ def test_a_closed_receiver_says_so(node: NodeProcess) -> None:
 
 
 def test_what_goes_wrong_in_the_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_url: str) -> None:
+    def broken(_url: str, **_options: object) -> None:
         msg = "a mistake of ours"
         raise ZeroDivisionError(msg)
 

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from uuid import UUID
-
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -18,79 +15,11 @@ from pyspark.sql.types import (
 )
 from rstreams_spark._schema import (
     SOURCE_SCHEMA,
-    as_text,
     check_sink_schema,
     check_source_schema,
-    message_of,
-    row_of,
 )
-from rstreams_spark.errors import UnparsableMessage
 
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-
-AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
-
-
-def test_a_message_becomes_a_row() -> None:
-    message = Message(
-        body=b"71.5",
-        id="m-1",
-        subject="hourly",
-        content_type="text/plain",
-        creation_time=AT,
-        properties={"station": "SEA", "height": 2},
-        delivery_count=3,
-    )
-    assert row_of(message, "temperature") == (
-        b"71.5",
-        "temperature",
-        "m-1",
-        "hourly",
-        "text/plain",
-        AT,
-        [("station", "SEA"), ("height", "2")],
-        3,
-    )
-
-
-def test_an_empty_message_becomes_a_row_of_nulls() -> None:
-    assert row_of(Message(), "a") == (None, "a", None, None, None, None, [], 0)
-
-
-def test_a_string_body_becomes_its_utf8_bytes() -> None:
-    assert row_of(Message(body="71.5 °F"), "a")[0] == "71.5 °F".encode()
-
-
-@pytest.mark.parametrize("body", [1, 1.5, True, [b"x"], {"a": 1}, AT])
-def test_a_body_without_a_form_as_bytes_is_unparsable(body: object) -> None:
-    with pytest.raises(UnparsableMessage) as caught:
-        row_of(Message(body=body), "a")
-    assert str(caught.value) == (
-        f"its body is an AMQP value of type {type(body).__name__}; the column body takes bytes, a string or null"
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, None),
-        ("x", "x"),
-        (7, "7"),
-        (True, "true"),
-        (False, "false"),
-        (1.5, "1.5"),
-        (b"\x00\xff", "00ff"),
-        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (AT, "2010-07-04T12:00:00.250+00:00"),
-    ],
-)
-def test_ids_and_property_values_become_text(value: object, text: str | None) -> None:
-    assert as_text(value) == text
-
-
-def test_a_delivery_count_beyond_an_int_is_the_largest_int() -> None:
-    assert row_of(Message(delivery_count=2**32 - 1), "a")[-1] == 2**31 - 1
 
 
 def test_the_users_schema_may_only_be_the_sources_own() -> None:
@@ -148,29 +77,3 @@ def test_a_missing_body_or_address_is_named() -> None:
     assert str(caught.value) == (
         "neither option address nor column address is given: one of them must say where to send to"
     )
-
-
-def test_a_row_becomes_a_message() -> None:
-    row = {
-        "body": "71.5",
-        "address": "elsewhere",
-        "message_id": "m-1",
-        "subject": "hourly",
-        "content_type": "text/plain",
-        "creation_time": AT,
-        "properties": [("station", "SEA"), ("note", None)],
-        "delivery_count": 2,
-    }
-    assert message_of(row, "fallback") == Message(
-        body="71.5",
-        id="m-1",
-        subject="hourly",
-        content_type="text/plain",
-        creation_time=AT,
-        properties={"station": "SEA", "note": None},
-    )
-
-
-def test_a_row_without_an_id_gets_the_fallback() -> None:
-    assert message_of({"body": b"x"}, "q-1-0-7") == Message(body=b"x", id="q-1-0-7")
-    assert message_of({"body": b"x", "message_id": None}, None) == Message(body=b"x")

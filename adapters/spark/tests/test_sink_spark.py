@@ -58,6 +58,7 @@ def test_every_column_goes_out(rows: DataFrame, node: NodeProcess, tmp_path: Pat
             content_type="text/plain",
             creation_time=AT,
             properties={"station": "SEA", "note": None},
+            durable=True,
         )
         for n in (1, 2, 3)
     ]
@@ -84,7 +85,7 @@ def test_what_the_source_gives_can_be_sent_on_as_it_is(spark: SparkSession, node
     node.publish("in", [Message(body=b"%d" % n, id=f"m-{n}") for n in range(5)])
     frame = spark.readStream.format("rstreams").option("url", node.url).option("address", "in").load()
     assert to(frame, node.url, tmp_path / "checkpoint").start().awaitTermination(180)
-    assert node.take("out", 5) == [Message(body=b"%d" % n, id=f"m-{n}") for n in range(5)]
+    assert node.take("out", 5) == [Message(body=b"%d" % n, id=f"m-{n}", durable=True) for n in range(5)]
     assert node.queue("in")["accepted"] == 5
 
 
@@ -98,7 +99,7 @@ def test_a_batch_frame_can_be_written(spark: SparkSession, node: NodeProcess) ->
         .option("address", "out")
     )
     writer.mode("append").save()
-    assert node.take("out", 1) == [Message(body="x")]
+    assert node.take("out", 1) == [Message(body="x", durable=True)]
     with pytest.raises(AnalysisException, match=r"mode\('overwrite'\) cannot work: sent messages cannot be taken back"):
         writer.mode("overwrite").save()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adapters.spark.tests.broken_connection import proxy_to
 from rstreams import Message
 
 if TYPE_CHECKING:
@@ -66,12 +67,13 @@ def test_every_column_of_a_message_comes_through(
             ),
             Message(body="72 °F", id=7),
             b"73",
+            {"station": "SEA", "temps": [71.5]},
         ],
     )
     frame = source()
     assert frame.schema.simpleString() == (
         "struct<body:binary,address:string,message_id:string,subject:string,content_type:string,"
-        "creation_time:timestamp,properties:map<string,string>,delivery_count:int>"
+        "creation_time:timestamp,properties:map<string,string>,delivery_count:int,body_type:string>"
     )
     query = (
         frame.writeStream.format("memory")
@@ -92,6 +94,7 @@ def test_every_column_of_a_message_comes_through(
             "creation_time": AT.replace(tzinfo=None),
             "properties": {"station": "SEA", "height": "2", "manual": "true"},
             "delivery_count": 0,
+            "body_type": "binary",
         },
         {
             "body": bytearray("72 °F".encode()),
@@ -99,11 +102,19 @@ def test_every_column_of_a_message_comes_through(
             "message_id": "7",
             "properties": {},
             "delivery_count": 0,
+            "body_type": "string",
         },
-        {"body": bytearray(b"73"), "address": "in", "properties": {}, "delivery_count": 0},
+        {"body": bytearray(b"73"), "address": "in", "properties": {}, "delivery_count": 0, "body_type": "binary"},
+        {
+            "body": bytearray(b'{"station":"SEA","temps":[71.5]}'),
+            "address": "in",
+            "properties": {},
+            "delivery_count": 0,
+            "body_type": "map",
+        },
     ]
     counters = node.queue("in")
-    assert (counters["accepted"], counters["ready"], counters["unsettled"]) == (3, 0, 0)
+    assert (counters["accepted"], counters["ready"], counters["unsettled"]) == (4, 0, 0)
 
 
 def test_available_now_reads_all_that_is_queued_in_batches_of_the_limit_and_ends(
@@ -247,18 +258,18 @@ def test_an_unparsable_message_fails_the_query_behind_the_rows_before_it_and_sta
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    node.publish("in", [*numbered(0, 3), Message(body=[1, 2], id="bad"), *numbered(3, 5)])
+    node.publish("in", [*numbered(0, 3), Message(body=bytes(300), id="bad"), *numbered(3, 5)])
     with pytest.raises(StreamingQueryException) as caught:
-        run_now(source(), tmp_path / "checkpoint", tmp_path / "table")
+        run_now(source(maxMessageSize=200), tmp_path / "checkpoint", tmp_path / "table")
     assert (
         f"rstreams_spark.errors.UnparsableMessage: rstreams source, address 'in' at 127.0.0.1:{node.port}: message 4 "
-        "of this link (message_id 'bad') cannot be made a row: its body is an AMQP value of type list;"
+        "of this link cannot be made a row: it has 319 bytes, more than option maxMessageSize=200 allows."
     ) in str(caught.value)
     assert received(spark, tmp_path / "table") == Counter(ids(0, 3))
     counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 3)
     assert (counters["accepted"], counters["ready"]) == (3, 3)
 
-    run_now(source(onUnparsable="reject"), tmp_path / "checkpoint", tmp_path / "table")
+    run_now(source(onUnparsable="reject", maxMessageSize=200), tmp_path / "checkpoint", tmp_path / "table")
     assert received(spark, tmp_path / "table") == Counter(ids(0, 5))
     counters = node.queue("in")
     assert (counters["accepted"], counters["rejected"], counters["ready"]) == (5, 1, 0)
@@ -271,7 +282,7 @@ def test_a_lost_connection_fails_the_query_with_the_reason(
 
     table = tmp_path / "table"
     node.publish("in", numbered(0, 10))
-    query = into(source(), tmp_path / "checkpoint", table).start()
+    query = into(source(reconnect="false"), tmp_path / "checkpoint", table).start()
     eventually(lambda: node.queue("in")["accepted"] == 10, "the batch committed", 180)
     node.kill()
     with pytest.raises(StreamingQueryException) as caught:
@@ -287,3 +298,79 @@ def test_it_can_be_registered_by_hand(spark: SparkSession, node: NodeProcess) ->
     spark.dataSource.register(RStreamsDataSource)
     frame = spark.readStream.format("rstreams").option("url", node.url).option("address", "in").load()
     assert frame.columns[0] == "body"
+
+
+def test_a_reset_of_the_connection_does_not_end_the_query(
+    spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
+) -> None:
+    table = tmp_path / "table"
+    with proxy_to(node.port) as proxy:
+        node.publish("in", numbered(0, 100))
+        frame = source(url=f"amqp://127.0.0.1:{proxy.port}", maxMessagesPerTrigger=20, maxTriggerDelay="10ms")
+        query = into(frame, tmp_path / "checkpoint", table).start()
+        eventually(lambda: node.queue("in")["accepted"] >= 40, "some batches committed", 180)
+        proxy.reset()
+        eventually(lambda: node.queue("in")["accepted"] == 100, "all committed", 180)
+        proxy.reset()  # while it is idle
+        node.publish("in", numbered(100, 120))
+        eventually(lambda: node.queue("in")["accepted"] == 120, "all committed", 180)
+        query.stop()
+    assert received(spark, table) == Counter(ids(0, 120)), "each message once"
+
+
+def test_a_clean_stop_repeats_no_committed_batch_and_nothing_waits_for_the_next_trigger(
+    spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
+) -> None:
+    checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
+    node.publish("in", numbered(0, 600))
+    for start in range(3):
+        frame = source(maxMessagesPerTrigger=200, checkpointLocation=str(checkpoint))
+        query = into(frame, checkpoint, table).trigger(processingTime="1 hour").start()
+        accepted = 200 * (start + 1)
+        eventually(lambda accepted=accepted: node.queue("in")["accepted"] == accepted, "the batch is accepted", 180)
+        query.stop()
+        counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 3)
+        assert (counters["accepted"], counters["ready"]) == (accepted, 600 - accepted)
+    assert received(spark, table) == Counter(ids(0, 600))
+
+
+def test_a_stop_right_after_the_commit_repeats_nothing(
+    spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
+) -> None:
+    checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
+    node.publish("in", numbered(0, 50))
+    frame = source(maxMessagesPerTrigger=10, checkpointLocation=f"file://{checkpoint}")
+    for batch in range(5):
+        query = into(frame, checkpoint, table).trigger(processingTime="1 hour").start()
+        commit = checkpoint / "commits" / str(batch)
+        eventually(commit.exists, "the commit", 180)
+        query.stop()
+    eventually(lambda: node.queue("in")["accepted"] == 50, "all are accepted")
+    assert received(spark, table) == Counter(ids(0, 50))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "ConfigError: schema 'struct<body:string>': the rstreams source always has struct<body:binary,"),
+        ({"maxMesagesPerTrigger": 5}, "has no option maxmesagespertrigger; it takes url, "),
+    ],
+)
+def test_a_wrong_schema_or_option_beside_a_schema_is_told_in_one_line(
+    spark: SparkSession, node: NodeProcess, tmp_path: Path, options: dict[str, object], text: str
+) -> None:
+    reader = spark.readStream.format("rstreams").option("url", node.url).option("address", "in").schema("body string")
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    told = failure_of(reader.load(), tmp_path / "checkpoint")
+    assert text in told
+    assert "local variable" not in told
+
+
+def test_the_checkpoint_of_another_address_is_refused(
+    node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.publish("in", numbered(0, 3))
+    run_now(source(), tmp_path / "checkpoint", tmp_path / "table")
+    told = failure_of(source(address="out"), tmp_path / "checkpoint")
+    assert "ConfigError: the checkpoint belongs to a query that reads address 'in', and option address='out':" in told

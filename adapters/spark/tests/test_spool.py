@@ -1,26 +1,25 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import pickle
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rstreams_spark import _spool
-from rstreams_spark._schema import Row, row_of
-from rstreams_spark._spool import ARROW_SCHEMA, Spool, SpooledRange, read_range
+from rstreams_spark._columns import ARROW_SCHEMA
+from rstreams_spark._spool import Spool, SpooledRange, read_range
 from rstreams_spark.errors import SourceFailed
 
 from rstreams.message import Message
 
 
-def rows(count: int, first: int = 0) -> list[Row]:
-    return [
-        row_of(Message(body=b"%d" % n, id=f"m-{n}", properties={"n": n, "none": None}), "a")
-        for n in range(first, first + count)
-    ]
+def rows(count: int) -> list[list[Message]]:
+    return [[Message(body=b"%d" % n, id=f"m-{n}", properties={"n": n, "none": None}) for n in range(count)]]
 
 
 def read(parts: list[SpooledRange] | None) -> list[bytes]:
@@ -29,7 +28,7 @@ def read(parts: list[SpooledRange] | None) -> list[bytes]:
 
 
 def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), 1)
+    spool = Spool(str(tmp_path), 1, "a")
     assert spool.write(100, rows(3)) == 103
     parts = spool.partitions(100, 103)
     assert parts is not None
@@ -46,6 +45,7 @@ def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
             "creation_time": None,
             "properties": [("n", "1"), ("none", None)],
             "delivery_count": 0,
+            "body_type": "binary",
         }
     ]
     spool.close()
@@ -57,7 +57,7 @@ def test_the_parts_are_the_batch_in_order_and_no_more_than_asked_for(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_spool, "_MAX_ROWS", most)
-        spool = Spool(str(tmp_path_factory.mktemp("spool")), partitions)
+        spool = Spool(str(tmp_path_factory.mktemp("spool")), partitions, "a")
         spool.write(0, rows(count))
         parts = spool.partitions(0, count)
         assert parts is not None
@@ -68,8 +68,8 @@ def test_the_parts_are_the_batch_in_order_and_no_more_than_asked_for(
 
 def test_large_bodies_are_cut_into_more_record_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_spool, "_MAX_BYTES", 100)
-    spool = Spool(str(tmp_path), 1)
-    spool.write(0, [row_of(Message(body=b"x" * 60), "a")] * 5)
+    spool = Spool(str(tmp_path), 1, "a")
+    spool.write(0, [[Message(body=b"x" * 60)] * 5])
     parts = spool.partitions(0, 5)
     assert parts is not None
     assert [batch.num_rows for part in parts for batch in read_range(part)] == [2, 2, 1]
@@ -77,19 +77,19 @@ def test_large_bodies_are_cut_into_more_record_batches(tmp_path: Path, monkeypat
 
 
 def test_committed_batches_are_deleted_and_counted(tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), 1)
+    spool = Spool(str(tmp_path), 1, "a")
     spool.write(0, rows(3))
     assert spool.drop(0) == 0
     assert spool.end == 3
     assert spool.drop(3) == 3
     assert spool.end is None
     assert spool.partitions(0, 3) is None
-    assert list(tmp_path.rglob("*.arrow")) == []
+    assert [*tmp_path.rglob("*.arrow"), *tmp_path.rglob("*.part")] == []
     spool.close()
 
 
 def test_a_file_that_was_deleted_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), 2)
+    spool = Spool(str(tmp_path), 2, "a")
     spool.write(0, rows(4))
     parts = spool.partitions(0, 4)
     assert parts is not None
@@ -102,7 +102,7 @@ def test_a_file_that_was_deleted_while_it_is_read_is_read_to_its_end(tmp_path: P
 
 def test_the_default_folder_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_spool.tempfile, "tempdir", str(tmp_path))
-    spool = Spool(None, 1)
+    spool = Spool(None, 1, "a")
     assert list(tmp_path.iterdir()) == []
     spool.write(0, rows(1))
     (folder,) = tmp_path.iterdir()
@@ -113,7 +113,7 @@ def test_the_default_folder_is_for_nobody_else(tmp_path: Path, monkeypatch: pyte
 
 def test_a_given_folder_says_who_may_read(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
-    spool = Spool(str(tmp_path), 1)
+    spool = Spool(str(tmp_path), 1, "a")
     spool.write(0, rows(1))
     (folder,) = tmp_path.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o750
@@ -121,12 +121,12 @@ def test_a_given_folder_says_who_may_read(tmp_path: Path) -> None:
 
 
 def test_a_new_runner_sweeps_up_after_a_killed_one_and_leaves_a_living_one_alone(tmp_path: Path) -> None:
-    living, killed = Spool(str(tmp_path), 1), Spool(str(tmp_path), 1)
+    living, killed = Spool(str(tmp_path), 1, "a"), Spool(str(tmp_path), 1, "a")
     living.write(0, rows(1))
     killed.write(0, rows(1))
     assert killed._lock is not None
     fcntl.flock(killed._lock, fcntl.LOCK_UN)  # as the kernel does it
-    new = Spool(str(tmp_path), 1)
+    new = Spool(str(tmp_path), 1, "a")
     new.write(0, rows(1))
     assert len(list(tmp_path.iterdir())) == 2
     assert read(living.partitions(0, 1)) == [b"0"]
@@ -134,11 +134,35 @@ def test_a_new_runner_sweeps_up_after_a_killed_one_and_leaves_a_living_one_alone
         spool.close()
 
 
+def test_a_lock_of_another_machine_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared file system may keep locks to each machine: there the lock of a living runner looks free."""
+    living, forgotten, new = Spool(str(tmp_path), 1, "a"), Spool(str(tmp_path), 1, "a"), Spool(str(tmp_path), 1, "a")
+    living.write(0, rows(1))
+    forgotten.write(0, rows(1))
+    for other in (living, forgotten):
+        assert other._lock is not None
+        fcntl.flock(other._lock, fcntl.LOCK_UN)  # as another machine sees it
+    week = 7 * 24 * 3600
+    for other, age in ((living, week - 60), (forgotten, week + 60)):
+        assert other._lock is not None
+        before = os.fstat(other._lock.fileno()).st_mtime - age
+        os.utime(other._lock.fileno(), (before, before))
+    monkeypatch.setattr(_spool, "_machine", lambda: "this machine")
+    new.write(0, rows(1))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert read(living.partitions(0, 1)) == [b"0"]
+    living.touch()
+    assert living._lock is not None
+    assert os.fstat(living._lock.fileno()).st_mtime > before + week
+    for spool in (living, forgotten, new):
+        spool.close()
+
+
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(SourceFailed) as caught:
-        Spool(str(file / "spool"), 1).write(0, rows(1))
+        Spool(str(file / "spool"), 1, "a").write(0, rows(1))
     assert str(caught.value).startswith(f"option spoolDir='{file}/spool': a batch cannot be written there: ")
 
 
@@ -148,3 +172,36 @@ def test_a_batch_that_an_executor_cannot_see_says_what_to_set() -> None:
     text = str(caught.value)
     assert text.startswith("the batch spooled at /nowhere/0-1.arrow on driver-host cannot be read on ")
     assert text.endswith("set option spoolDir to a folder that the driver and all executors see")
+
+
+def test_a_batch_is_written_part_by_part(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 2, "a")
+
+    def parts() -> Iterator[list[Message]]:
+        for n in range(3):
+            yield [Message(body=b"%d" % (2 * n)), Message(body=b"%d" % (2 * n + 1))]
+            assert len(list(tmp_path.rglob("*.part"))) == 1, "it is written while the next part comes"
+
+    assert spool.write(7, parts()) == 13
+    found = spool.partitions(7, 13)
+    assert found is not None
+    assert len(found) == 2
+    assert read(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert spool.write(13, iter([])) == 13
+    assert spool.end == 13
+    spool.close()
+
+
+def test_a_batch_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 1, "a")
+
+    def parts() -> Iterator[list[Message]]:
+        yield [Message(body=b"1")]
+        msg = "the link is gone"
+        raise SourceFailed(msg)
+
+    with pytest.raises(SourceFailed, match=r"^the link is gone$"):
+        spool.write(0, parts())
+    assert spool.end is None
+    assert [*tmp_path.rglob("*.arrow"), *tmp_path.rglob("*.part")] == []
+    spool.close()

@@ -25,7 +25,7 @@ from cproton_ffi import lib
 
 from rstreams.errors import Condition, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
-from rstreams.net._proton.data import read_map, read_symbols, write_symbols
+from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
@@ -44,6 +44,9 @@ from rstreams.protocol.unsettled import Share
 
 MIN_SESSION_BYTES: Final = 8 * 1024
 """The bytes that may wait in a session, however many sessions there are."""
+
+PRODUCT: Final = "rstreams"
+"""The product in the properties of a node's `open`: clients know by it that `$statistics` is there."""
 
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 """The capability of a node that takes messages on links without an address and passes each on to its own `to`."""
@@ -155,6 +158,7 @@ class Engine:
         offered = lib.pn_connection_offered_capabilities(self._connection)
         lib.pn_data_clear(offered)
         write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
+        write_map(lib.pn_connection_properties(self._connection), {"product": PRODUCT})
         lib.pn_transport_set_server(self._transport)
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)

@@ -2,49 +2,131 @@
 
 Spark makes new writers for every batch but keeps its Python workers. Therefore connections live in this module. Spark
 ends a worker that has been idle for a minute, and with it its connections.
+
+Each connection lives in a trio thread of its own. A lost one is opened again; publishers wait meanwhile and go on.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
-from rstreams import blocking
-from rstreams.errors import ConnectionClosed, TransportError
+import trio
+
+import rstreams
+from rstreams.errors import ConnectionLost
+from rstreams_spark._losses import Losses
 
 if TYPE_CHECKING:
-    from rstreams_spark._options import Peer
-    from rstreams_spark._rows import RowPublisher
+    from rstreams_spark._options import SinkOptions
 
-_open: dict[str, tuple[blocking.BlockingConnection, ExitStack]] = {}
+V = TypeVar("V")
+
+_kept: dict[object, SendingConnection] = {}
+_lock = threading.Lock()
 
 
-def publish(peer: Peer, address: str, rows: RowPublisher) -> None:
-    """Send rows within the credit that the receiver gives, and wait until it has settled all.
+class SendingConnection:
+    """A connection in a trio thread of its own.
 
-    Errors: Those of `Connection.publish`; `rows` then has the outcome of each row, as far as it is known.
-    Context: The task's main thread; blocks for credit and outcomes, without limit.
+    Context: Any thread but that one.
+
+    Attributes:
+        connection: The connection; only for functions that `run` calls.
+        nursery: Tasks that live as long as the connection; only for functions that `run` calls.
+        reason: Why it has ended for good; None if it has not, or was closed from this side.
     """
-    kept = peer.url in _open
-    try:
-        _connection(peer).publish(address, rows)
-    except (TransportError, ConnectionClosed):
-        _forget(peer)
-        if not kept or rows.begun:
-            raise
-        # The kept connection had failed between two tasks; no row has been sent.
-        _connection(peer).publish(address, rows)
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Open it.
+
+        Errors: As `rstreams.connect`.
+        """
+        self._options = options
+        self.reason: BaseException | None = None
+        self._over = False
+        started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._main, args=(started.put,), name="rstreams sink", daemon=True)
+        self._thread.start()
+        error = started.get()
+        if error is not None:
+            self._thread.join()
+            raise error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used; it may be lost for a while."""
+        if self._over or not self._thread.is_alive():
+            return False
+        return self._reconnects or self.connection.status.state == "connected"
+
+    def run(self, function: Callable[[], Awaitable[V]]) -> V:
+        """Call an async function in the thread of the connection, and return its result.
+
+        Errors: `ConnectionLost` if the connection has ended for good; what `function` raises.
+        """
+        try:
+            return trio.from_thread.run(function, trio_token=self._token)
+        except (trio.RunFinishedError, trio.Cancelled):
+            raise self.reason or ConnectionLost("the connection was closed") from None
+
+    def run_soon(self, function: Callable[[], None]) -> None:
+        """Have a function called in the thread of the connection, if it has not ended."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function)
+
+    def close(self) -> None:
+        """Close it, and wait for that."""
+        self.run_soon(self._close.set)
+        self._thread.join()
+
+    def _main(self, started: Callable[[BaseException | None], None]) -> None:
+        trio.run(self._serve, started)
+
+    async def _serve(self, started: Callable[[BaseException | None], None]) -> None:
+        options = self._options
+        self._token = trio.lowlevel.current_trio_token()
+        self._close = trio.Event()
+        losses = Losses(
+            options.max_reconnect_s if options.reconnect else 0.0,
+            f"rstreams sink at {options.peer}",
+            on_given_up=self._note_end,
+        )
+        self._reconnects = losses.policy is not None
+        opened = False
+        try:
+            async with trio.open_nursery() as self.nursery:
+                self.nursery.start_soon(losses.watch)
+                with losses.scope:
+                    async with rstreams.connect(
+                        options.peer.connect_url(), reconnect=losses.policy, **options.peer.connect_options()
+                    ) as self.connection:
+                        opened = True
+                        started(None)
+                        await self._close.wait()
+                self.nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            self.reason = self.reason or group.exceptions[0]
+        self._over = True
+        if not opened:
+            started(self.reason)
+
+    def _note_end(self, error: BaseException) -> None:
+        self.reason = error
+        self._over = True
 
 
-def _connection(peer: Peer) -> blocking.BlockingConnection:
-    kept = _open.get(peer.url)
-    if kept is None:
-        stack = ExitStack()
-        kept = _open[peer.url] = stack.enter_context(blocking.connect(peer.url)), stack
-    return kept[0]
+def connection_for(options: SinkOptions) -> SendingConnection:
+    """Return the connection to a peer; it is opened if there is none, or the one there was has ended.
 
-
-def _forget(peer: Peer) -> None:
-    kept = _open.pop(peer.url, None)
-    if kept is not None:
-        kept[1].close()
+    Errors: As `rstreams.connect`.
+    """
+    key = options.peer, options.reconnect, options.max_reconnect_s
+    with _lock:
+        kept = _kept.get(key)
+        if kept is None or not kept.is_open:
+            kept = _kept[key] = SendingConnection(options)
+        return kept

@@ -1,13 +1,16 @@
 """The source for Spark's calls: offsets, batches, commits.
 
-Theory of operation. An offset is the number of messages that batches have taken since the query first started:
-`{"messages": 1200}`. It does not name messages: only the spool file of a batch has them.
+Theory of operation. An offset is the number of messages that batches have taken since the query first started, and the
+address: `{"messages": 1200, "address": "temperature"}`. It names no message. Only the spool file of a batch says which
+messages the batch has.
 
     latestOffset(start)    Spark has committed everything up to start: settle it, collect, spool, answer start + rows
     partitions(start, end) the spool file of that batch, in parts
     read(part)             in an executor: the file's record batches
 
-`commit(end)` comes too late for settling, and never for the last batch; `latestOffset(start)` comes after each batch.
+`commit(end)` comes too late to settle by, and for the last batch never. `latestOffset(start)` comes after every batch,
+but with a trigger of 15 seconds it comes 15 seconds later. With option checkpointLocation the commit log says it at
+once.
 
 Spark makes a reader in three places: in the runner, one process for each query, which makes all calls but `read`; in
 the planner, which pickles it; and therefore in every task. The reader itself has only its options; the runner connects.
@@ -29,6 +32,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
+from rstreams_spark._garbage import no_garbage_collection
+from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
     from rstreams_spark._spool import Spool, SpooledRange
 
 _MESSAGES: Final = "messages"
+_ADDRESS: Final = "address"
+_WAL: Final = "wal"
 
 
 class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -52,9 +59,15 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._runner: _Runner | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which only reads the spool: without passwords."""
+        return {"_options": self._options.without_secrets(), "_runner": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
-        return {_MESSAGES: 0}
+        if self._options.wal_dir is not None:
+            self._in_runner().begin()
+        return self._offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the batch limit, which is also the link's credit."""
@@ -64,7 +77,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on read only queued messages, and end when a drain has found the queue empty."""
         self._in_runner().queued_only = True
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
 
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
@@ -77,11 +90,13 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             raise ConfigError(msg)
         most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
-        return {_MESSAGES: self._in_runner().advance(_position(start), most or self._options.max_messages_per_trigger)}
+        most = most or self._options.max_messages_per_trigger
+        return self._offset(self._in_runner().advance(self._position(start), most))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the parts of a batch; none if an earlier runner had it."""
-        return self._in_runner().partitions(_position(start), _position(end))
+        first, last = self._position(start), self._position(end)
+        return self._in_runner().partitions(first, last, logged=_WAL in end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
@@ -96,6 +111,35 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if runner is not None:
             runner.close()
 
+    def _offset(self, messages: int) -> dict[str, Any]:
+        if self._options.wal_dir is None:
+            return _offset_at(messages, self._options)
+        return self._in_runner().offset(messages)
+
+    def _position(self, offset: dict[str, Any]) -> int:
+        messages, address = offset.get(_MESSAGES), offset.get(_ADDRESS, self._options.address)
+        if not isinstance(messages, int) or messages < 0 or not offset.keys() <= {_MESSAGES, _ADDRESS, _WAL}:
+            msg = (
+                f"the checkpoint has the offset {offset!r}, which is not one of the rstreams source "
+                f"({{{_MESSAGES!r}: n, {_ADDRESS!r}: ...}}): it belongs to a query with another source"
+            )
+            raise ConfigError(msg)
+        if address != self._options.address:
+            msg = (
+                f"the checkpoint belongs to a query that reads address {address!r}, and option "
+                f"address={self._options.address!r}: use the checkpoint of this address, or a new one"
+            )
+            raise ConfigError(msg)
+        if _WAL in offset and self._options.wal_dir is None:
+            msg = (
+                "option walDir is missing: the checkpoint belongs to a query with a walDir, which may have messages "
+                "that were settled and not processed"
+            )
+            raise ConfigError(msg)
+        if self._options.wal_dir is not None:
+            self._in_runner().check_wal(offset.get(_WAL), messages)
+        return messages
+
     def _in_runner(self) -> _Runner:
         if self._runner is None:
             self._runner = _Runner(self._options)
@@ -104,43 +148,115 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._runner
 
 
+class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A reader for options or a schema that cannot work: every call raises the error."""
+
+    def __init__(self, error: ConfigError) -> None:
+        """Keep the error."""
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise the error."""
+        raise self._error
+
+
 class _Runner:
     """The part of a reader that only the runner has: the connection, the spool, and the places of the batches."""
 
     def __init__(self, options: SourceOptions) -> None:
         from rstreams_spark._spool import Spool
+        from rstreams_spark._wal import Wal
 
         self._options = options
-        self._spool: Spool = Spool(options.spool_dir, options.num_partitions)
+        self._wal: Wal | None = None
+        if options.wal_dir is not None:
+            self._wal = Wal(options.wal_dir, options.num_partitions, options.address)
+        self._spool: Spool = self._wal or Spool(options.spool_dir, options.num_partitions, options.address)
+        self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
+        self._base = 0  # the position of the first message of the receiver
         self.queued_only = False
+
+    def begin(self) -> None:
+        if self._wal is not None:
+            self._wal.begin()
+
+    def check_wal(self, wal: object, start: int) -> None:
+        if self._wal is not None and not self._checked:
+            self._wal.check(wal, start)
+            self._checked = True
+
+    def offset(self, messages: int) -> dict[str, Any]:
+        offset = _offset_at(messages, self._options)
+        return offset if self._wal is None else offset | {_WAL: self._wal.id}
 
     def advance(self, start: int, most: int) -> int:
         self._begun = True
-        committed = self._spool.drop(start)
+        self._spool.drop(start)
+        self._spool.touch()
         if self._spool.end is not None:
             return self._spool.end  # asked again about a batch that was handed out
+        receiver = self._receiving(start)
+        collect = receiver.collect_queued if self.queued_only else receiver.collect
+        with no_garbage_collection():
+            end = self._spool.write(start, collect(start - self._base, most))
+        if end > start and self._wal is not None:
+            receiver.settle(end - self._base)
+        elif end > start:
+            receiver.settle_when_committed(self.offset(end), end - self._base)
+        return end
+
+    def _receiving(self, start: int) -> Receiver:
+        """Return the receiver; the first time it connects, and counts the messages that `availableNow` means."""
         if self._receiver is None:
             from rstreams_spark._receiver import Receiver
 
-            self._receiver = Receiver(self._options, self._die)
-        collect = self._receiver.collect_queued if self.queued_only else self._receiver.collect
-        rows = collect(committed, most)
-        return self._spool.write(start, rows) if rows else start
+            known = self._wal.message_ids() if self._wal is not None else ()
+            self._receiver = Receiver(self._options, self._die, known)
+            self._base = start
+            if self.queued_only:
+                self._receiver.count_queued()
+        return self._receiver
 
-    def partitions(self, start: int, end: int) -> list[SpooledRange]:
+    def partitions(self, start: int, end: int, *, logged: bool) -> list[SpooledRange]:
         if start == end:
             return []
         parts = self._spool.partitions(start, end)
         if parts is not None:
             return parts
+        if logged:
+            msg = (
+                f"option walDir={self._options.wal_dir!r}: the batch of messages {start} to {end} is not there, and "
+                "its messages were settled"
+            )
+            raise SourceFailed(msg)
         if self._begun:
             msg = f"the batch of messages {start} to {end} is not in the spool of the runner that planned it"
             raise SourceFailed(msg)
-        _say(
-            f"the batch of messages {start} to {end} was planned before this restart and never committed: it stays "
-            "empty, and its messages, which were never settled, come again in a later batch"
+        say(
+            f"rstreams source: the batch of messages {start} to {end} was planned before this restart and never "
+            "committed: it stays empty, and its messages, which were never settled, come again in a later batch"
         )
         return []
 
@@ -155,24 +271,11 @@ class _Runner:
         os._exit(1)
 
 
-def _position(offset: dict[str, Any]) -> int:
-    messages = offset.get(_MESSAGES)
-    if isinstance(messages, int) and messages >= 0 and len(offset) == 1:
-        return messages
-    msg = (
-        f"the checkpoint has the offset {offset!r}, which is not one of the rstreams source ({{{_MESSAGES!r}: n}}): it "
-        "belongs to a query with another source"
-    )
-    raise ConfigError(msg)
+def _offset_at(messages: int, options: SourceOptions) -> dict[str, Any]:
+    return {_MESSAGES: messages, _ADDRESS: options.address}
 
 
 def _end_process(_signal: int, _frame: object) -> None:
     """End the runner in the way of Spark's own code: its `finally` calls `QueueReader.stop`."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it more than once
     sys.exit(0)
-
-
-def _say(text: str) -> None:
-    """Write a line to the driver's log."""
-    sys.stderr.write(f"rstreams source: {text}\n")
-    sys.stderr.flush()

@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import trio
 
 import rstreams
-from rstreams_spark._intake import RowIntake, decode
+from rstreams import Message
+from rstreams_spark._backlog import count_queued
+from rstreams_spark._commits import CommitLog
+from rstreams_spark._intake import RowIntake, decoder
+from rstreams_spark._log import say
+from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
-from rstreams_spark._schema import Row, row_of
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -28,7 +33,11 @@ CLOSE_WAIT_S: Final = 0.9
 """How long giving back and closing may take: Spark wants a runner gone soon after SIGTERM. A peer that has not answered
 by then finds the connection broken."""
 
+_PART: Final = 10_000
+"""The most messages in memory as objects: a part of a batch is written while the next one comes."""
+
 _LOOK_EVERY_S: Final = 0.25
+_LOOK_FOR_COMMIT_EVERY_S: Final = 0.05
 
 
 class Receiver:
@@ -37,37 +46,81 @@ class Receiver:
     Context: One thread that is not the connection's, for every method; they block.
     """
 
-    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None]) -> None:
+    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] = ()) -> None:
         """Start the thread and connect.
 
         Args:
             options: The options of the source.
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
+            known: The ids of messages that are in a batch already: one that comes is accepted and not handed out.
+
         Errors: `SourceFailed` if there is no connection, or no link to the address.
         """
         self._options = options
+        self._known = known
         self._on_orphaned = on_orphaned
         self._parent = os.getppid()
+        self._log = CommitLog(options.checkpoint) if options.checkpoint is not None else None
+        self._awaited = 0  # how many messages are committed when the commit log has the batch
+        self._connection: rstreams.Connection | None = None
+        self._warned = False
         started: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
         self._thread.start()
         self._token = started.get()
         self._call(self._intake.subscribed)
 
-    def collect(self, committed: int, most: int) -> list[Row]:
-        """Return the rows of the next batch; see `RowIntake.collect`."""
-        return self._call(lambda: self._intake.collect(committed, most, self._options.max_trigger_delay_s))
+    def collect(self, committed: int, most: int) -> Iterator[list[Message]]:
+        """Yield the messages of the next batch in parts, as they come; see `RowIntake.collect`."""
+        return self._parts(self._intake.collect, committed, most)
 
-    def collect_queued(self, committed: int, most: int) -> list[Row]:
-        """Return the next rows of the messages queued now; see `RowIntake.collect_queued`."""
-        return self._call(lambda: self._intake.collect_queued(committed, most))
+    def collect_queued(self, committed: int, most: int) -> Iterator[list[Message]]:
+        """Yield the messages of the next batch of the queued messages in parts; see `RowIntake.collect_queued`."""
+        return self._parts(self._intake.collect_queued, committed, most)
+
+    def count_queued(self) -> int | None:
+        """Let `collect_queued` return only as many rows as there are messages now, if the peer can count them.
+
+        Returns: The number of messages; None if the peer does not tell it.
+        """
+        return self._call(self._count_queued)
+
+    def settle(self, taken: int) -> None:
+        """Settle the first `taken` messages now."""
+        self._token.run_sync_soon(self._intake.settle, taken)
+
+    def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
+        """Settle the first `taken` messages when the commit log has the batch that ends at `end`."""
+        if self._log is not None:
+            if self._awaited and not self._warned and not self._log.has_batch():
+                self._warned = True
+                say(
+                    f"option checkpointLocation={self._options.checkpoint!r}: a batch that Spark has committed is not "
+                    "in this folder. Is it the checkpointLocation of the query? Batches are settled late now"
+                )
+            self._log.plan(end)
+            self._token.run_sync_soon(self._await_commit, taken)
 
     def close(self) -> None:
         """Give back unsettled messages and close the connection; wait at most `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
+
+    def _parts(
+        self, collect: Callable[..., Awaitable[list[Message]]], committed: int, most: int
+    ) -> Iterator[list[Message]]:
+        """Yield what `collect` returns, until it returns fewer messages than there could be."""
+        delay_s, goes_on = self._options.max_trigger_delay_s, False
+        while most:
+            size = min(most, _PART)
+            messages = self._call(partial(collect, committed, size, delay_s, goes_on=goes_on))
+            if messages:
+                yield messages
+            if len(messages) < size:
+                return
+            most, goes_on = most - size, True
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
         try:
@@ -95,28 +148,77 @@ class Receiver:
     async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         options = self._options
         self._stop = trio.Event()
-        self._intake = RowIntake(
-            options.max_messages_per_trigger,
-            lambda message: row_of(message, options.address),
-            reject_unparsable=options.on_unparsable == "reject",
+        self._planned = trio.Event()
+        self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
+        self._intake.know(self._known)
+        losses = Losses(
+            options.max_reconnect_s if options.reconnect else 0.0,
+            self._where,
+            on_away=self._intake.on_away,
+            on_back=self._intake.on_back,
+            on_given_up=self._intake.on_error,
         )
         started(trio.lowlevel.current_trio_token())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_parent)
-            await self._connect()
+            nursery.start_soon(losses.watch)
+            if self._log is not None:
+                nursery.start_soon(self._watch_commits, self._log)
+            await self._connect(losses)
             nursery.cancel_scope.cancel()
 
-    async def _connect(self) -> None:
-        options, intake = self._options, self._intake
+    async def _connect(self, losses: Losses) -> None:
         try:
-            async with rstreams.connect(options.peer.url) as connection:
-                window = options.max_messages_per_trigger
-                connection.stream(options.address, window=window, decode=decode).subscribe(intake)
-                await self._stop.wait()
-                intake.give_back()
+            with losses.scope:
+                await self._receive(losses)
         except Exception as error:  # the query is told of every error
-            intake.on_error(error)
+            self._intake.on_error(error)
         await self._stop.wait()
+
+    async def _receive(self, losses: Losses) -> None:
+        options, intake = self._options, self._intake
+        async with rstreams.connect(
+            options.peer.connect_url(),
+            reconnect=losses.policy,
+            max_message_bytes=None,  # with a limit, peers reject or drop larger messages
+            **options.peer.connect_options(),
+        ) as self._connection:
+            decode = decoder(options.max_message_bytes)
+            window = options.max_messages_per_trigger
+            self._connection.stream(options.address, window=window, decode=decode).subscribe(intake)
+            await self._stop.wait()
+            self._settle_if_committed()
+            intake.give_back()
+
+    # commits
+
+    def _await_commit(self, taken: int) -> None:
+        self._awaited = taken
+        self._planned.set()
+
+    async def _watch_commits(self, log: CommitLog) -> None:
+        """Settle each batch soon after its commit, and not only when Spark asks for the next one."""
+        while True:
+            await self._planned.wait()
+            self._planned = trio.Event()
+            awaited = self._awaited
+            while awaited == self._awaited:
+                if await trio.to_thread.run_sync(log.has_batch, abandon_on_cancel=True):
+                    self._intake.settle(awaited)
+                    break
+                await trio.sleep(_LOOK_FOR_COMMIT_EVERY_S)
+
+    def _settle_if_committed(self) -> None:
+        """Settle the last batch if Spark has committed it: the runner stops, and is not asked for another one."""
+        if self._log is not None and self._awaited and self._log.has_batch():
+            self._intake.settle(self._awaited)
+
+    async def _count_queued(self) -> int | None:
+        assert self._connection is not None, "the link is attached"
+        count = await count_queued(self._connection, self._options.address)
+        if count is not None:
+            self._intake.take_only(count)
+        return count
 
     async def _watch_parent(self) -> None:
         while os.getppid() == self._parent:  # noqa: ASYNC110 - a process is not told that its parent died

@@ -1,36 +1,70 @@
-"""Rows on their way out: a publisher of the messages of rows, which notes the first one that was not accepted."""
+"""Rows on their way out: a publisher that is given messages bit by bit, and knows which one was not accepted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from rstreams.abc import Hold, Subscriber
 from rstreams.message import Message
 
+SentRow: TypeAlias = tuple[int, Message]
+"""The number of a row in its task, and the row as a message."""
+
 
 class RowPublisher:
-    """Publishes messages once, in order, and notes the first that the receiver did not accept.
+    """Publishes rows once, in order, and notes the first that the receiver did not accept.
 
-    Demand: Answered from the sequence at once, without recursion.
-    Context: The trio thread of the connection that publishes it; the attributes are valid afterwards.
+    Demand: Answered from the rows that wait, at once and without recursion.
+    Context: The trio thread of the connection that publishes it.
 
     Attributes:
-        refused: The index of the first message that was failed or given back, or None. If `publish` raises
-            `DeliveryFailed` it is the message of that error; messages given back after it were not tried, or are
-            unknown.
-        accepted: How many were accepted.
+        accepted: How many rows were accepted.
+        refused: The first row that was failed or given back, or None. If `publish` raises `DeliveryFailed` this is the
+            one it is about. A row that was given back after it was not tried, or its outcome is unknown.
+        first: The number of the first row; None without a row.
+        added: How many rows were added.
     """
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        """Make a publisher for one subscriber."""
-        self.refused: int | None = None
+    def __init__(self, on_room: Callable[[], None] = lambda: None) -> None:
+        """Make a publisher for one subscriber.
+
+        Args:
+            on_room: Called when all rows that were added have been sent.
+        """
         self.accepted = 0
-        self._messages = messages
-        self._next = 0
+        self.refused: SentRow | None = None
+        self.first: int | None = None
+        self.added = 0
+        self._on_room = on_room
+        self._waiting: deque[SentRow] = deque()
+        self._sending: SentRow | None = None
         self._demand = 0
         self._emitting = False
+        self._finished = False
         self._ended = False
         self._subscriber: Subscriber[Message] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many rows have not been sent."""
+        return len(self._waiting)
+
+    def add(self, rows: Iterable[SentRow]) -> None:
+        """Send these rows, too."""
+        before = len(self._waiting)
+        self._waiting.extend(rows)
+        added = len(self._waiting) - before
+        if added and self.first is None:
+            self.first = self._waiting[before][0]
+        self.added += added
+        self._emit()
+
+    def finish(self) -> None:
+        """Complete when all rows are sent."""
+        self._finished = True
+        self._emit()
 
     def subscribe(self, subscriber: Subscriber[Message]) -> None:
         """Begin the one subscription."""
@@ -49,47 +83,47 @@ class RowPublisher:
 
     def hold(self) -> Hold:
         """Return a hold that notes the outcome of the message being sent."""
-        return _RowHold(self, self._next - 1)
-
-    @property
-    def begun(self) -> bool:
-        """Tell whether a link has subscribed, that is, whether rows may have been sent."""
-        return self._subscriber is not None
+        assert self._sending is not None, "a message is being sent"
+        return _RowHold(self, self._sending)
 
     def _emit(self) -> None:
-        subscriber, messages = self._subscriber, self._messages
-        if self._emitting or subscriber is None:
+        subscriber, waiting = self._subscriber, self._waiting
+        if self._emitting or subscriber is None or self._ended:
             return
+        sent = False
         self._emitting = True
         try:
-            while not self._ended and self._next < len(messages) and self._demand > 0:
+            while waiting and self._demand > 0 and not self._ended:
                 self._demand -= 1
-                self._next += 1
-                subscriber.on_next(messages[self._next - 1])
+                self._sending = waiting.popleft()
+                sent = True
+                subscriber.on_next(self._sending[1])
         finally:
             self._emitting = False
-        if not self._ended and self._next == len(messages):
+        if sent and not waiting:
+            self._on_room()
+        if self._finished and not waiting and not self._ended:
             self._ended = True
             subscriber.on_complete()
 
-    def refuse(self, index: int) -> None:
+    def refuse(self, row: SentRow) -> None:
         """Note a message that was not accepted."""
         if self.refused is None:
-            self.refused = index
+            self.refused = row
 
 
 class _RowHold:
-    __slots__ = ("_index", "_publisher")
+    __slots__ = ("_publisher", "_row")
 
-    def __init__(self, publisher: RowPublisher, index: int) -> None:
+    def __init__(self, publisher: RowPublisher, row: SentRow) -> None:
         self._publisher = publisher
-        self._index = index
+        self._row = row
 
     def done(self) -> None:
         self._publisher.accepted += 1
 
     def fail(self, error: BaseException) -> None:  # publish() raises it
-        self._publisher.refuse(self._index)
+        self._publisher.refuse(self._row)
 
     def release(self) -> None:
-        self._publisher.refuse(self._index)
+        self._publisher.refuse(self._row)

@@ -1,10 +1,9 @@
-"""The columns of the source and the sink, and the conversion of messages and rows."""
+"""The columns: those the source has, and those the sink takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from pyspark.sql.types import (
     BinaryType,
@@ -17,8 +16,6 @@ from pyspark.sql.types import (
 )
 
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-from rstreams_spark.errors import UnparsableMessage
 
 SOURCE_SCHEMA: Final = (
     StructType()
@@ -30,21 +27,8 @@ SOURCE_SCHEMA: Final = (
     .add("creation_time", TimestampType())
     .add("properties", MapType(StringType(), StringType()))
     .add("delivery_count", IntegerType())
+    .add("body_type", StringType())
 )
-
-Row: TypeAlias = tuple[
-    bytes | None,
-    str,
-    str | None,
-    str | None,
-    str | None,
-    datetime | None,
-    list[tuple[str, str | None]],
-    int,
-]
-"""One row of `SOURCE_SCHEMA`; a map is a list of pairs, as in Arrow."""
-
-_MAX_INT: Final = 2**31 - 1
 
 
 def check_source_schema(schema: StructType) -> None:
@@ -59,43 +43,6 @@ def check_source_schema(schema: StructType) -> None:
         raise ConfigError(msg)
 
 
-def row_of(message: Message, address: str) -> Row:
-    """Return the row of a message received from `address`.
-
-    Errors: `UnparsableMessage` if its body has no form as bytes: it is neither Data nor an AmqpValue section with a
-        string, binary or null.
-    """
-    body = message.body
-    if isinstance(body, str):
-        body = body.encode()
-    elif body is not None and not isinstance(body, bytes):
-        msg = f"its body is an AMQP value of type {type(body).__name__}; the column body takes bytes, a string or null"
-        raise UnparsableMessage(msg)
-    return (
-        body,
-        address,
-        as_text(message.id),
-        message.subject,
-        message.content_type,
-        message.creation_time,
-        [(name, as_text(value)) for name, value in message.properties.items()],
-        min(message.delivery_count, _MAX_INT),
-    )
-
-
-def as_text(value: object) -> str | None:
-    """Return the text of a message id or of the value of an application property; None stays None."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds")
-    return str(value)
-
-
 _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "body": (BinaryType(), StringType()),
     "address": (StringType(),),
@@ -105,6 +52,7 @@ _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "creation_time": (TimestampType(),),
     "properties": (MapType(StringType(), StringType()),),
     "delivery_count": (IntegerType(),),
+    "body_type": (StringType(),),
 }
 
 
@@ -136,19 +84,3 @@ def _same_type(actual: DataType, allowed: DataType) -> bool:
     if isinstance(actual, MapType) and isinstance(allowed, MapType):
         return actual.keyType == allowed.keyType and actual.valueType == allowed.valueType  # with or without nulls
     return actual == allowed
-
-
-def message_of(row: Mapping[str, Any], message_id: str | None) -> Message:
-    """Return the message for a row of the sink's columns; `message_id` is its id if the row has none.
-
-    A binary body is sent as Data, a string as an AmqpValue, and null as an AmqpValue null.
-    """
-    properties = row.get("properties") or ()
-    return Message(
-        body=row["body"],
-        id=row.get("message_id") or message_id,
-        subject=row.get("subject"),
-        content_type=row.get("content_type"),
-        creation_time=row.get("creation_time"),
-        properties=dict(properties),
-    )

@@ -3,6 +3,10 @@
 A runner has a folder of its own inside `spoolDir`, which is locked while the runner lives. The runner deletes a batch
 when Spark has committed it, and the folder when it ends. At its start it deletes the folders of runners that were
 killed.
+
+A lock says something only on the machine where it was taken, because a file system that machines share may keep locks
+to each machine. Therefore the lock's file names the machine. A folder of another machine is deleted after a week in
+which nobody touched it.
 """
 
 from __future__ import annotations
@@ -12,26 +16,27 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from rstreams_spark._schema import SOURCE_SCHEMA, Row
+from rstreams import Message
+from rstreams_spark._columns import ARROW_SCHEMA, record_batch_of
 from rstreams_spark.errors import SourceFailed
-
-ARROW_SCHEMA: Final = to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
-"""The schema of a record batch exactly as Spark expects it, with all flags."""
 
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PREFIX: Final = "rstreams-spool-"
 _LOCK: Final = "lock"
+
+FINISHED: Final = ".arrow"
+UNFINISHED: Final = ".part"
+_ABANDONED_S: Final = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,19 @@ class Spool:
     Context: The runner's main thread; blocks for the disk.
     """
 
-    def __init__(self, folder: str | None, num_partitions: int) -> None:
+    _option = "spoolDir"
+
+    def __init__(self, folder: str | None, num_partitions: int, address: str) -> None:
         """Prepare a spool; its folder is made with the first batch.
 
         Args:
             folder: The folder in which the runner's own folder is made; None: the system's folder for temporary files.
             num_partitions: The number of parts of a batch.
+            address: Where the messages come from, for the column `address`.
         """
         self._parent = folder
         self._num_partitions = num_partitions
+        self._address = address
         self._folder: Path | None = None
         self._lock: IO[bytes] | None = None
         self._batches: deque[SpooledBatch] = deque()
@@ -79,26 +88,43 @@ class Spool:
         """The end of the last spooled batch; None if none is kept."""
         return self._batches[-1].end if self._batches else None
 
-    def write(self, start: int, rows: Sequence[Row]) -> int:
-        """Write the batch that begins at `start`, and return its end.
+    def write(self, start: int, parts: Iterable[Sequence[Message]]) -> int:
+        """Write the batch that begins at `start` part by part, as the parts come; return where it ends.
 
-        Errors: `SourceFailed` naming the folder if it cannot be written to.
+        Without a part there is no batch.
+
+        Errors: `SourceFailed` naming the folder if it cannot be written to; the error of `parts`.
         """
-        end = start + len(rows)
+        path: Path | None = None
+        end, count = start, 0
         try:
-            path = self._own_folder() / f"{start}-{end}.arrow"
-            most = min(_MAX_ROWS, -(-len(rows) // self._num_partitions))
-            count = 0
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, ARROW_SCHEMA) as writer:
-                for run in _runs(rows, most):
-                    writer.write_batch(_record_batch(run))
-                    count += 1
-        except OSError as error:
+            with ExitStack() as stack:
+                writer: Any = None
+                for part in parts:
+                    if path is None:
+                        path = self._own_folder() / f"{start}{UNFINISHED}"
+                        file = stack.enter_context(pa.OSFile(str(path), "wb"))
+                        writer = stack.enter_context(pa.ipc.new_file(file, ARROW_SCHEMA))
+                    most = min(_MAX_ROWS, -(-len(part) // self._num_partitions))
+                    for run in _runs(part, most):
+                        writer.write_batch(record_batch_of(run, self._address))
+                        count += 1
+                    end += len(part)
+            if path is not None:
+                self._batches.append(SpooledBatch(start, end, self._finish(path, f"{start}-{end}{FINISHED}"), count))
+        except BaseException as error:
+            if path is not None:
+                path.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             folder = self._parent or tempfile.gettempdir()
-            msg = f"option spoolDir={folder!r}: a batch cannot be written there: {error}"
+            msg = f"option {self._option}={folder!r}: a batch cannot be written there: {error}"
             raise SourceFailed(msg) from None
-        self._batches.append(SpooledBatch(start, end, path, count))
         return end
+
+    def _finish(self, path: Path, name: str) -> Path:
+        """Give a file that is written whole its name."""
+        return path.rename(path.with_name(name))
 
     def partitions(self, start: int, end: int) -> list[SpooledRange] | None:
         """Return the parts of a batch, or None if it is not kept here."""
@@ -120,6 +146,12 @@ class Spool:
             batch.path.unlink(missing_ok=True)
             messages += batch.end - batch.start
         return messages
+
+    def touch(self) -> None:
+        """Show runners on other machines that the folder is in use."""
+        if self._lock is not None:
+            with suppress(OSError):
+                os.utime(self._lock.fileno())
 
     def close(self) -> None:
         """Delete all files."""
@@ -162,38 +194,62 @@ def read_range(part: SpooledRange) -> Iterator[pa.RecordBatch]:
             yield reader.get_batch(index)
 
 
-def _runs(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
-    """Cut rows into runs of at most `most` rows and about `_MAX_BYTES` of bodies."""
+def _runs(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:
+    """Cut messages into runs of at most `most`, and about `_MAX_BYTES` of bodies."""
+    sizes = [len(message.body) if type(message.body) is bytes else 0 for message in messages]
+    if len(messages) <= most and sum(sizes) <= _MAX_BYTES:
+        yield messages
+        return
     first = size = 0
-    for index, row in enumerate(rows):
+    for index, each in enumerate(sizes):
         if index > first and (index - first == most or size > _MAX_BYTES):
-            yield rows[first:index]
+            yield messages[first:index]
             first, size = index, 0
-        size += len(row[0] or b"")
-    yield rows[first:]
-
-
-def _record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+        size += each
+    yield messages[first:]
 
 
 def _locked(folder: Path) -> IO[bytes]:
     """Mark a folder as in use, for as long as the file returned is open."""
     unlocked = folder / "unlocked"
     lock = unlocked.open("wb")
+    lock.write(_machine().encode())
+    lock.flush()
     fcntl.flock(lock, fcntl.LOCK_EX)
     unlocked.rename(folder / _LOCK)  # `_sweep` never finds it without its lock
     return lock
 
 
+def _machine() -> str:
+    """Return a name of this machine since it was started, which no other machine has."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return os.uname().nodename
+
+
 def _sweep(parent: Path) -> None:
-    """Delete the folders of this user's runners that have ended: their locks are free."""
+    """Delete the folders of this user's runners that have ended."""
     for folder in parent.glob(_PREFIX + "*"):
         with suppress(OSError):
-            if folder.stat().st_uid != os.getuid():
-                continue
-            with (folder / _LOCK).open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if folder.stat().st_uid == os.getuid() and _is_abandoned(folder / _LOCK):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Return whether the runner of a lock has ended; on another machine, whether it has done nothing for a week."""
+    with path.open("rb") as lock:
+        if lock.read().decode("ascii", "replace") != _machine():
+            return _now_at(path.parent.parent) - os.fstat(lock.fileno()).st_mtime > _ABANDONED_S
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _now_at(folder: Path) -> float:
+    """Return the time by the clock of the file system, which is that of the times of its files."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"now")
+        file.flush()
+        return os.fstat(file.fileno()).st_mtime

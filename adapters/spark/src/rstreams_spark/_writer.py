@@ -8,25 +8,28 @@ same order. Therefore a receiver may recognize the messages that it has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
-from rstreams_spark._options import SinkOptions, hide_credentials
-from rstreams_spark._schema import check_sink_schema, message_of
+from rstreams.errors import ConfigError
+from rstreams_spark._options import SinkOptions
+from rstreams_spark._schema import check_sink_schema
 from rstreams_spark.errors import SinkFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rstreams.message import Message
+    from rstreams_spark._outbox import RowNumbering
+    from rstreams_spark._rows import SentRow
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
+_ROWS_BITS: Final = 32
+"""A batch has fewer rows than 2 to this power."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         Errors: `SinkFailed` naming the row that was not accepted, or the rows whose outcome is unknown.
         """
+        from rstreams_spark._outbox import RowNumbering
+
         task = _task()
         query, batch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
         partition = task.partitionId()
-        return _send_all(
-            self._options, iterator, f"batch {batch}, partition {partition}", f"{query}-{batch}-{partition}"
-        )
+        producer: RowNumbering | None = None
+        if self._options.effectively_once:
+            producer = RowNumbering(f"{query}-{partition}", int(batch or 0) << _ROWS_BITS)
+        name = f"batch {batch}, partition {partition}"
+        return _send_all(self._options, iterator, name, f"{query}-{batch}-{partition}", producer)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -69,6 +76,9 @@ class BatchWriter(DataSourceArrowWriter):
         Errors: `ConfigError` for a column that cannot be sent.
         """
         check_sink_schema(schema, address_given=options.address is not None)
+        if options.effectively_once:
+            msg = "option effectivelyOnce: only the batches of a streaming query have numbers; leave it out here"
+            raise ConfigError(msg)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsAccepted:
@@ -76,57 +86,49 @@ class BatchWriter(DataSourceArrowWriter):
         return _send_all(self._options, iterator, f"partition {_task().partitionId()}", None)
 
 
-@dataclass
-class _Addressed:
-    """The rows of a record batch for one address, and the number of each in its task."""
-
-    messages: list[Message] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-
 def _send_all(
-    options: SinkOptions, record_batches: Iterator[pa.RecordBatch], task: str, id_prefix: str | None
+    options: SinkOptions,
+    record_batches: Iterator[pa.RecordBatch],
+    task: str,
+    id_prefix: str | None,
+    producer: RowNumbering | None = None,
 ) -> RowsAccepted:
-    from rstreams_spark._connections import publish
-    from rstreams_spark._rows import RowPublisher
+    from rstreams_spark._garbage import no_garbage_collection
+    from rstreams_spark._outbox import Outbox
 
     sent = 0
-    for record_batch in record_batches:
-        for address, rows in _by_address(options, record_batch.to_pylist(), sent, task, id_prefix).items():
-            publisher = RowPublisher(rows.messages)
-            try:
-                publish(options.peer, address, publisher)
-            except RStreamsError as error:
-                where = f"rstreams sink, address {address!r} at {options.peer}, {task}"
-                raise SinkFailed(hide_credentials(f"{where}: {_what_failed(error, rows, publisher.refused)}")) from None
-        sent += record_batch.num_rows
+    with no_garbage_collection(), Outbox(options, task, producer) as outbox:
+        for record_batch in record_batches:
+            if record_batch.num_rows:
+                outbox.put(_by_address(options, record_batch, sent, task, id_prefix))
+            sent += record_batch.num_rows
+        outbox.finish()
     return RowsAccepted(sent)
 
 
 def _by_address(
-    options: SinkOptions, rows: list[dict[str, Any]], first: int, task: str, id_prefix: str | None
-) -> dict[str, _Addressed]:
+    options: SinkOptions, record_batch: pa.RecordBatch, first: int, task: str, id_prefix: str | None
+) -> dict[str, list[SentRow]]:
     """Make messages of rows, in their order, with one list for each address."""
-    lists: dict[str, _Addressed] = {}
-    for number, row in enumerate(rows, first):
-        address = options.address or row.get("address")
+    from rstreams_spark._messages import BadRow, messages_of
+
+    numbers = range(first, first + record_batch.num_rows)
+    ids = None if id_prefix is None else map(f"{id_prefix}-{{}}".format, numbers)
+    where = f"rstreams sink at {options.peer}, {task}"
+    try:
+        rows = list(zip(numbers, messages_of(record_batch, ids, durable=options.durable), strict=True))
+    except BadRow as error:
+        msg = f"{where}: row {first + error.row}: {error}"
+        raise SinkFailed(msg) from None
+    if options.address is not None:
+        return {options.address: rows}
+    lists: dict[str, list[SentRow]] = {}
+    for row, address in zip(rows, record_batch.column("address").to_pylist(), strict=True):
         if not address:
-            msg = f"rstreams sink at {options.peer}, {task}: row {number} has no address: column address is {address!r}"
+            msg = f"{where}: row {row[0]} has no address: column address is {address!r}"
             raise SinkFailed(msg)
-        to = lists.setdefault(address, _Addressed())
-        to.messages.append(message_of(row, None if id_prefix is None else f"{id_prefix}-{number}"))
-        to.numbers.append(number)
+        lists.setdefault(address, []).append(row)
     return lists
-
-
-def _what_failed(error: RStreamsError, rows: _Addressed, refused: int | None) -> str:
-    told = f"{type(error).__name__}: {error}"
-    if refused is not None and isinstance(error, DeliveryFailed | ConfigError):
-        return f"row {rows.numbers[refused]} (message_id {rows.messages[refused].id!r}) was not accepted: {told}"
-    return (
-        f"{told}; of the {len(rows.messages)} rows from row {rows.numbers[0]} on {error.outcome_unknown} may or may "
-        "not have arrived; all are sent again when the batch is run again"
-    )
 
 
 def _task() -> TaskContext:

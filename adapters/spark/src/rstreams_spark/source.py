@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
 
-    from rstreams_spark._reader import QueueReader
+    from rstreams_spark._reader import QueueReader, RefusedReader
     from rstreams_spark._writer import BatchWriter, StreamWriter
 
 __all__ = ["RStreamsDataSource"]
@@ -26,8 +26,7 @@ class RStreamsDataSource(DataSource):
     `readStream` receives from one address with `maxMessagesPerTrigger` as link credit; `writeStream` and `write` send
     rows as messages and wait until the receiver has settled each.
 
-    Options of both: `url`, `username`, `password`, `address`. Of the source: `maxMessagesPerTrigger`,
-    `maxTriggerDelay`, `numPartitions`, `spoolDir`, `onUnparsable`. The guide `docs/guides/spark.md` explains them.
+    The guide `docs/guides/spark.md` has all options in tables.
 
     Credit: The source's link never has more than `maxMessagesPerTrigger` messages granted, received and unsettled.
     Errors: `ConfigError` for an option or column that cannot work, before anything is sent or received.
@@ -56,14 +55,23 @@ class RStreamsDataSource(DataSource):
         )
         raise ConfigError(msg)
 
-    def streamReader(self, schema: StructType) -> QueueReader:  # noqa: N802 - Spark's name
-        """Return the streaming reader; it connects when the query asks for its first batch."""
+    def streamReader(self, schema: StructType) -> QueueReader | RefusedReader:  # noqa: N802 - Spark's name
+        """Return the streaming reader; it connects when the query asks for its first batch.
+
+        A wrong option or schema makes a reader that raises the error in its first call: PySpark 4.3 shows an error from
+        this method as an error of its own.
+        """
+        from rstreams.errors import ConfigError
         from rstreams_spark._options import SourceOptions
-        from rstreams_spark._reader import QueueReader
+        from rstreams_spark._reader import QueueReader, RefusedReader
         from rstreams_spark._schema import check_source_schema
 
-        check_source_schema(schema)
-        return QueueReader(SourceOptions.parse(self.options))
+        try:
+            options = SourceOptions.parse(self.options)
+            check_source_schema(schema)
+        except ConfigError as error:
+            return RefusedReader(error)
+        return QueueReader(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a micro-batch."""

@@ -1,0 +1,169 @@
+"""The options that Spark gave, and the ways to read one.
+
+Spark gives every option as a string, with its name in lower case.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from rstreams.errors import ConfigError
+
+V = TypeVar("V")
+
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS_BYTES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_FLAGS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A password, or the file or environment variable that holds it.
+
+    Only one of the three is given. A file or a variable is read when a connection is opened.
+    """
+
+    name: str
+    value: str | None = field(default=None, repr=False)
+    file: str | None = None
+    variable: str | None = None
+
+    def read(self) -> str:
+        """Return the password.
+
+        Errors: `ConfigError` that names the option if the file cannot be read or the variable is not set.
+        """
+        if self.file is not None:
+            try:
+                return Path(self.file).read_text("utf-8").rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or "it is not UTF-8"
+                msg = f"option {self.name}File={self.file!r}: the file cannot be read: {why}"
+                raise ConfigError(msg) from None
+        if self.variable is not None:
+            value = os.environ.get(self.variable)
+            if value is None:
+                msg = f"option {self.name}Env={self.variable!r}: the environment has no such variable"
+                raise ConfigError(msg)
+            return value
+        assert self.value is not None, "one of the three is given"
+        return self.value
+
+    def without_value(self) -> Secret:
+        """Return the same without the password itself, for a copy that opens no connection."""
+        return Secret(self.name, "" if self.value is not None else None, self.file, self.variable)
+
+
+class Given:
+    """The options of one source or sink.
+
+    Args:
+        options: The options that Spark gave.
+        what: "source" or "sink", for messages.
+        known: The names of all options that it takes.
+        ignored: Names in lower case that Spark adds by itself.
+
+    Errors: `ConfigError` for a name that is not known, with the name that is most like it.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], what: str, known: Iterable[str], ignored: Iterable[str] = ()
+    ) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+        spelled = {name.lower(): name for name in known}
+        for name in sorted(self._options.keys() - spelled.keys() - set(ignored)):
+            near = difflib.get_close_matches(name, spelled, 1)
+            hint = f". Did you mean {spelled[near[0]]}?" if near else ""
+            msg = f"the rstreams {what} has no option {name}; it takes {', '.join(spelled.values())}{hint}"
+            raise ConfigError(msg)
+
+    def has(self, name: str) -> bool:
+        """Return whether an option is given."""
+        return name.lower() in self._options
+
+    def required(self, name: str, allowed: str) -> str:
+        """Return an option that must be given."""
+        if not self.has(name):
+            msg = f"option {name} is missing: it must be {allowed}"
+            raise ConfigError(msg)
+        return self._nonempty(name, allowed)
+
+    def optional(self, name: str, allowed: str) -> str | None:
+        """Return an option, or None if it is not given."""
+        return self._nonempty(name, allowed) if self.has(name) else None
+
+    def whole(self, name: str, default: int, most: int) -> int:
+        """Return a whole number from 1 to `most`."""
+
+        def read(text: str) -> int | None:
+            number = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else 0
+            return number if 1 <= number <= most else None
+
+        return self._read(name, default, read, f"a whole number from 1 to {most}")
+
+    def duration_s(self, name: str, default: float, *, most_h: int = 1) -> float:
+        """Return a time in seconds."""
+
+        def read(text: str) -> float | None:
+            match = re.fullmatch(r"([0-9]{1,9}) *(ms|s|m|h)", text)
+            seconds = int(match[1]) * _UNITS_S[match[2]] if match else None
+            return seconds if seconds is not None and seconds <= most_h * 3600 else None
+
+        return self._read(name, default, read, f"a whole number with a unit (ms, s, m or h), from 0ms to {most_h}h")
+
+    def size_bytes(self, name: str, default: int, most: int) -> int:
+        """Return a number of bytes."""
+
+        def read(text: str) -> int | None:
+            match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.lower())
+            size = int(match[1]) * _UNITS_BYTES[match[2]] if match else 0
+            return size if 1 <= size <= most else None
+
+        return self._read(name, default, read, f"a number of bytes, such as 65536, 512k, 64m or 1g, from 1 to {most}")
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
+        return self.one_of(name, _FLAGS, default)
+
+    def one_of(self, name: str, choices: Mapping[str, V], default: V) -> V:
+        """Return what an option's value stands for; the choices are in small letters."""
+        return self._read(name, default, lambda text: choices.get(text.lower()), " or ".join(choices))
+
+    def secret(self, name: str) -> Secret | None:
+        """Return a password that is given itself, by `nameFile` or by `nameEnv`; None if it is not given.
+
+        The password is not read yet, but a file that cannot be read is an error now.
+        """
+        ways = [way for way in (name, f"{name}File", f"{name}Env") if self.has(way)]
+        if not ways:
+            return None
+        if len(ways) > 1:
+            msg = f"options {' and '.join(ways)}: only one of them may be given"
+            raise ConfigError(msg)
+        secret = Secret(
+            name,
+            self._options.get(name.lower()),
+            self.optional(f"{name}File", "a file that holds the password"),
+            self.optional(f"{name}Env", "the name of an environment variable that holds the password"),
+        )
+        secret.read()
+        return secret
+
+    def _nonempty(self, name: str, allowed: str) -> str:
+        return self._read(name, "", lambda text: text or None, allowed)
+
+    def _read(self, name: str, default: V, read: Callable[[str], V | None], allowed: str) -> V:
+        given = self._options.get(name.lower())
+        if given is None:
+            return default
+        value = read(given.strip())
+        if value is None:
+            msg = f"option {name}={given!r}: must be {allowed}"
+            raise ConfigError(msg)
+        return value

@@ -1,0 +1,89 @@
+"""Lost connections: they are opened again, for as long as the options allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import trio
+
+from rstreams import Reconnect
+from rstreams.errors import ConnectionLost
+from rstreams_spark._log import say
+
+_LONGEST_PAUSE_S: Final = 10.0
+
+
+class Losses:
+    """The losses of one connection; it gives up when one lasts for too long.
+
+        with losses.scope:
+            async with rstreams.connect(url, reconnect=losses.policy) as connection:
+                ...
+
+    Args:
+        limit_s: How many seconds a loss may last; 0: the connection is not opened again.
+        where: Names the connection in the log.
+        on_away: Called at a loss.
+        on_back: Called when the connection has come back.
+        on_given_up: Called with the last reason when it gives up.
+
+    Context: The trio run of the connection.
+
+    Attributes:
+        policy: The option `reconnect` of `connect`.
+        scope: Is cancelled when it gives up.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        where: str,
+        *,
+        on_away: Callable[[], None] = lambda: None,
+        on_back: Callable[[], None] = lambda: None,
+        on_given_up: Callable[[ConnectionLost], None],
+    ) -> None:
+        self.policy = Reconnect(max_delay_s=_LONGEST_PAUSE_S, on_status=self._on_status) if limit_s > 0 else None
+        self.scope = trio.CancelScope()
+        self._limit_s = limit_s
+        self._where = where
+        self._on_away = on_away
+        self._on_back = on_back
+        self._on_given_up = on_given_up
+        self._open = False
+        self._lost = trio.Event()
+        self._found: trio.Event | None = None  # while the connection is lost
+        self._why = ""
+
+    async def watch(self) -> None:
+        """Give up when a loss has lasted for too long; it returns then."""
+        while True:
+            await self._lost.wait()
+            self._lost = trio.Event()
+            found, lost_at = self._found, trio.current_time()
+            if found is None:
+                continue
+            with trio.move_on_after(self._limit_s):
+                await found.wait()
+                say(f"{self._where}: connected again, {trio.current_time() - lost_at:.1f} s after the loss")
+                continue
+            text = f"no connection for {self._limit_s:g} s (option maxReconnectTime): {self._why}"
+            self._on_given_up(ConnectionLost(text))
+            self.scope.cancel()
+            return
+
+    def _on_status(self, status: Any) -> None:  # noqa: ANN401 - a `ConnectionStatus`
+        if status.error is not None:
+            self._why = f"{type(status.error).__name__}: {status.error}"
+        if status.state == "lost" and self._open:
+            self._open = False
+            self._found = trio.Event()
+            self._lost.set()
+            self._on_away()
+        elif status.state == "connected":
+            self._open = True
+            if self._found is not None:
+                self._found.set()
+                self._found = None
+                self._on_back()
