@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import trio
 
 from rstreams._core.gathering import Gathering, Holds
-from rstreams._core.holds import NO_HOLD
-from rstreams._stages.stage import PassingStage, Stage
+from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.delivery import Delivery
 
@@ -63,20 +62,6 @@ class ManualStage(Stage[T, Delivery[T]]):
         for item, since in self._in_hand.values():
             return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
         return ""
-
-
-class ByHandAlone(PassingStage[Delivery[T]]):
-    """Lets only the user settle a delivery, and no stage."""
-
-    __slots__ = ()
-
-    def hold(self) -> Hold:
-        """Return a hold that settles nothing."""
-        return NO_HOLD
-
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
-        """Claim nothing."""
-        return None
 
 
 class _HoldByHand:
