@@ -14,13 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from itertools import repeat, starmap
+from operator import length_hint
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.demand import UNBOUNDED
-from rstreams._core.fast_paths import signals_later
-from rstreams._core.gathering import Gathering, gather
+from rstreams._core.demand import SLICE, UNBOUNDED
+from rstreams._core.fast_paths import draws_of, signals_later
+from rstreams._core.gathering import ClaimsInOrder, Gathering, gather
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import CANCEL, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED, checked_error
@@ -273,71 +275,170 @@ class ForEachSink(Sink[T]):
 
 
 class BufferSink(Sink[T]):
-    """Keeps up to `window` items for a consumer that takes them one by one, each with its hold.
+    """Keeps up to `window` items for a consumer that takes them in their order.
 
-    It requests the whole window at first, and fills it up again when half of it is neither outstanding nor kept. Thus
-    kept and outstanding items together are never more than the window. With a window of 1 it requests the next item
-    when it is wanted, and not before: then the item is as new as it can be.
+    It requests the whole window at first. It fills the window up again when half of it is neither outstanding nor kept.
+    Kept and outstanding items together are never more than the window. With a window of 1 it requests the next item
+    when the consumer wants it, and not before. The item is then as new as it can be. From a source whose items can be
+    drawn it draws up to a window of them when the consumer wants some.
+
+    The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
+    consumer gives out the next one, or wants another batch.
 
     Attributes:
         closed: Whether `close` has been called.
+        untold: Whether the consumer is to call `tell` when it gives out an item.
+        draws: Whether items come only when they are wanted, and never by themselves.
     """
 
-    __slots__ = ("_in_hand", "_kept", "_window", "closed")
+    __slots__ = (
+        "_claims",
+        "_draw",
+        "_kept",
+        "_settled",
+        "_size",
+        "_to_give",
+        "_window",
+        "closed",
+        "draws",
+        "tell",
+        "untold",
+    )
 
     def __init__(self, on_change: Callable[[], None], window: int) -> None:
         super().__init__(on_change)
         self._window = window
-        self._kept: deque[tuple[T, Hold]] = deque()
-        self._in_hand: Hold | None = None
+        self._kept: deque[T] = deque()  # the batch is the first of them
+        self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
+        self._size = 0  # of the batch
+        self._settled = 0  # items of the batch whose claims have ended
+        self._claims: ClaimsInOrder | None = None  # on the items that wait or are in hand, if they need any
+        self._draw: Callable[[int], list[T]] | None = None
         self.closed = False
+        self.untold = False
+        self.draws = False
+        self.tell: Callable[[], None] = self._settle_past
+        """Have the source know that the items given out before the last one are done."""
         self.request(window)
 
-    @property
-    def kept(self) -> int:
-        """Return how many items wait to be taken."""
-        return len(self._kept)
+    # the publisher calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription, and request the window unless the items can be drawn."""
+        require_subscription(subscription)
+        if self._subscription is ENDED and not self.ended:
+            self._draw = draws_of(subscription)
+            if self._draw is not None:
+                self.draws, self.outstanding = True, 0
+            gathering = gather(subscription, loose=False)
+            if gathering is not None:
+                self._claims = gathering.in_order()
+                self.untold = True
+                if self._claims.asks:
+                    self.tell = self._announce
+        super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
-        """Receive an item and keep it, with a hold."""
+        """Receive an item and keep it, with a claim on it."""
         if self.ended:
             return
         if self.outstanding == 0:
             self._fail_item(SpecViolation("1.1", "the publisher sent more items than were requested"))
             return
         self.outstanding -= 1
-        self._kept.append((item, self._subscription.hold()))
+        self._kept.append(item)
+        if self._claims is not None:
+            self._claims.keep()
         if len(self._kept) == 1:
             self._on_change()
 
-    def take(self) -> T:
-        """Return the item that has waited longest; there must be one, and the one before must have been settled."""
-        item, self._in_hand = self._kept.popleft()
-        unmet = self.outstanding + len(self._kept)
-        if unmet <= self._window // 2 and not self.ended and self._window > 1:
-            self.request(self._window - unmet)
-        return item
+    def on_run(self, items: Iterator[T]) -> None:
+        """Receive many items and keep them; the consumer is told once."""
+        if self.ended:
+            return
+        kept, claims = self._kept, self._claims
+        before = len(kept)
+        try:
+            if claims is None or claims.whole_runs:
+                kept.extend(items)
+            else:
+                for item in items:
+                    kept.append(item)
+                    claims.keep()
+        finally:
+            self.outstanding -= len(kept) - before
+            if not before and kept:
+                self._on_change()
 
-    def want(self) -> None:
-        """Settle the item taken last as done, and note that another one is wanted."""
-        self.settle()
-        if self._window == 1 and not self.outstanding and not self._kept and not self.ended:
+    # the consumer calls these
+
+    def want(self) -> bool:
+        """Say that all items given out are done, and that others are wanted; return whether there are some."""
+        self._settle(self._size)
+        if self._kept:
+            return True
+        if self._draw is not None and not self.ended:
+            self._kept.extend(self._draw(min(self._window, SLICE)))
+        elif self._window == 1 and not self.outstanding and not self.ended:
             self.request(1)
+        return bool(self._kept)
 
-    def settle(self) -> None:
-        """Settle the item taken last as done."""
-        hold, self._in_hand = self._in_hand, None
-        if hold is not None:
-            hold.done()
+    def take(self, most: int) -> tuple[Iterator[T], int]:
+        """Return a batch of up to `most` items, which the consumer gives out, and its size; there must be an item."""
+        kept = self._kept
+        size = min(len(kept), most)
+        if not (self.draws or self.ended):
+            half = self._window // 2
+            unmet = self.outstanding + len(kept) - 1  # behind the first item
+            if unmet <= half and self._window > 1:
+                self.request(self._window - unmet)
+                unmet = self.outstanding + len(kept) - 1
+            size = max(1, min(size, unmet - half))  # more is requested with the item behind these
+        self._size, self._settled = size, 0
+        self._to_give = repeat((), size)
+        return starmap(kept.popleft, self._to_give), size  # an item that is given out is let go at once
+
+    def take_hold(self) -> Hold:
+        """Return the claim on the item given out last, which the caller ends; only behind a batch of one item."""
+        self._settled = self._size
+        return NO_HOLD if self._claims is None else self._claims.take()
 
     def close(self, error: BaseException | None) -> None:
-        """End the subscription: the item taken last is done, or failed with `error`; items never taken are released."""
+        """End it all: the item given out last is done, or failed with `error`; those never given out are released."""
         self.closed = True
+        given = self._given
         if error is None:
-            self.settle()
-        elif self._in_hand is not None:
-            self._in_hand.fail(error)
-            self._in_hand = None
-        self.cancel()  # first, because items that are given back must not come again
-        while self._kept:
-            self._kept.popleft()[1].release()
+            self._settle(given)
+        else:
+            self._settle(given - 1)
+            if self._claims is not None and self._settled < given:
+                self._claims.fail(error)
+        self.cancel()  # first: what is given back must not come again
+        self._kept.clear()
+        if self._claims is not None:
+            self._claims.release()
+
+    def _announce(self) -> None:
+        assert self._claims is not None, "otherwise nothing is to be told"
+        self.untold = False
+        self._claims.announce(self._settle_announced)
+
+    def _settle_announced(self) -> None:
+        self.untold = True
+        self._settle_past()
+
+    def _settle_past(self) -> None:
+        self._settle(self._given - 1)
+
+    @property
+    def _given(self) -> int:
+        """How many items of the batch have been given out."""
+        return self._size - length_hint(self._to_give)
+
+    def _settle(self, end: int) -> None:
+        """Say that the items of the batch before `end` are done."""
+        items = end - self._settled
+        if items > 0:
+            self._settled = end
+            if self._claims is not None:
+                self._claims.done(items)

@@ -8,11 +8,15 @@ all items.
 `keep` takes the claim on the item in `on_next`. A link keeps the claims as the runs in which the items came. Any other
 subscription is asked for a hold on each item. A source whose items need no acknowledgement answers `gather` with None:
 then nothing is kept, and an item costs nothing.
+
+A consumer that is through with the items one after the other, in their order, turns its claims into `ClaimsInOrder`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 from rstreams._core.holds import NO_HOLD, is_gone, loosen
 from rstreams.abc import Hold, Subscription
@@ -59,8 +63,47 @@ class Gathering(Protocol):
         """Allow the source to settle items as done when it needs the room."""
         ...
 
+    def in_order(self) -> ClaimsInOrder:
+        """Return claims that end one after the other, in the place of these; to be called before the first item."""
+        ...
 
-@runtime_checkable
+
+class ClaimsInOrder(Protocol):
+    """The claims of a consumer on items that wait for it; it is through with them in their order.
+
+    Attributes:
+        whole_runs: As for `Gathering`.
+        asks: Whether the source asks how many items are done; see `announce`.
+    """
+
+    whole_runs: bool
+    asks: bool
+
+    def keep(self) -> None:
+        """Keep the item in `on_next`, behind the others."""
+        ...
+
+    def announce(self, settle: Callable[[], None]) -> None:
+        """Have the source call `settle` once, when it is about to tell its peer which items are done."""
+        ...
+
+    def done(self, items: int) -> None:
+        """Say that so many items have been processed, those kept first."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the item kept first failed."""
+        ...
+
+    def take(self) -> Hold:
+        """Take the claim on the item kept first; the caller ends it."""
+        ...
+
+    def release(self) -> None:
+        """Give all items back unprocessed, also those that are still kept after this call."""
+        ...
+
+
 class Gatherable(Protocol):
     """A subscription that can keep claims on its items for a stage that gathers them."""
 
@@ -74,9 +117,8 @@ class Gatherable(Protocol):
 
 def gather(subscription: Subscription, *, loose: bool) -> Gathering | None:
     """Return an object that keeps the claims on the items of `subscription`; None if no item needs any."""
-    if isinstance(subscription, Gatherable):
-        return subscription.gather(loose=loose)
-    return Holds(subscription, loose=loose)
+    keep: Callable[..., Gathering | None] | None = getattr(subscription, "gather", None)  # as `Gatherable` says
+    return Holds(subscription, loose=loose) if keep is None else keep(loose=loose)
 
 
 class Holds:
@@ -142,6 +184,54 @@ class Holds:
         for hold in self._holds:
             loosen(hold)
 
+    def in_order(self) -> ClaimsInOrder:
+        """Return claims that end one after the other."""
+        return HoldsInOrder(self._subscription)
+
     def _taken(self) -> list[Hold]:
         holds, self._holds = self._holds, []
         return holds
+
+
+class HoldsInOrder:
+    """Claims in order that are a hold for each item."""
+
+    __slots__ = ("_holds", "_subscription", "_when_kept", "asks", "whole_runs")
+
+    def __init__(self, subscription: Subscription) -> None:
+        """Have none yet of the items of `subscription`."""
+        self.whole_runs = self.asks = False
+        self._subscription = subscription
+        self._holds: deque[Hold] = deque()
+        self._when_kept: Callable[[Hold], object] = self._holds.append
+
+    def keep(self) -> None:
+        """Keep the item in `on_next`, behind the others."""
+        self._when_kept(self._subscription.hold())
+
+    def announce(self, settle: Callable[[], None]) -> None:
+        """Call `settle` at once."""
+        settle()
+
+    def done(self, items: int) -> None:
+        """Say that so many items have been processed, those kept first."""
+        for _ in range(items):
+            self._holds.popleft().done()
+
+    def fail(self, error: BaseException) -> None:
+        """Say that processing the item kept first failed."""
+        self._holds.popleft().fail(error)
+
+    def take(self) -> Hold:
+        """Take the claim on the item kept first."""
+        return self._holds.popleft()
+
+    def release(self) -> None:
+        """Give all items back unprocessed."""
+        self._when_kept = _release
+        while self._holds:
+            self._holds.popleft().release()
+
+
+def _release(hold: Hold) -> None:
+    hold.release()

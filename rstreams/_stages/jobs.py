@@ -1,21 +1,27 @@
 """Items processed by tasks, several at a time: shared by map_async and map_blocking.
 
-Theory of operation. A worker is a task that takes one item after the other. A new item goes to an idle worker, or to a
-new one. There are never more workers than items in progress at one time. Waking a task costs a fifth of starting one. A
-worker that has finished an item takes the next one without either cost. Workers stay until the stream has ended.
+Theory of operation. A worker is a task that takes one item after the other. There are never more workers than items in
+progress at one time. To wake a task costs a fifth of starting one, and a worker that is through with an item takes the
+next one without either. Workers stay until the stream has ended.
 
-A function that never waits would keep out other tasks. Therefore a worker pauses after 1,024 items or 5 ms.
+Items that wait get up to two workers, idle ones or new ones. Each of these calls two others, as long as items wait. A
+worker whose function does not wait has handled the items before the others have their turn, and few of them are woken.
+
+The stage asks for items when half of the concurrency is free, and when a worker leaves no item that waits.
+
+A function that never waits would keep other tasks out. A worker therefore pauses after 1,024 items or 5 ms. It looks at
+the clock after 1, 2, 4, 8 items, and then after each 16.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
 from rstreams._checks.refusals import refuse_result
-from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage
@@ -25,18 +31,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-SLICE_ITEMS: Final = 1024
-SLICE_S: Final = 0.005
-"""The longest time that a worker goes on without a pause, in items and in seconds."""
+_MOST_CALLED: Final = 2
+"""The most workers that are on their way to items at a time."""
+
+_LOOK_EACH: Final = 16
+"""The most items between two looks at the clock."""
 
 
-@dataclass(eq=False, slots=True)
 class _Job(Generic[T, R]):
     """An item that is kept: the claim on it, and its result when it is ready."""
 
-    item: T
-    kept: SharedHold
-    results: list[R] = field(default_factory=list)
+    __slots__ = ("is_done", "item", "kept", "result")
+
+    result: R
+
+    def __init__(self, item: T, kept: SharedHold) -> None:
+        self.item = item
+        self.kept = kept
+        self.is_done = False
 
 
 class Jobs(KeepingStage[T, R]):
@@ -52,6 +64,7 @@ class Jobs(KeepingStage[T, R]):
         "_jobs",
         "_ordered",
         "_scheduler",
+        "_takes",
         "_unasked",
         "_waiting",
         "_workers",
@@ -75,6 +88,7 @@ class Jobs(KeepingStage[T, R]):
         self._busy = 0  # requested from the source, not yet emitted here
         self._jobs: dict[_Job[T, R], None] = {}  # in the order of the items
         self._emits = False
+        self._takes = False  # a worker is about to take what comes now
         self._waiting: deque[_Job[T, R]] = deque()  # those of `_jobs` that no worker has taken yet
         self._workers: list[Cancellable] = []
         self._idle: list[Event] = []  # one for each worker that waits for an item
@@ -88,7 +102,7 @@ class Jobs(KeepingStage[T, R]):
         job: _Job[T, R] = _Job(item, share_hold(self._upstream.hold()))
         self._jobs[job] = None
         self._waiting.append(job)
-        if not self._emits:  # if it does, the worker that emits takes it next
+        if not self._takes:
             self._call_workers()
 
     def on_complete(self) -> None:
@@ -108,29 +122,50 @@ class Jobs(KeepingStage[T, R]):
             self._upstream.request(n)
 
     def _call_workers(self) -> None:
-        """Make sure that a worker is on its way for each item that waits."""
-        while self._called < len(self._waiting):
-            self._called += 1
+        """See that workers are on their way to items that wait."""
+        while self._called < min(len(self._waiting), _MOST_CALLED):
             if self._idle:
                 self._idle.pop().set()
-            else:
+            elif len(self._workers) < self._concurrency:
                 self._workers.append(self._scheduler.start(self._work))
+            else:
+                break
+            self._called += 1
 
     async def _work(self) -> None:
-        scheduler, taken, until = self._scheduler, 0, self._scheduler.now() + SLICE_S
+        scheduler, waiting = self._scheduler, self._waiting
+        taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         self._called -= 1
         while not self._ended:
-            if not self._waiting:
-                await self._called_again()
-            elif taken >= SLICE_ITEMS or scheduler.now() > until:
+            if waiting:
+                if taken < look_at:
+                    taken += 1
+                    job = waiting.popleft()
+                    if not waiting:
+                        self._ask_from_worker()
+                    await self._run(job)
+                    continue
+                if taken < SLICE and scheduler.now() <= until:
+                    look_at += min(taken, _LOOK_EACH)
+                    continue
                 pause = scheduler.event()
                 scheduler.call_later(0, pause.set)
                 await pause.wait()
             else:
-                taken += 1
-                await self._run(self._waiting.popleft())
-                continue
-            taken, until = 0, scheduler.now() + SLICE_S
+                self._ask_from_worker()
+                if waiting or self._ended:
+                    continue
+                await self._called_again()
+            taken, look_at, until = 0, 1, scheduler.now() + TURN_S
+
+    def _ask_from_worker(self) -> None:
+        """Ask for items, if there may be more; the worker takes those that come at once."""
+        if self._unasked and self._busy < self._concurrency:
+            self._takes = True
+            try:
+                self._ask()
+            finally:
+                self._takes = False
 
     async def _called_again(self) -> None:
         bell = self._scheduler.event()
@@ -139,10 +174,11 @@ class Jobs(KeepingStage[T, R]):
         self._called -= 1
 
     async def _run(self, job: _Job[T, R]) -> None:
-        if self._called < len(self._waiting):
+        if self._waiting and not self._called:
             self._call_workers()
         try:
-            result = await _awaitable(self._function(job.item))
+            made = self._function(job.item)
+            result = await (made if type(made) is CoroutineType else _awaitable(made))
         except Exception as error:
             if not self._ended:
                 del self._jobs[job]
@@ -153,23 +189,25 @@ class Jobs(KeepingStage[T, R]):
             self.cancel()
             raise
         if not self._ended:
-            job.results.append(result)
+            job.result, job.is_done = result, True
             self._emit_results(job)
 
     def _emit_results(self, job: _Job[T, R]) -> None:
-        self._emits = True
-        due: _Job[T, R] | None = next(iter(self._jobs)) if self._ordered else job
+        ordered = self._ordered
+        due: _Job[T, R] | None = next(iter(self._jobs)) if ordered else job
+        self._takes = self._emits = True
         try:
-            while due is not None and due.results:
+            while due is not None and due.is_done:
                 del self._jobs[due]
-                self._emit(due.results.pop(), due.kept)
+                self._emit(due.result, due.kept)
                 self._busy -= 1
-                if not self._ended:
+                if self._busy * 2 <= self._concurrency and not self._ended:
                     self._ask()
-                due = next(iter(self._jobs), None) if self._ordered else None
+                due = next(iter(self._jobs), None) if ordered else None  # there are none behind a cancel
         finally:
-            self._emits = False
-        self._complete_if_through()
+            self._takes = self._emits = False
+        if self._upstream is ENDED:
+            self._complete_if_through()
 
     def _complete_if_through(self) -> None:
         if self._upstream is ENDED and not self._jobs and not self._emits:

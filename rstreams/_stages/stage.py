@@ -29,12 +29,12 @@ code or downstream may call request or cancel before it returns. Look at `self._
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.fast_paths import OnNext
+from rstreams._core.fast_paths import OnNext, runs_of
 from rstreams._core.gathering import Gathering, Holds, gather
 from rstreams._core.holds import SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
@@ -247,14 +247,19 @@ class PassingStage(Stage[T, T]):
 
     on_next: OnNext[T]  # that of the next stage: a method here would cost each item a call
 
+    def __init__(self, downstream: Subscriber[T]) -> None:
+        super().__init__(downstream)
+        self.on_next = downstream.on_next
+
+    @property
+    def on_run(self) -> Callable[[Iterator[T]], None] | None:
+        """What takes a run of items, see `TakesRuns`: the next stage's own."""
+        return runs_of(self._downstream)
+
     @property
     def most(self) -> int:
         """The most items that come."""
         return most_of(self._upstream)
-
-    def __init__(self, downstream: Subscriber[T]) -> None:
-        super().__init__(downstream)
-        self.on_next = downstream.on_next
 
     def _let_go(self) -> None:
         self.on_next = _drop  # a source may still send items that were on their way (2.8)

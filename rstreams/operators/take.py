@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.fast_paths import runs_of
 from rstreams._stages.stage import Lifted, Stage, most_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -61,6 +63,22 @@ class _Take(Stage[T, T]):
         # Only now is the item handled: a link may accept it before it sees the cancel.
         if self._to_emit == 0:
             self._complete()
+
+    @property
+    def on_run(self) -> Callable[[Iterator[T]], None] | None:
+        """What takes a run of items, see `TakesRuns`; None if the subscriber takes none."""
+        pass_on = runs_of(self._downstream)
+        return None if pass_on is None else lambda items: pass_on(self._through(items))
+
+    def _through(self, items: Iterator[T]) -> Iterator[T]:
+        for item in items:
+            self._to_emit -= 1
+            yield item
+            if self._ended:
+                return
+            if self._to_emit == 0:
+                self._complete()
+                return
 
     @property
     def most(self) -> int:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
+from rstreams._core.gathering import ClaimsInOrder
 from rstreams._core.holds import is_gone, loosen
 from rstreams.abc import Hold
 from rstreams.protocol.credit import CreditLedger
@@ -21,8 +22,38 @@ from rstreams.protocol.delivery import ACCEPTED, RELEASED, DeliveryHold, Outcome
 class Keeps(Protocol):
     """The received items of a link."""
 
-    def keep(self, gathering: GatheredItems) -> None:
+    def keep(self, gathering: Gathers) -> None:
         """Let `gathering` keep the item that is in hand."""
+        ...
+
+    def in_order(self, *, whole_runs: bool) -> ClaimsInOrder:
+        """Return claims on the items that are to come, which end one after the other."""
+        ...
+
+
+class Gathers(Protocol):
+    """Claims on the items of a link, as the link fills them.
+
+    Attributes:
+        whole_runs: Whether all items of a run are kept that was handed over in one call.
+    """
+
+    whole_runs: bool
+
+    def put_run(self, losses: int, run: Sequence[Hashable]) -> None:
+        """Keep items that have been handed over together, after so many losses of the link."""
+        ...
+
+    def put(self, losses: int, delivery: Hashable) -> None:
+        """Keep an item that has been handed over."""
+        ...
+
+    def put_hold(self, hold: Hold) -> None:
+        """Keep an item that somebody else holds, too."""
+        ...
+
+    def put_settled(self, items: int) -> None:
+        """Hear of items in their turn that came settled."""
         ...
 
 
@@ -96,6 +127,11 @@ class GatheredItems:
         for hold in self._shared:
             loosen(hold)
 
+    def in_order(self) -> ClaimsInOrder:
+        """Return claims that end one after the other, in the place of these."""
+        self._outcomes.end_gathering(self)
+        return self._incoming.in_order(whole_runs=self.whole_runs)
+
     # the link calls these
 
     def put_run(self, losses: int, run: Sequence[Hashable]) -> None:
@@ -123,6 +159,9 @@ class GatheredItems:
         self._shared.append(hold)
         if self._outcome is not None:
             self._end(self._outcome)
+
+    def put_settled(self, items: int) -> None:
+        """Claim nothing on items that came settled."""
 
     def give_way(self, most: int) -> int:
         """Accept the `most` oldest items, or all; return how many."""

@@ -28,9 +28,10 @@ from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import DeliveryHold, FailureStrategy
 from rstreams.protocol.frames import Transfer
-from rstreams.protocol.gathered_items import GatheredItems
+from rstreams.protocol.gathered_items import GatheredItems, Gathers
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, Run
+from rstreams.protocol.items_in_order import ItemsInOrder
 from rstreams.protocol.joined_message import JoinedMessage
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
 from rstreams.protocol.packing import PackedMessages, unpack
@@ -135,7 +136,7 @@ class IncomingItems(Generic[T]):
         self._payload = b""  # the payload of the item in hand, if the strategy forwards
         self._current: Hashable = None
         self._shared: SharedHold | None = None  # the holds on the item in hand, if it is held
-        self._gathering: GatheredItems | None = None  # the present gathering, or the last one
+        self._gathering: Gathers | None = None  # the present gathering, or the last one
         self._on_run = runs_of(subscriber)
         self._run: tuple[Run, Iterator[Any]] | None = None  # the run that `_on_run` is taking
         self._run_from = 0  # the first item of the run that is not ended; only this one may be held
@@ -306,11 +307,16 @@ class IncomingItems(Generic[T]):
         self._outcomes.loose.gatherings[gathering] = None
         return gathering
 
-    def keep(self, gathering: GatheredItems) -> None:
+    def in_order(self, *, whole_runs: bool) -> ItemsInOrder:
+        """Return claims on the items that are to come, which end one after the other; as for `gather`."""
+        claims = self._gathering = ItemsInOrder(self, self._outcomes, whole_runs=whole_runs)
+        return claims
+
+    def keep(self, gathering: Gathers) -> None:
         """Let `gathering` keep the item in `on_next`, when `on_next` returns."""
         if self._in_hand() is None:
-            return
-        if self._shared is None:
+            gathering.put_settled(1)
+        elif self._shared is None:
             self._shared, self._gathering = _GATHERED, gathering
         elif self._shared is not _GATHERED or self._gathering is not gathering:
             gathering.put_hold(self.hold())
@@ -338,6 +344,8 @@ class IncomingItems(Generic[T]):
         gathering = self._gathering
         if deliveries[0] is None:
             self._let_go_settled(payloads[begin:end])
+            if gathering is not None and gathering.whole_runs:
+                gathering.put_settled(len(accepted))
         elif accepted and gathering is not None and gathering.whole_runs:
             gathering.put_run(self._outcomes.losses, accepted)
         elif accepted:

@@ -43,6 +43,7 @@ class IncomingOutcomes:
     """
 
     __slots__ = (
+        "_announced",
         "_give_up",
         "_given_back",
         "_ledger",
@@ -85,6 +86,7 @@ class IncomingOutcomes:
         self._give_up = give_up
         self._wake = wake
         self._given_back: list[tuple[Outcome, Hashable]] = []
+        self._announced: list[Callable[[], None]] = []  # they have outcomes, and say which when they are called
 
     def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
         """Settle one delivery. The peer of a lost link has it back already, and is told nothing."""
@@ -127,6 +129,17 @@ class IncomingOutcomes:
         for delivery in run:
             self.fail((losses, delivery), b"", error)
 
+    def announce(self, settle: Callable[[], None]) -> None:
+        """Have `settle` called when the peer is told of outcomes, which is soon."""
+        self._announced.append(settle)
+        if len(self._announced) == 1:
+            self._wake()
+
+    def wake(self) -> None:
+        """Have the peer told of the outcomes soon."""
+        if not self._announced:  # else it has been called, or the outcomes are being taken
+            self._wake()
+
     def end_gathering(self, gathering: GatheredItems) -> None:
         """Forget a gathering that has settled all its items."""
         self.loose.gatherings.pop(gathering, None)
@@ -148,6 +161,10 @@ class IncomingOutcomes:
 
     def take_dispositions(self) -> list[Disposition]:
         """Take the collected outcomes, which are settled from now on: one frame for a run of equal ones."""
+        if self._announced:
+            for settle in self._announced:
+                settle()
+            self._announced = []
         accepted, given_back, runs = self.accepted, self._given_back, self.accepted_runs
         if not accepted and not given_back and not runs:
             return []

@@ -147,7 +147,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # not a method: this saves a call for each held item
-        self._forwards = on_failure.forward is not None  # each item's hold then needs its message
+        self._holds_each = on_failure.forward is not None or settles is not None  # no outcome is told of a run
         self._settled = False  # the deliveries come settled
         self._error: BaseException | None = None  # in the phase ENDING: the error of the publisher, if it failed
         self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
@@ -165,7 +165,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         """Return claims on the items; see `rstreams._core.gathering`."""
         if self._settled:
             return None
-        return Holds(self, loose=loose) if self._forwards else self._items.gather(loose=loose)
+        return Holds(self, loose=loose) if self._holds_each else self._items.gather(loose=loose)
 
     def start(self) -> None:
         """Begin: the link is attached, or it never will be. The first call signals `on_subscribe`."""

@@ -136,6 +136,15 @@ def test_an_item_is_accepted_while_the_loop_waits_for_the_next(here: Fixture) ->
         assert here.jobs_once(lambda now: now.accepted == 1).unsettled == 1
 
 
+def test_an_item_is_accepted_while_the_loop_rests_at_the_next(here: Fixture) -> None:
+    here.publish(*"abcd")
+    with here.connection.stream("jobs").open() as jobs:
+        for rests_at in (2, 3):
+            while next(jobs) != "abcd"[rests_at]:
+                pass
+            assert here.jobs_once(lambda now: now.accepted == rests_at).unsettled == 4 - rests_at  # noqa: B023
+
+
 def test_the_window_bounds_what_is_taken_ahead(here: Fixture) -> None:
     here.publish(*range(20))
     with here.connection.stream("jobs").open(window=5) as jobs:
@@ -151,6 +160,20 @@ def test_errors_come_out_of_the_loop_after_the_items(here: Fixture) -> None:
     assert seen == [0, 1, 2]
     with pytest.raises(LinkDetached, match="no address 'nowhere' here"):
         here.connection.stream("nowhere").to_list()
+
+
+def test_items_that_came_with_the_end_are_given_out_before_it(here: Fixture) -> None:
+    def fail_at_5(number: int) -> int:
+        if number == 5:
+            raise LookupError(number)
+        return number
+
+    got: list[int] = []
+    with pytest.raises(LookupError):
+        for number in here.connection.stream("numbers").map(fail_at_5):
+            got.append(number)  # noqa: PERF402 - what came before the error is kept
+    assert got == [0, 1, 2, 3, 4]
+    assert list(here.connection.stream("numbers").take(6)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_several_threads_share_a_connection(here: Fixture) -> None:

@@ -5,6 +5,7 @@ import pytest
 import trio
 import trio.testing
 
+from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Event, Publisher, Subscription
@@ -361,6 +362,33 @@ async def test_tasks_run_side_by_side(autojump_clock: trio.testing.MockClock) ->
         assert sorted(probe.items) == list(range(10))
         assert (probe.items == list(range(10))) is ordered
         assert autojump_clock.current_time() - start < sum(range(1, 11)) / 2
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("concurrency", [2, 3, 7, 16])
+@pytest.mark.usefixtures("autojump_clock")
+async def test_as_many_items_are_at_work_as_may_be(concurrency: int, ordered: bool) -> None:  # noqa: FBT001
+    """Each item is through when all places have been taken together with it."""
+    inside = 0
+    together = trio.Event()
+
+    async def meet(x: int) -> int:
+        nonlocal inside, together
+        inside += 1
+        if inside == concurrency:
+            inside = 0
+            together.set()
+            together = trio.Event()
+            await trio.sleep(x % 3)
+        else:
+            await together.wait()
+        return x
+
+    with trio.fail_after(3600):
+        results = (
+            await Stream.range(concurrency * 5).map_async(meet, concurrency=concurrency, ordered=ordered).to_list()
+        )
+    assert sorted(results) == list(range(concurrency * 5))
 
 
 async def test_leaving_the_scope_ends_the_tasks_and_gives_back_their_items() -> None:

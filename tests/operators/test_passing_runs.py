@@ -19,9 +19,9 @@ from rstreams.sinks import ForEachSink, ListSink, Sink
 from rstreams.testing import ProbeSubscriber
 from tests.protocol.played import PlayedReceiver, decode
 
-Kind = Literal["map", "filter", "scan", "do_on_next", "skip"]
+Kind = Literal["map", "filter", "scan", "do_on_next", "skip", "take", "name"]
 
-operators = st.sampled_from(["map", "filter", "scan", "do_on_next", "skip"])
+operators = st.sampled_from(["map", "filter", "scan", "do_on_next", "skip", "take", "name"])
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Run:
         if not by_runs:
             self.played.end._items._on_run = None
 
-    def _apply(self, kind: Kind, source: Publisher[Any]) -> Publisher[Any]:
+    def _apply(self, kind: Kind, source: Publisher[Any]) -> Publisher[Any]:  # noqa: PLR0911
         match kind:
             case "map":
                 return ops.map(source, self._called("map", lambda x: x + 1))
@@ -86,6 +86,10 @@ class Run:
                 return ops.do_on_next(source, self._called("do_on_next", lambda _: None))
             case "skip":
                 return ops.skip(source, 2)
+            case "take":
+                return ops.take(source, 5)
+            case "name":
+                return ops.name(source, "numbers")
 
     def _called(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: int) -> Any:  # noqa: ANN401
@@ -212,9 +216,9 @@ def test_an_interrupt_is_raised_and_the_item_in_hand_has_failed() -> None:
 
 def test_runs_go_no_further_than_to_a_stage_that_takes_none() -> None:
     source = Source()
-    ops.map(ops.take(source, 3), abs).subscribe(ListSink(never_mind))
+    ops.map(ops.last(source), abs).subscribe(ListSink(never_mind))
     assert runs_of(source.subscriber) is None
-    ops.take(ops.map(source, abs), 3).subscribe(ListSink(never_mind))
+    ops.last(ops.map(source, abs)).subscribe(ListSink(never_mind))
     assert runs_of(source.subscriber) is None
     ops.map(source, abs).subscribe(ProbeSubscriber[int]())
     assert runs_of(source.subscriber) is None

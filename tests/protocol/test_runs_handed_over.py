@@ -8,7 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from rstreams import operators
 from rstreams._core.demand import UNBOUNDED
+from rstreams._core.fast_paths import runs_of
+from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.sinks import ForEachSink, ListSink, Sink
 from tests.protocol.played import PlayedReceiver, decode
@@ -192,3 +195,83 @@ def test_who_raises_before_an_item_is_taken_has_failed_none_of_them(error: BaseE
     assert played.raised == [error]
     assert played.outcomes == dict.fromkeys(range(4), RELEASED)
     assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
+class _Onto:
+    """Lets a chain of operators be subscribed to a link that the test plays."""
+
+    def __init__(self) -> None:
+        self.subscriber: Subscriber[int] | None = None
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        self.subscriber = subscriber
+
+
+def played_through(make: Callable[[Publisher[int]], Publisher[int]], sink: Sink[int]) -> PlayedReceiver:
+    onto = _Onto()
+    make(onto).subscribe(sink)
+    assert runs_of(onto.subscriber) is not None
+    return PlayedReceiver(probe=cast("Any", onto.subscriber), decode=decode, window=16)
+
+
+PASSING: dict[str, Callable[[Publisher[int]], Publisher[int]]] = {
+    "checkpoint": lambda source: operators.checkpoint(source, "here"),
+    "do_finally": lambda source: operators.do_finally(source, lambda _: None),
+    "do_on_cancel": lambda source: operators.do_on_cancel(source, lambda: None),
+    "do_on_complete": lambda source: operators.do_on_complete(source, lambda: None),
+    "do_on_error": lambda source: operators.do_on_error(source, lambda _: None),
+    "do_on_next": lambda source: operators.do_on_next(source, lambda _: None),
+    "do_on_request": lambda source: operators.do_on_request(source, lambda _: None),
+    "do_on_subscribe": lambda source: operators.do_on_subscribe(source, lambda: None),
+    "name": lambda source: operators.name(source, "numbers"),
+    "on_error_complete": operators.on_error_complete,
+    "on_error_map": lambda source: operators.on_error_map(source, lambda error: error),
+    "take": lambda source: operators.take(source, 4),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_an_operator_that_passes_items_on_passes_on_their_runs(name: str) -> None:
+    seen: list[int] = []
+    sink = ForEachSink[int](Changes(), seen.append)
+    sink.request(8)
+    played = played_through(PASSING[name], sink)
+    played.driver.turn()
+    played.transfer(4)
+    played.driver.turn()
+    assert seen == [0, 1, 2, 3]
+    assert played.outcomes == dict.fromkeys(range(4), ACCEPTED)
+
+
+@pytest.mark.parametrize("kind", ["list", "function"])
+def test_take_ends_in_the_middle_of_a_run_and_the_items_behind_are_given_back(kind: str) -> None:
+    seen: list[int] = []
+    sink: Sink[int] = ListSink(Changes()) if kind == "list" else ForEachSink(Changes(), seen.append)
+    sink.request(8)
+    played = played_through(lambda source: operators.take(source, 3), sink)
+    played.driver.turn()
+    assert played.driver.wire == 3, "never more than it takes"
+    played.driver.wire = 5  # a sender that sends more
+    played.transfer(5)
+    played.driver.turn()
+    assert (sink.items if isinstance(sink, ListSink) else seen) == [0, 1, 2]
+    assert (sink.ended, sink.error) == (True, None)
+    if isinstance(sink, ListSink):
+        sink.settle()
+        played.driver.turn()
+    assert played.outcomes == {**dict.fromkeys(range(3), ACCEPTED), 3: RELEASED, 4: RELEASED}
+
+
+def test_take_gives_back_as_failed_the_item_that_a_function_raises_for() -> None:
+    def refuse_the_last(item: int) -> None:
+        if item == 2:
+            raise KeyError(item)
+
+    sink = ForEachSink[int](Changes(), refuse_the_last)
+    sink.request(8)
+    played = played_through(lambda source: operators.take(source, 3), sink)
+    played.driver.turn()
+    played.transfer(3)
+    played.driver.turn()
+    assert isinstance(sink.error, KeyError)
+    assert played.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: FAILED}

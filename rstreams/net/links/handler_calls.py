@@ -1,26 +1,47 @@
-"""The handler calls of `Connection.consume`: each delivery goes to the handler, and its end is the outcome."""
+"""The handler calls of `Connection.consume`: each item goes to the handler, and the end of the call is its outcome.
+
+Theory of operation. Items wait in an `_Inbox`, each with a claim on it. Workers take them out. A worker is a task that
+calls the handler with one item after the other. A handler that does not wait costs no turn of the scheduler. Before a
+worker awaits a handler it calls another worker, if items wait, up to the concurrency.
+
+The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
+most handlers do. The inbox therefore asks for more, as long as the handlers are quick: for as many items as they would
+handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and other consumers get them.
+"""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+import trio
 
 from rstreams._checks.functions import refuse_unrun
-from rstreams._stages.stage import Lifted
+from rstreams._checks.publishers import require_subscription
+from rstreams._core.demand import SLICE, TURN_S
+from rstreams._core.gathering import ClaimsInOrder, gather
+from rstreams._core.holds import NO_HOLD
+from rstreams._core.subscription import ENDED
+from rstreams.abc import Hold, Publisher, Subscription
+from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
-from rstreams.net.links.manual_settlement import ByHandAlone
-from rstreams.protocol.delivery import Delivery
-from rstreams.stream import Stream
+from rstreams.runtime import system_clock
+from rstreams.runtime.scope import Scope
+from rstreams.sinks import Sink
 
 logger = logging.getLogger("rstreams.net")
 
+AHEAD_S: Final = 0.005
+"""How long handlers are to be busy with the items that are asked for ahead, in seconds."""
+
 
 class Handling:
-    """One call of `consume`: its handler, and the deliveries that the handler has not begun with.
+    """One call of `consume`.
 
-    Context: The task that awaits `of`, and those that `map_async` starts.
+    Context: The task that awaits `of`, and those that it starts.
     """
 
     def __init__(
@@ -29,41 +50,99 @@ class Handling:
         address: str,
         on_failure: FailureName | DeadLetters,
     ) -> None:
-        """Handle deliveries from `address`, and go on after failures unless `on_failure` is "fail"."""
+        """Handle items from `address`, and go on after failures unless `on_failure` is "fail"."""
         self._handler = handler
         self._address = address
         self._on_failure = on_failure
         self._told = logging.WARNING  # the level of the first failure; those that follow are logged at DEBUG
-        self._not_begun: dict[int, Delivery[Any]] = {}  # a task that is cancelled before its first step never runs
+        self._over = trio.Event()  # nothing is left to be handled
+        self._idle: list[trio.Event] = []  # for each worker that waits for an item
+        self._called = False  # a worker is on its way to an item
+        self._workers = 0
 
-    async def of(self, deliveries: Stream[Delivery[Any]], concurrency: int) -> None:
-        """Handle `deliveries`, `concurrency` at a time, until they end; release those not begun with."""
-        noted = deliveries.do_on_next(lambda delivery: self._not_begun.setdefault(id(delivery), delivery))
-        by_hand = Stream(Lifted(noted, ByHandAlone[Any]))
-        try:
-            await by_hand.map_async(self._handle, concurrency=concurrency, ordered=False).for_each(_nothing)
-        finally:
-            for delivery in self._not_begun.values():
-                delivery.release()
+    async def of(self, items: Publisher[Any], concurrency: int, window: int) -> None:
+        """Handle `items`, `concurrency` at a time, until they end; release those not begun with.
 
-    async def _handle(self, delivery: Delivery[Any]) -> None:
-        self._not_begun.pop(id(delivery), None)
+        Args:
+            items: What to handle.
+            concurrency: The most items in `handler` at a time.
+            window: The most items that are in `handler`, wait for it, or have been asked for.
+        """
+        self._concurrency = concurrency
+        inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
+        async with Scope() as scope:
+            self._nursery = scope.nursery
+            try:
+                items.subscribe(inbox)
+                await self._over.wait()
+            finally:
+                inbox.close()
+            if inbox.error is not None:
+                raise inbox.error
+
+    def _on_change(self) -> None:
+        """Call a worker to the items that wait; at the end, see whether all is through."""
+        inbox = self._inbox
+        if inbox.ended and (inbox.error is not None or not (inbox.waiting or inbox.in_hand)):
+            self._over.set()
+        else:
+            self._call_worker()
+
+    def _call_worker(self) -> None:
+        if self._called or not self._inbox.waiting:
+            return
+        if self._idle:
+            self._called = True
+            self._idle.pop().set()
+        elif self._workers < self._concurrency:
+            self._called = True
+            self._workers += 1
+            self._nursery.start_soon(self._work)
+
+    async def _work(self) -> None:
+        inbox = self._inbox
+        while True:
+            self._called = False
+            inbox.count_workers(1)
+            await self._handle_waiting()
+            inbox.count_workers(-1)
+            bell = trio.Event()
+            self._idle.append(bell)
+            await bell.wait()
+
+    async def _handle_waiting(self) -> None:
+        """Handle items until none waits."""
+        inbox, handled, until = self._inbox, 0, system_clock.now() + TURN_S
+        while inbox.waiting:
+            if handled >= SLICE or system_clock.now() > until:
+                await trio.lowlevel.checkpoint()
+                handled, until = 0, system_clock.now() + TURN_S
+                continue
+            handled += 1
+            await self._handle(*inbox.take())
+
+    async def _handle(self, number: int, item: object, hold: Hold) -> None:
         try:
-            result = self._handler(delivery.item)
-            if inspect.isawaitable(result):
-                result = await result
+            result = self._handler(item)
             if result is not None:
-                refuse_unrun("consume", "handler", result)
+                if inspect.isawaitable(result):
+                    self._call_worker()
+                    result = await result
+                if result is not None:
+                    refuse_unrun("consume", "handler", result)
         except Exception as error:
-            delivery.fail(error)
+            hold.fail(error)
             if self._on_failure == "fail":
                 raise
             self._log(error)
         except BaseException:  # a cancellation: not a failure of the handler, but the work has begun
-            delivery.modify()
+            hold.fail(DeliveryFailed("modified", delivery_failed=True))
             raise
         else:
-            delivery.accept()
+            hold.done()
+        self._inbox.on_handled(number)
+        if self._inbox.ended:
+            self._on_change()
 
     def _log(self, error: Exception) -> None:
         text = "the handler of %r failed; on_failure=%r"
@@ -71,5 +150,127 @@ class Handling:
         self._told = logging.DEBUG
 
 
-def _nothing(_result: None) -> None:
-    """The outcome has been told already."""
+class _Inbox(Sink[Any]):
+    """The items that wait for a handler, and the demand for more; see the module's text.
+
+    Items are asked for when none waits and none is on its way, or when half of the limit is missing.
+
+    Attributes:
+        waiting: The items.
+        in_hand: The items in `handler`, and since when; by their numbers, in the order in which they were taken.
+    """
+
+    __slots__ = (
+        "_began",
+        "_claims",
+        "_concurrency",
+        "_handled",
+        "_limit",
+        "_taken",
+        "_window",
+        "_worked_s",
+        "_workers",
+        "in_hand",
+        "waiting",
+    )
+
+    def __init__(self, on_change: Callable[[], None], concurrency: int, window: int) -> None:
+        super().__init__(on_change)
+        self.waiting: deque[Any] = deque()
+        self.in_hand: dict[int, tuple[object, float]] = {}
+        self._claims: ClaimsInOrder | None = None
+        self._concurrency = concurrency
+        self._window = window
+        self._limit = concurrency  # the most items in hand, waiting and asked for
+        self._taken = 0
+        # since the last request
+        self._handled = 0  # items
+        self._workers = 0  # that are not idle
+        self._worked_s = 0.0  # how long there were workers, up to the time when there were none
+        self._began = 0.0  # since when there are workers, or the time of that request
+        self.request(concurrency)
+
+    # the publisher calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription."""
+        require_subscription(subscription)
+        if self._subscription is ENDED and not self.ended:
+            gathering = gather(subscription, loose=False)
+            if gathering is not None:
+                self._claims = gathering.in_order()
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
+        """Receive an item."""
+        self.on_run(iter((item,)))
+
+    def on_run(self, items: Iterator[Any]) -> None:
+        """Receive many items."""
+        if self.ended:
+            return
+        waiting, claims = self.waiting, self._claims
+        before = len(waiting)
+        try:
+            if claims is None or claims.whole_runs:
+                waiting.extend(items)
+            else:
+                for item in items:
+                    waiting.append(item)
+                    claims.keep()
+        finally:
+            self.outstanding -= len(waiting) - before
+            if not before and waiting:
+                self._on_change()
+
+    # the workers call these
+
+    def count_workers(self, more: int) -> None:
+        """Count a worker that begins, or with -1 one that has become idle."""
+        if not self._workers:
+            self._began = trio.current_time()
+        self._workers += more
+        if not self._workers:
+            self._worked_s += trio.current_time() - self._began
+
+    def take(self) -> tuple[int, Any, Hold]:
+        """Take the item that has waited longest: its number, the item, and the claim on it."""
+        number = self._taken = self._taken + 1
+        item = self.waiting.popleft()
+        self.in_hand[number] = item, trio.current_time()
+        return number, item, NO_HOLD if self._claims is None else self._claims.take()
+
+    def on_handled(self, number: int) -> None:
+        """Hear that an item has been handled; ask for more."""
+        del self.in_hand[number]
+        self._handled += 1
+        ahead = self.outstanding + len(self.waiting)
+        missing = self._limit - ahead - len(self.in_hand)
+        if not self.ended and (not ahead or 2 * missing >= self._limit):
+            self._set_limit()
+            missing = self._limit - ahead - len(self.in_hand)
+            if missing > 0:
+                self.request(missing)
+
+    def _set_limit(self) -> None:
+        """Set the limit by how quick the handlers have been since the last request."""
+        now = trio.current_time()
+        worked_s = self._worked_s + now - self._began
+        quick = self._window if worked_s <= 0 else int(self._handled * AHEAD_S / worked_s)
+        self._limit = max(self._concurrency, min(quick, 2 * self._limit, self._window))
+        self._handled, self._worked_s, self._began = 0, 0.0, now
+
+    def close(self) -> None:
+        """End the subscription, and release the items that wait."""
+        self.cancel()  # first: what is given back must not come again
+        self.waiting.clear()
+        if self._claims is not None:
+            self._claims.release()
+
+    # the link calls this
+
+    def oldest(self) -> str:
+        """Say which item has been in `handler` longest, as the end of a sentence."""
+        for item, since in self.in_hand.values():
+            return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
+        return ""

@@ -7,13 +7,14 @@ with the item does not settle it: the user does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import trio
 
+from rstreams._core.fast_paths import runs_of
 from rstreams._core.gathering import Gathering, Holds
-from rstreams._core.holds import NO_HOLD
-from rstreams._stages.stage import PassingStage, Stage
+from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.delivery import Delivery
 
@@ -38,17 +39,49 @@ class ManualStage(Stage[T, Delivery[T]]):
         """Hand over the item; it is settled by its `Delivery`."""
         if self._ended:
             return
-        number = self._number = self._number + 1
-        self._in_hand[number] = item, trio.current_time()
-        delivery = self._handing = Delivery(item, _HoldByHand(self._upstream.hold(), self._in_hand, number))
         try:
-            self._downstream.on_next(delivery)
+            self._downstream.on_next(self._delivery_of(item, trio.current_time()))
         except BaseException as error:
-            self._ended = True  # 2.13: a subscriber that raises counts as having cancelled
-            delivery.fail(error)
+            self._fail_handed(error)
             raise
         finally:
             self._handing = None
+
+    @property
+    def on_run(self) -> Callable[[Iterator[T]], None] | None:
+        """What takes a run of items, see `rstreams._core.fast_paths.TakesRuns`; None if the subscriber takes none."""
+        return None if runs_of(self._downstream) is None else self._hand_over_run
+
+    def _hand_over_run(self, items: Iterator[T]) -> None:
+        pass_on = runs_of(self._downstream)
+        assert pass_on is not None, "asked for before"
+        try:
+            pass_on(self._deliveries_of(items))
+        except BaseException as error:
+            self._fail_handed(error)
+            raise
+        finally:
+            self._handing = None
+
+    def _deliveries_of(self, items: Iterator[T]) -> Iterator[Delivery[T]]:
+        now = trio.current_time()
+        for item in items:
+            yield self._delivery_of(item, now)
+            self._handing = None  # the subscriber is through with it: the next item may raise, if it cannot be decoded
+            if self._ended:
+                return
+
+    def _delivery_of(self, item: T, now: float) -> Delivery[T]:
+        number = self._number = self._number + 1
+        self._in_hand[number] = item, now
+        self._handing = Delivery(item, _HoldByHand(self._upstream.hold(), self._in_hand, number))
+        return self._handing
+
+    def _fail_handed(self, error: BaseException) -> None:
+        """Fail the delivery at which the subscriber has raised: that counts as a cancel (2.13)."""
+        if self._handing is not None:
+            self._ended = True
+            self._handing.fail(error)
 
     def hold(self) -> Hold:
         """Take a hold on the delivery, which settles it unless all went well."""
@@ -63,20 +96,6 @@ class ManualStage(Stage[T, Delivery[T]]):
         for item, since in self._in_hand.values():
             return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
         return ""
-
-
-class ByHandAlone(PassingStage[Delivery[T]]):
-    """Lets only the user settle a delivery, and no stage."""
-
-    __slots__ = ()
-
-    def hold(self) -> Hold:
-        """Return a hold that settles nothing."""
-        return NO_HOLD
-
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
-        """Claim nothing."""
-        return None
 
 
 class _HoldByHand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
@@ -38,6 +38,15 @@ class StreamOptions(TypedDict, total=False):
     capabilities: Sequence[str]
     pack_items: int
     dedup_window: int | None
+
+
+@runtime_checkable
+class KnowsOldest(Protocol):
+    """A subscriber that knows which of its items has been in hand longest."""
+
+    def oldest(self) -> str:
+        """Say so, as the end of a sentence; "" if it has none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +115,9 @@ class LinkPublisher(Watched, Generic[T]):
         dialect = links.dialect
 
         receiver: Subscriber[Any] = subscriber
-        manual: ManualStage[Any] | None = None
         if options.manual:
-            receiver = manual = ManualStage[Any](receiver)
+            receiver = ManualStage[Any](receiver)
+        oldest = receiver.oldest if isinstance(receiver, KnowsOldest) else str
         decode: Callable[[bytes], Any] = options.decode
         if options.remembered:
             receiver = once = OnceStage(
@@ -128,7 +137,7 @@ class LinkPublisher(Watched, Generic[T]):
             renews_at_zero=dialect.renews_at_zero,
             answers_drain=dialect.answers_drain,
             label=label_of(options.address, dialect),
-            oldest=str if manual is None else manual.oldest,
+            oldest=oldest,
         )
         self._begins(end)
         frame = Attach(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import trio
 
-from rstreams._core.demand import add_demand
+from rstreams._core.demand import TURN_S, add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.message import encode_item
 from rstreams.net.links.bodies import is_streamed
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.home import Home
+from rstreams.runtime import system_clock
+
+TURN_CALLS: Final = 64
+"""The most calls of `submit` between two at which other tasks run."""
 
 
 class Receipt:
@@ -23,10 +27,11 @@ class Receipt:
     Context: Any task of the connection's trio run.
     """
 
-    __slots__ = ("_error", "_settled", "_tell")
+    __slots__ = ("_awaited", "_error", "_settled", "_tell")
 
     def __init__(self) -> None:
-        self._settled = trio.Event()
+        self._settled = False
+        self._awaited: trio.Event | None = None  # set when it is settled, if somebody waits
         self._error: BaseException | None = None
         self._tell: Callable[[Receipt], object] = _nobody
 
@@ -44,7 +49,7 @@ class Receipt:
     @property
     def settled(self) -> bool:
         """Whether the outcome is known."""
-        return self._settled.is_set()
+        return self._settled
 
     @property
     def error(self) -> BaseException | None:
@@ -58,7 +63,12 @@ class Receipt:
             came, or if it was never sent.
         Cancels: The message is not taken back.
         """
-        await self._settled.wait()
+        if self._settled:
+            await trio.lowlevel.checkpoint()
+        else:
+            if self._awaited is None:
+                self._awaited = trio.Event()
+            await self._awaited.wait()
         if self._error is not None:
             raise self._error
 
@@ -76,20 +86,24 @@ class MessageHold(Receipt):
 
     def done(self) -> None:
         """Accepted."""
-        if not self.settled:
-            self._settled.set()
-            self._tell(self)
+        if not self._settled:
+            self._settle()
 
     def fail(self, error: BaseException) -> None:
         """Not accepted, or unknown."""
-        if not self.settled:
+        if not self._settled:
             self._error = error
-            self._settled.set()
-            self._tell(self)
+            self._settle()
 
     def release(self) -> None:
         """Given back."""
         self.fail(DeliveryFailed("released"))
+
+    def _settle(self) -> None:
+        self._settled = True
+        if self._awaited is not None:
+            self._awaited.set()
+        self._tell(self)
 
 
 def _nobody(receipt: Receipt) -> None:
@@ -138,6 +152,7 @@ class Sender:
         self._current = MessageHold()
         self._closed: BaseException | None = None
         self._on_wait: Callable[[], None] | None = None
+        self._begin_turn()
 
     def __repr__(self) -> str:
         """Return the address that it sends to."""
@@ -166,7 +181,8 @@ class Sender:
         Returns: The receipt to wait for; `receipt.wait()` raises the same errors as `send`.
 
         Errors: `ConfigError` if it cannot be encoded, or in another thread; the error of the link.
-        Cancels: While it waits for credit: nothing is sent.
+        Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
+        Context: Other tasks run, and messages leave, at least once in 64 calls and every 5 ms of calls.
         """
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
@@ -176,9 +192,13 @@ class Sender:
         self._check_open()
         if self._demand and not self._waiters:
             self._demand -= 1
-            await trio.lowlevel.cancel_shielded_checkpoint()
+            self._calls += 1
+            if self._calls >= TURN_CALLS or system_clock.now() >= self._turn_ends:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                self._begin_turn()
         else:
             await self._wait_for_credit()
+            self._begin_turn()
         self._check_open()
         receipt = self._current = MessageHold()
         assert self._subscriber is not None, "there was credit"
@@ -186,6 +206,11 @@ class Sender:
         if self._settled:
             receipt.done()
         return receipt
+
+    def _begin_turn(self) -> None:
+        """Note that other tasks have run."""
+        self._calls = 0  # of `submit` since then
+        self._turn_ends = system_clock.now() + TURN_S
 
     def _encoded(self, item: object) -> object:
         try:

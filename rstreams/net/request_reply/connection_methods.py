@@ -79,7 +79,7 @@ class RequestReply:
             reply_address: A queue without another receiver, for a peer that makes no addresses.
             capabilities: Capabilities that the target must have, such as "queue" for some brokers.
 
-        Credit: For requests the peer's; for replies one for each waiting request.
+        Credit: For requests the peer's; for replies up to `max_in_flight`.
         Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the peer takes no requests there, or
             makes no address; `StreamTimeout` if it has not answered within `timeout_s`. Calls of the requester raise
             the error that ended its links.
@@ -137,8 +137,7 @@ class RequestReply:
                 address for a reply: as for `stream`; with "fail" it ends the call.
             capabilities: Capabilities that the source must have, such as "queue" for some brokers.
 
-        Credit: At most `concurrency` requests that have not been answered are asked for. Of a stream of replies as many
-            are asked for as its receiver grants.
+        Credit: As `consume`. A stream of replies is asked for as much as its receiver grants.
         Errors: As `consume`; `TypeError` for a generator function that is not async. An error of a handler is sent to
             the requester, and logged.
         Cancels: Requests in `handler` are given back as failed.

@@ -5,8 +5,9 @@ it is gone with the connection. Therefore the two links, one for requests and on
 long as one connection. When the connection is lost and returns, the next route is opened. Requests under way on the old
 route fail, or are sent again on the new one if that was allowed.
 
-Credit for replies is one for each waiting request. A reply to a request that does not wait any more also uses one up,
-which is granted again.
+Credit for replies is never less than the number of requests that wait. When it would be less, as much is granted as
+`max_in_flight` requests need. A flow frame for each request would cost a twentieth of the request. A reply that nobody
+waits for uses one up.
 """
 
 from __future__ import annotations
@@ -237,7 +238,8 @@ class Requester(Generic[T]):
             route = await self._open_route()
             pending = route.expect(key)
             try:
-                request = _expiring(replace(message, reply_to=route.reply_to), deadline - trio.current_time())
+                expiry = _expiry(message, deadline - trio.current_time())
+                request = replace(message, reply_to=route.reply_to, **expiry)  # in one step, which checks all fields
                 try:
                     receipt = await route.sender.submit(request)
                 except RStreamsError:
@@ -309,6 +311,7 @@ class _Route(Generic[T]):
         self._links = links
         self._to_come = 2  # links that are not attached yet
         self._asked = 0
+        self._most = options.max_in_flight
         self._subscription: Subscription = ENDED
         self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
         self._requests = RequestLink[bytes](
@@ -329,7 +332,7 @@ class _Route(Generic[T]):
         links.attach(self._requests, frame)
 
     def expect(self, key: MessageId) -> _Pending[T]:
-        """Let one more reply come."""
+        """Let the reply come."""
         if key in self.pending:
             msg = f"request(Message(id={key!r:.80})): a request with this id is under way already"
             raise ConfigError(msg)
@@ -409,9 +412,9 @@ class _Route(Generic[T]):
         self.end(error, returns=self._requests.returns)
 
     def _ask_for_replies(self) -> None:
-        more = len(self.pending) - self._asked
-        if more > 0:
-            self._asked += more
+        if len(self.pending) > self._asked:
+            more = self._most - self._asked
+            self._asked = self._most
             self._subscription.request(more)
 
 
@@ -436,14 +439,16 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
             nursery.cancel_scope.cancel()
 
 
-def _expiring(message: Message, left_s: float) -> Message:
-    """Return the message with its expiry: after it, its reply is not waited for."""
+def _expiry(message: Message, left_s: float) -> dict[str, Any]:
+    """Return the fields that tell when nobody waits for the reply any more, unless the message has its own."""
     left_s = max(left_s, 0.0)
-    if message.ttl_s is None and left_s <= _MAX_TTL_S:
-        message = replace(message, ttl_s=math.ceil(left_s * 1000) / 1000)
-    if message.expiry_time is None and left_s <= _MAX_TTL_S:
-        message = replace(message, expiry_time=datetime.now(UTC) + timedelta(seconds=left_s))
-    return message
+    fields: dict[str, Any] = {}
+    if left_s <= _MAX_TTL_S:
+        if message.ttl_s is None:
+            fields["ttl_s"] = math.ceil(left_s * 1000) / 1000
+        if message.expiry_time is None:
+            fields["expiry_time"] = datetime.now(UTC) + timedelta(seconds=left_s)
+    return fields
 
 
 def _on_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:

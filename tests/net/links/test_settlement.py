@@ -270,3 +270,43 @@ async def test_explain_of_a_full_window_of_another_settlement_says_how_many() ->
 
 async def _for_ever(_item: object) -> None:
     await trio.sleep_forever()
+
+
+async def test_by_hand_what_a_function_raises_fails_its_delivery_and_no_other() -> None:
+    taken: list[Delivery[Any]] = []
+
+    def take(delivery: Delivery[Any]) -> None:
+        if delivery.item == 2:
+            raise LookupError
+        taken.append(delivery)
+
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(5))
+        with pytest.raises(LookupError):
+            await connection.stream("work", settlement="manual").for_each(take)
+        assert [delivery.item for delivery in taken] == [0, 1]
+        assert not any(delivery.settled for delivery in taken)
+        for delivery in taken:
+            delivery.accept()
+        await until(lambda: queue.statistics().accepted == 2 and queue.statistics().ready == 3)
+        assert queue.statistics().modified == 1
+
+
+async def test_by_hand_what_cannot_be_decoded_fails_no_delivery_before_it() -> None:
+    def refuse_2(payload: bytes) -> Any:  # noqa: ANN401
+        item = rstreams.message.decode_body(payload)
+        if item == 2:
+            raise LookupError
+        return item
+
+    async with connected() as (node, connection):
+        queue = node.queue("work")
+        await connection.publish("work", Stream.range(5))
+        stream = connection.stream("work", settlement="manual", decode=refuse_2, on_failure="reject")
+        deliveries = await stream.take(4).to_list()
+        assert [delivery.item for delivery in deliveries] == [0, 1, 3, 4]
+        assert not any(delivery.settled for delivery in deliveries)
+        for delivery in deliveries:
+            delivery.accept()
+        await until(lambda: queue.statistics().accepted == 4 and queue.statistics().rejected == 1)

@@ -1,0 +1,129 @@
+"""How many items `consume` asks for ahead, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from rstreams.net.links.handler_calls import Handling
+from rstreams.testing import ManualPublisher
+
+
+@asynccontextmanager
+async def handled(
+    handler: Callable[[int], object], concurrency: int = 1, window: int = 16
+) -> AsyncIterator[ManualPublisher[int]]:
+    """Handle what the test sends."""
+    source = ManualPublisher[int]()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Handling(handler, "work", "reject").of, source, concurrency, window)
+        await trio.testing.wait_all_tasks_blocked()
+        yield source
+        nursery.cancel_scope.cancel()
+
+
+async def send(source: ManualPublisher[int]) -> int:
+    """Send all that is asked for; return how many items are asked for then."""
+    sent = len(source.outcomes)
+    source.next(*range(source.requested - sent))
+    await trio.testing.wait_all_tasks_blocked()
+    return source.requested - len(source.outcomes)
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_quick_handlers_are_given_more_each_time_up_to_the_window() -> None:
+    async with handled(lambda _: None) as source:
+        assert source.requested == 1
+        assert [await send(source) for _ in range(7)] == [2, 3, 6, 12, 16, 16, 16]
+        assert set(source.outcomes) == {"done"}
+
+
+async def test_slow_handlers_are_given_none_ahead(mock_clock: trio.testing.MockClock) -> None:
+    def handle(_item: int) -> None:
+        mock_clock.jump(1.0)
+
+    async with handled(handle) as source:
+        assert [await send(source) for _ in range(4)] == [1, 1, 1, 1]
+
+
+async def test_handlers_are_given_as_many_as_they_handle_in_5_ms(mock_clock: trio.testing.MockClock) -> None:
+    took_s = 0.001
+
+    def handle(_item: int) -> None:
+        mock_clock.jump(took_s)
+
+    async with handled(handle) as source:
+        asked = [await send(source) for _ in range(8)]
+        assert 4 <= asked[-1] <= 5
+        took_s = 1.0
+        asked = [await send(source) for _ in range(8)]
+        assert asked[-1] == 1
+
+
+async def test_time_without_items_does_not_count(mock_clock: trio.testing.MockClock) -> None:
+    async with handled(lambda _: None) as source:
+        asked = []
+        for _ in range(5):
+            mock_clock.jump(60.0)
+            asked.append(await send(source))
+        assert asked == [2, 3, 6, 12, 16]
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_a_window_of_the_concurrency_asks_for_none_ahead() -> None:
+    async with handled(lambda _: None, concurrency=2, window=2) as source:
+        for _ in range(5):
+            assert await send(source) <= 2
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_items_ahead_that_nobody_has_begun_with_are_released() -> None:
+    async def handle(item: int) -> None:
+        if stuck:
+            await trio.sleep_forever()
+
+    stuck = False
+    async with handled(handle) as source:
+        for _ in range(3):
+            await send(source)
+        stuck = True
+        await send(source)
+    assert source.outcomes == [*["done"] * 6, "failed", *["released"] * 5]
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_items_ahead_are_handled_where_the_stream_completes() -> None:
+    got: list[int] = []
+    source = ManualPublisher[int]()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Handling(got.append, "work", "fail").of, source, 1, 16)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            await send(source)
+        source.next(*range(6))
+        source.complete()
+    assert len(got) == 12
+    assert source.outcomes == ["done"] * 12
+
+
+@pytest.mark.usefixtures("mock_clock")
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_never_more_than_the_concurrency_are_in_hand(concurrency: int) -> None:
+    inside = most = 0
+
+    async def handle(_item: int) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await trio.lowlevel.checkpoint()
+        inside -= 1
+
+    async with handled(handle, concurrency=concurrency) as source:
+        for _ in range(6):
+            await send(source)
+        assert most == concurrency
+        assert set(source.outcomes) == {"done"}
