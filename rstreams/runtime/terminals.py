@@ -169,6 +169,7 @@ class OpenItems(Generic[T]):
         if self._given >= SLICE or system_clock.now() >= self._turn.ends:
             self._most = 1 if self._given < _MANY else self._most
             await self._pause(trio.lowlevel.checkpoint)
+            wanted = sink.want()  # items may have come meanwhile, and their bell has rung for nobody
         while not wanted:
             if sink.closed:
                 msg = "this stream has been closed: its items end with the `async with` block that opened it"

@@ -285,6 +285,27 @@ async def test_a_loop_over_a_source_that_never_waits_lets_other_tasks_run() -> N
     assert item <= 2 * SLICE
 
 
+@pytest.mark.parametrize("_round", range(12))  # trio runs the two tasks in random order
+async def test_items_that_come_while_the_loop_lets_other_tasks_run_are_given_out(_round: int) -> None:
+    publisher = ManualPublisher[int]()
+    given: list[int] = []
+
+    async def emit_when_all_are_given() -> None:
+        while len(given) < SLICE:
+            await trio.lowlevel.checkpoint()
+        publisher.next(SLICE)
+        publisher.complete()
+
+    async with Stream(publisher).open(window=2 * SLICE) as items, trio.open_nursery() as nursery:
+        for item in range(SLICE):
+            publisher.next(item)
+        nursery.start_soon(emit_when_all_are_given)
+        with trio.fail_after(10):
+            async for item in items:  # it lets other tasks run behind a SLICE of items
+                given.append(item)  # noqa: PERF401 - the other task looks at the list
+    assert given == [*range(SLICE + 1)]
+
+
 async def test_required_2_13_no_error_is_an_error() -> None:
     class Failing:
         """Fails, and says with nothing."""
