@@ -125,12 +125,14 @@ class Face(ABC):
         file: The file that defines it.
         kinds: The packages whose functions become methods.
         left_out: The functions that do not.
+        refers: Whether a docstring is only a reference to that of `rstreams.Stream`.
     """
 
     name: str
     file: Path
     kinds: tuple[str, ...]
     left_out: AbstractSet[str] = frozenset()
+    refers: bool = True
 
     def functions(self) -> list[tuple[str, Function]]:
         """Return the functions that become methods, each with its kind."""
@@ -169,7 +171,7 @@ class Face(ABC):
         if overloaded:
             yield "    ..."
             return
-        yield from textwrap.indent(_docstring(signature, kind, self.name), "    ").splitlines()
+        yield from textwrap.indent(_docstring(signature, kind, refers=self.refers), "    ").splitlines()
         yield "    " + self._body(method.name, kind, arguments, wraps=wraps)
 
     def _returns(self, returns: ast.expr | None) -> tuple[ast.expr, bool]:
@@ -186,7 +188,7 @@ class Face(ABC):
 
 
 class StreamFace(Face):
-    """The methods of `Stream`, which call the functions."""
+    """The methods of `Stream`, for trio and for asyncio, which call the functions."""
 
     def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
         source = ["self._source"] if kind == "operators" else []
@@ -250,8 +252,8 @@ def _call_arguments(arguments: ast.arguments) -> list[str]:
     ]
 
 
-def _docstring(signature: ast.FunctionDef, kind: str, face: str) -> str:
-    if face != "Stream":
+def _docstring(signature: ast.FunctionDef, kind: str, *, refers: bool) -> str:
+    if refers:
         return f'"""See `Stream.{signature.name}`."""'
     whole = inspect.cleandoc(ast.get_docstring(signature) or "")
     text = whole.split("\n\n", 1)[0]
@@ -363,7 +365,8 @@ def _names_in(text: str) -> set[str]:
 
 def files() -> dict[Path, str]:
     """Return the text of every file that this tool writes."""
-    stream = StreamFace("Stream", PACKAGE / "stream" / "_stream.py", ("sources", "operators"))
+    stream = StreamFace("Stream", PACKAGE / "stream" / "_stream.py", ("sources", "operators"), refers=False)
+    asyncio = StreamFace("Stream", PACKAGE / "aio" / "_stream.py", ("sources", "operators"))
     blocking = BlockingFace("BlockingStream", PACKAGE / "blocking" / "_stream.py", ("operators",), NOT_BLOCKING)
     return {
         PACKAGE / "operators" / "__init__.py": package_list(
@@ -374,6 +377,7 @@ def files() -> dict[Path, str]:
             "sources", "Sources, one in each file: functions that return a publisher without an upstream."
         ),
         stream.file: class_file(stream),
+        asyncio.file: class_file(asyncio),
         blocking.file: class_file(blocking),
     }
 

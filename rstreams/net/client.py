@@ -33,7 +33,7 @@ from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES
 from rstreams.runtime.context_managers import async_entered
-from rstreams.runtime.scope import Scope
+from rstreams.runtime.scope import NetworkScope
 from rstreams.runtime.service import ends_in_order
 
 
@@ -122,7 +122,7 @@ async def connect(
     )
     for address in addresses:
         options.check(address)
-    async with Scope() as scope:
+    async with NetworkScope() as scope:
         gate = None if cbs is None else TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect)
         carrier = KeptConnection(
             addresses, options, reconnect, random=random.random, on_attach=_refuse_attach, gate=gate

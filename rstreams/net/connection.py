@@ -38,6 +38,7 @@ from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
 from rstreams.runtime.context_managers import async_entered
+from rstreams.runtime.ground import TRIO, Ground
 from rstreams.stream import Stream
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
@@ -296,6 +297,14 @@ class Connection(RequestReply):
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
+        named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
+        await self._consume(TRIO, address, handler, named)
+
+    async def _consume(
+        self, ground: Ground, address: str, handler: Callable[[Any], object], options: dict[str, Any]
+    ) -> None:
+        """Do what `consume` does, by trio or by asyncio."""
+        concurrency, settlement, decode = (options.pop(name) for name in ("concurrency", "settlement", "decode"))
         require_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
         require_function("consume", "decode", decode)
@@ -313,7 +322,8 @@ class Connection(RequestReply):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         items = self.stream(address, decode=decode, settlement=settlement, **options)
-        await Handling(handler, address, options.get("on_failure", "fail")).of(items, concurrency, window)
+        handling = Handling(handler, address, options.get("on_failure", "fail"), ground)
+        await handling.of(items, concurrency, window)
 
     async def publish(
         self,

@@ -66,7 +66,7 @@ from rstreams.protocol.unsettled import (
     DEFAULT_TOTAL_UNSETTLED_BYTES,
     Budget,
 )
-from rstreams.runtime.scope import Scope
+from rstreams.runtime.scope import NetworkScope
 from rstreams.runtime.service import ends_in_order
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ class Node:
             find=self._links.find,
         )
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
-        self._scope = Scope()
+        self._scope = NetworkScope()
         self._entered = False
         self._home: Home | None = None
         self._open = False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from contextvars import Token
+from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import trio
 
@@ -16,13 +17,23 @@ from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
 def require_trio() -> None:
-    """Raise `RuntimeError` where trio does not run; there, trio's own error does not say what to do."""
-    if not trio.lowlevel.in_trio_run():
+    """Raise `RuntimeError` outside of a trio task, with what to use there: trio's own error does not say it."""
+    if trio.lowlevel.in_trio_task():
+        return
+    if _in_asyncio():
+        msg = "rstreams runs in trio, and this is a task of asyncio: use rstreams.aio, which has the same names"
+    else:
         msg = (
-            "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio, and in "
-            "threads without trio, use rstreams.blocking with plain functions (docs/guides/asyncio.md shows how)"
+            "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio use "
+            "rstreams.aio, and in threads without either use rstreams.blocking (docs/guides/asyncio.md shows both)"
         )
-        raise RuntimeError(msg)
+    raise RuntimeError(msg)
+
+
+def _in_asyncio() -> bool:
+    """Tell whether an asyncio loop runs in this thread; one that nobody has imported does not."""
+    asyncio: Any = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - public by its documentation
 
 
 def refuse_trio(call: str, instead: str) -> None:
@@ -30,6 +41,10 @@ def refuse_trio(call: str, instead: str) -> None:
     if trio.lowlevel.in_trio_run():
         msg = f"{call} blocks its thread, and trio runs in this one: use {instead}"
         raise RuntimeError(msg)
+
+
+host_scheduler: ContextVar[Scheduler | None] = ContextVar("rstreams_host_scheduler", default=None)
+"""Under asyncio: its scheduler, for streams that tasks of a connection or a node subscribe to."""
 
 
 class Scope:
@@ -59,8 +74,12 @@ class Scope:
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
         self.scheduler = TrioScheduler(self.nursery)
-        self._token: Token[Scheduler] = current_scheduler.set(self.scheduler)
+        self._token: Token[Scheduler] = current_scheduler.set(self._current())
         return self
+
+    def _current(self) -> Scheduler:
+        """Return the scheduler that stages find inside."""
+        return self.scheduler
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -81,6 +100,13 @@ class Scope:
                 del failure
 
 
+class NetworkScope(Scope):
+    """The scope of a connection or a node: under asyncio, stages find the scheduler of asyncio inside."""
+
+    def _current(self) -> Scheduler:
+        return host_scheduler.get() or self.scheduler
+
+
 @asynccontextmanager
 async def open_nursery() -> AsyncIterator[trio.Nursery]:
     """Open a nursery for tasks outside of a pipeline's scope; a single failure leaves it unwrapped."""
@@ -97,13 +123,15 @@ async def open_nursery() -> AsyncIterator[trio.Nursery]:
             del failure
 
 
-def unwrap(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def unwrap(
+    group: BaseExceptionGroup[BaseException], cancellation: type[BaseException] = trio.Cancelled
+) -> BaseException:
     """Return the one failure in a nursery's group, or a group if there are several.
 
     An interrupt, or the program's own exit, comes before all other failures. A group that user code raised is one
     failure and stays a group; only cancellations are taken out of it.
     """
-    failures = list({id(failure): failure for failure in _failures(group)}.values())
+    failures = list({id(failure): failure for failure in _failures(group, cancellation)}.values())
     if not failures:
         return next(_cancellations(group))
     for failure in failures:
@@ -112,15 +140,15 @@ def unwrap(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group.derive(failures)
 
 
-def _failures(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+def _failures(group: BaseExceptionGroup[BaseException], cancellation: type[BaseException]) -> Iterator[BaseException]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            cancelled, rest = error.split(trio.Cancelled)
+            cancelled, rest = error.split(cancellation)
             if cancelled is None:
                 yield error
             elif rest is not None:
                 yield rest
-        elif not isinstance(error, trio.Cancelled):
+        elif not isinstance(error, cancellation):
             yield error
 
 

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Generic, TypeVar
 
-import trio
-
 from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE
@@ -20,7 +18,7 @@ from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
 from rstreams.runtime import system_clock
-from rstreams.runtime.scope import Scope, require_trio
+from rstreams.runtime.ground import TRIO, Ground
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 
 T = TypeVar("T")
@@ -29,31 +27,31 @@ _MANY: Final = 64
 """The most items that a loop gives out without a look at the clock, however quick the ones before were."""
 
 
-async def to_list(source: Publisher[T], ack: GatherAck = "within_window") -> list[T]:
+async def to_list(source: Publisher[T], ack: GatherAck = "within_window", ground: Ground = TRIO) -> list[T]:
     """Return all items of `source`."""
     require_choice("to_list", "ack", ack, GatherAck)
-    bell = _Bell()
+    bell = _Bell(ground)
     sink = ListSink[T](bell.ring, ack)
     with _settled(sink):
-        await _drain(source, sink, bell)
+        await _drain(source, sink, bell, ground)
     return sink.items
 
 
-async def for_each(source: Publisher[T], function: Callable[[T], object]) -> None:
+async def for_each(source: Publisher[T], function: Callable[[T], object], ground: Ground = TRIO) -> None:
     """Call `function` with every item of `source`."""
-    bell = _Bell()
-    await _drain(source, ForEachSink(bell.ring, function), bell)
+    bell = _Bell(ground)
+    await _drain(source, ForEachSink(bell.ring, function), bell, ground)
 
 
-async def first_or_none(source: Publisher[T]) -> T | None:
+async def first_or_none(source: Publisher[T], ground: Ground = TRIO) -> T | None:
     """Return the first item of `source`, and request no other."""
-    require_trio()
-    bell = _Bell()
+    ground.require()
+    bell = _Bell(ground)
     sink = FirstSink[T](bell.ring)
     sink.request(1)
-    await trio.lowlevel.checkpoint_if_cancelled()
+    await ground.checkpoint_if_cancelled()
     with _settled(sink):
-        async with _subscribed(source, sink):
+        async with _subscribed(source, sink, ground):
             while not sink.ended:
                 await bell.wait()
     return sink.first
@@ -70,26 +68,26 @@ def _settled(sink: ListSink[Any] | FirstSink[Any]) -> Iterator[None]:
     sink.settle()
 
 
-async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell) -> None:
+async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell, ground: Ground) -> None:
     """Keep `sink` supplied with demand until it has ended."""
-    require_trio()
+    ground.require()
     half = SLICE // 2
     sink.request(SLICE, top_up_at=half)
-    await trio.lowlevel.checkpoint_if_cancelled()
-    async with _subscribed(source, sink):
+    await ground.checkpoint_if_cancelled()
+    async with _subscribed(source, sink, ground):
         while not sink.ended:
             if sink.outstanding > half:
                 await bell.wait()
             else:
-                await trio.lowlevel.checkpoint()
+                await ground.checkpoint()
             if sink.outstanding <= half and not sink.ended:
                 sink.request(SLICE - sink.outstanding, top_up_at=half)
 
 
 @asynccontextmanager
-async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None]:
+async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> AsyncIterator[None]:
     """Subscribe `sink` in a scope of its own, which ends with the body; raise the error of the stream."""
-    async with Scope():
+    async with ground.scope():
         try:
             source.subscribe(sink)
             yield
@@ -100,13 +98,13 @@ async def _subscribed(source: Publisher[T], sink: Sink[T]) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def open_items(source: Publisher[T], window: int) -> AsyncIterator[OpenItems[T]]:
+async def open_items(source: Publisher[T], window: int, ground: Ground = TRIO) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
     require_count("open", "window", window, 1)
-    bell = _Bell()
+    bell = _Bell(ground)
     sink = BufferSink[T](bell.ring, window)
-    async with Scope():
-        items = OpenItems(sink, bell)
+    async with ground.scope():
+        items = OpenItems(sink, bell, ground)
         try:
             source.subscribe(sink)
             yield items
@@ -130,9 +128,10 @@ class OpenItems(Generic[T]):
     Context: One task at a time.
     """
 
-    def __init__(self, sink: BufferSink[T], bell: _Bell) -> None:
+    def __init__(self, sink: BufferSink[T], bell: _Bell, ground: Ground) -> None:
         self._sink = sink
         self._bell = bell
+        self._ground = ground
         self._waiting = False
         self._batch: Iterator[T] = iter(())
         self._most = 1  # items of the next batch
@@ -145,8 +144,9 @@ class OpenItems(Generic[T]):
     async def __anext__(self) -> T:
         """Return the next item.
 
-        Errors: The error of the stream, after the items before it; `trio.ClosedResourceError` after the
-            stream has been closed; `trio.BusyResourceError` if another task waits here.
+        Errors: The error of the stream, after the items before it. After the stream has been closed
+            `trio.ClosedResourceError`, under asyncio `RStreamsError`. If another task waits here
+            `trio.BusyResourceError`, under asyncio `RuntimeError`.
         Cancels: A cancelled call has taken no item; the one before it is done.
         """
         for item in self._batch:
@@ -164,21 +164,21 @@ class OpenItems(Generic[T]):
         sink = self._sink
         if self._waiting:
             msg = "another task is waiting for the next item of this stream"
-            raise trio.BusyResourceError(msg)
+            raise self._ground.busy(msg)
         wanted = sink.want()
         if self._given >= SLICE or system_clock.now() >= self._turn.ends:
             self._most = 1 if self._given < _MANY else self._most
-            await self._pause(trio.lowlevel.checkpoint)
+            await self._pause(self._ground.checkpoint)
             wanted = sink.want()  # items may have come meanwhile, and their bell has rung for nobody
         while not wanted:
             if sink.closed:
                 msg = "this stream has been closed: its items end with the `async with` block that opened it"
-                raise trio.ClosedResourceError(msg)
+                raise self._ground.closed(msg)
             if sink.error is not None:
                 raise _not_an_end(sink.error)
             if sink.ended:
                 raise StopAsyncIteration
-            await self._pause(trio.lowlevel.checkpoint if sink.draws else self._bell.wait)
+            await self._pause(self._ground.checkpoint if sink.draws else self._bell.wait)
             wanted = sink.want()
         self._batch, size = sink.take(self._most)
         self._given += size
@@ -209,14 +209,15 @@ def _not_an_end(error: BaseException) -> BaseException:
 class _Bell:
     """The bell that a sink rings and its terminal's task waits for; ringing does nothing while no task waits."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "_ground")
 
-    def __init__(self) -> None:
-        self._event = trio.Event()
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._event = ground.event()
 
     def ring(self) -> None:
         self._event.set()
 
     async def wait(self) -> None:
-        self._event = trio.Event()
+        self._event = self._ground.event()
         await self._event.wait()

@@ -85,14 +85,14 @@ RUNNING: dict[str, Callable[[], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("run", RUNNING.values(), ids=RUNNING.keys())
-def test_under_asyncio_it_says_that_there_is_no_trio(run: Callable[[], Awaitable[object]]) -> None:
+def test_under_asyncio_it_says_what_to_import(run: Callable[[], Awaitable[object]]) -> None:
     async def main() -> None:
         await run()
 
     # In a thread of its own: asyncio.run leaves its thread without an event loop, which other tests may look for.
     with (
         ThreadPoolExecutor(1) as thread,
-        pytest.raises(RuntimeError, match=r"^rstreams runs in trio, and no trio is running here: .*rstreams\.blocking"),
+        pytest.raises(RuntimeError, match=r"^rstreams runs in trio, and this is a task of asyncio: use rstreams\.aio"),
     ):
         thread.submit(lambda: asyncio.run(main())).result()
 

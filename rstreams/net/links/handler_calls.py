@@ -25,11 +25,11 @@ from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
-from rstreams.abc import Hold, Publisher, Subscription
+from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime import system_clock
-from rstreams.runtime.scope import Scope
+from rstreams.runtime.ground import TRIO, Ground
 from rstreams.sinks import Sink
 
 logger = logging.getLogger("rstreams.net")
@@ -49,14 +49,16 @@ class Handling:
         handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
         address: str,
         on_failure: FailureName | DeadLetters,
+        ground: Ground = TRIO,
     ) -> None:
-        """Handle items from `address`, and go on after failures unless `on_failure` is "fail"."""
+        """Handle items from `address` in the loop `ground`; go on after failures unless `on_failure` is "fail"."""
+        self._ground = ground
         self._handler = handler
         self._address = address
         self._on_failure = on_failure
         self._told = logging.WARNING  # the level of the first failure; those that follow are logged at DEBUG
-        self._over = trio.Event()  # nothing is left to be handled
-        self._idle: list[trio.Event] = []  # for each worker that waits for an item
+        self._over = ground.event()  # nothing is left to be handled
+        self._idle: list[Event] = []  # for each worker that waits for an item
         self._called = False  # a worker is on its way to an item
         self._workers = 0
 
@@ -70,8 +72,8 @@ class Handling:
         """
         self._concurrency = concurrency
         inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
-        async with Scope() as scope:
-            self._nursery = scope.nursery
+        async with self._ground.scope() as scope:
+            self._scheduler = scope.scheduler
             try:
                 items.subscribe(inbox)
                 await self._over.wait()
@@ -97,7 +99,7 @@ class Handling:
         elif self._workers < self._concurrency:
             self._called = True
             self._workers += 1
-            self._nursery.start_soon(self._work)
+            self._scheduler.start(self._work)
 
     async def _work(self) -> None:
         inbox = self._inbox
@@ -106,7 +108,7 @@ class Handling:
             inbox.count_workers(1)
             await self._handle_waiting()
             inbox.count_workers(-1)
-            bell = trio.Event()
+            bell = self._ground.event()
             self._idle.append(bell)
             await bell.wait()
 
@@ -115,7 +117,7 @@ class Handling:
         inbox, handled, until = self._inbox, 0, system_clock.now() + TURN_S
         while inbox.waiting:
             if handled >= SLICE or system_clock.now() > until:
-                await trio.lowlevel.checkpoint()
+                await self._ground.checkpoint()
                 handled, until = 0, system_clock.now() + TURN_S
                 continue
             handled += 1

@@ -184,10 +184,7 @@ class Sender:
         Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
         Context: Other tasks run, and messages leave, at least once in 64 calls and every 5 ms of calls.
         """
-        error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
-        if error is not None:
-            raise error
-        encoded = self._encoded(item)
+        encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
         if self._demand and not self._waiters:
@@ -200,6 +197,15 @@ class Sender:
             await self._wait_for_credit()
             self._begin_turn()
         self._check_open()
+        return self._sent(encoded)
+
+    def _checked(self, item: object) -> object:
+        error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
+        if error is not None:
+            raise error
+        return self._encoded(item)
+
+    def _sent(self, encoded: object) -> Receipt:
         receipt = self._current = MessageHold()
         assert self._subscriber is not None, "there was credit"
         self._subscriber.on_next(encoded)
@@ -256,6 +262,18 @@ class Sender:
 
 class SenderPublisher(Sender):
     """A sender as the publisher of its link."""
+
+    def submit_now(self, item: Any) -> Receipt | None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
+        """Send one message if there is credit and no other one waits; else send nothing and return None.
+
+        Errors: As `submit`.
+        """
+        encoded = self._checked(item)
+        self._check_open()
+        if not self._demand or self._waiters:
+            return None
+        self._demand -= 1
+        return self._sent(encoded)
 
     @property
     def waiting(self) -> int:

@@ -1,0 +1,267 @@
+"""The scheduler of a scope under asyncio: time and tasks by the event loop, for stages that know no event loop.
+
+Timers stand in a heap by due time, and then by the order in which they were set. One timer of the loop works them off.
+The loop's own timers would lose the order of those that are due at one moment, and a stage that delays items must not
+shuffle them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import Any, Final, Protocol, TypeVar
+
+from rstreams.abc import Cancellable, Event
+
+R = TypeVar("R")
+
+MAX_THREADS: Final = 40
+"""How many functions of `in_thread` run at the same time for one scope, as under trio."""
+
+
+class AsyncioEvent:
+    """Something that happens once, and that asyncio tasks of one loop can wait for."""
+
+    __slots__ = ("_happened", "_waiters")
+
+    def __init__(self) -> None:
+        self._happened = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def set(self) -> None:
+        """Let it happen; all tasks that wait go on."""
+        self._happened = True
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        if self._happened:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            raise
+
+
+class Owner(Protocol):
+    """The scope of a scheduler: its tasks live there, and their failures end it."""
+
+    def add(self, task: asyncio.Task[None], started: Started) -> None:
+        """Keep a task until it has ended."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """End the scope with `error`."""
+        ...
+
+
+class Started:
+    """A task that a scheduler has started.
+
+    Attributes:
+        cancelled: Whether its end was asked for, by a stage or by the scope.
+    """
+
+    __slots__ = ("_task", "cancelled")
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel the task; before its first step its function is not called at all."""
+        if not self.cancelled:
+            self.cancelled = True
+            self._task.cancel()
+
+
+class AsyncioScheduler:
+    """A `Scheduler` whose tasks live in one scope of an asyncio loop.
+
+    Each task sees the context variables of the task that has opened the scope, and this scheduler as the current one.
+
+    Context: The thread of the loop, in any task or callback of it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
+        """Start tasks in `loop` for `owner`."""
+        self._loop = loop
+        self._owner = owner
+        self._context = Context()
+        self._timers: list[_Timer] = []
+        self._timers_set = 0
+        self._timers_cancelled = 0
+        self._armed: asyncio.Handle | None = None
+        self._armed_for = 0.0
+        self._firing = False
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def begin(self) -> None:
+        """Remember the context that tasks and timers are to run in: the current one."""
+        self._context = copy_context()
+
+    def close(self) -> None:
+        """Forget all timers, and begin nothing more; functions that are in threads are left behind."""
+        self._closed = True
+        self._timers.clear()
+        self._disarm()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def now(self) -> float:
+        """Return the clock of the loop, in seconds."""
+        return self._loop.time()
+
+    def event(self) -> Event:
+        """Return an event for asyncio tasks."""
+        return AsyncioEvent()
+
+    def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
+        """Run `function` as a task of the scope; cancelled before its first step, it is not called at all."""
+        # Made directly: a task factory may start it inside this call, but a stage does not expect that.
+        task = asyncio.Task(_run(function), loop=self._loop, context=self._context.copy())
+        started = Started(task)
+        self._owner.add(task, started)
+        if self._closed:
+            started.cancel()
+        return started
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
+        """Call `function` after `delay_s` seconds; timers due at one moment are called in the order they were set."""
+        timer = _Timer(self._loop.time() + delay_s, self._timers_set, function, self._drop_cancelled)
+        self._timers_set += 1
+        if not self._closed:
+            heapq.heappush(self._timers, timer)
+            if self._timers[0] is timer and not self._firing:
+                self._arm()
+        return timer
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Call `function` soon in the thread of the loop; once the scope has ended it is forgotten."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._run_posted, function)
+
+    def random(self) -> float:
+        """Return a random number from 0 up to 1."""
+        return random.random()  # noqa: S311 - jitter is no secret
+
+    async def in_thread(self, function: Callable[[], R]) -> R:
+        """Call `function` in one of the scope's worker threads, of which 40 run at a time."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="rstreams")
+        call = copy_context().run
+        errors: list[BaseException] = []  # a future takes no StopIteration
+
+        def run() -> R | None:
+            try:
+                return call(function)
+            except BaseException as error:
+                errors.append(error)
+                return None
+
+        result: Any = await self._loop.run_in_executor(self._threads, run)
+        if errors:
+            raise errors.pop()
+        returned: R = result
+        return returned
+
+    def _run_posted(self, function: Callable[[], None]) -> None:
+        """Set a timer for it: what it raises then ends the scope."""
+        if not self._closed:
+            self.call_later(0, function)
+
+    def _arm(self) -> None:
+        """Have the loop wake the first timer."""
+        self._disarm()
+        due = self._armed_for = self._timers[0].due
+        if due <= self._loop.time():
+            self._armed = self._loop.call_soon(self._fire, context=self._context)
+        else:
+            self._armed = self._loop.call_at(due, self._fire, context=self._context)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+
+    def _fire(self) -> None:
+        """Call the functions that are due now, not those set meanwhile: other tasks run in between."""
+        self._armed = None
+        now = max(self._loop.time(), self._armed_for)  # a loop may wake a little early, by its clock's resolution
+        due = list[_Timer]()
+        while self._timers and self._timers[0].due <= now:
+            due.append(heapq.heappop(self._timers))
+        self._firing = True
+        try:
+            for timer in due:
+                timer.fire()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._owner.fail(error)
+            raise
+        except BaseException as error:
+            self._owner.fail(error)
+        finally:
+            self._firing = False
+        if self._timers and self._armed is None:
+            self._arm()
+
+    def _drop_cancelled(self) -> None:
+        """Drop cancelled timers: from the top, because nobody is to wake for them; all, once they may be most."""
+        self._timers_cancelled += 1
+        if self._timers_cancelled * 2 > len(self._timers):
+            self._timers = [timer for timer in self._timers if not timer.cancelled]
+            heapq.heapify(self._timers)
+            self._timers_cancelled = 0
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+        if self._firing:
+            return
+        if self._timers:
+            if self._timers[0].due != self._armed_for:
+                self._arm()
+        else:
+            self._disarm()
+
+
+async def _run(function: Callable[[], Awaitable[None]]) -> None:
+    await function()
+
+
+class _Timer:
+    __slots__ = ("_function", "_number", "_on_cancel", "due")
+
+    def __init__(self, due: float, number: int, function: Callable[[], None], on_cancel: Callable[[], None]) -> None:
+        self.due = due
+        self._number = number
+        self._function: Callable[[], None] | None = function
+        self._on_cancel = on_cancel
+
+    def __lt__(self, other: _Timer) -> bool:
+        return (self.due, self._number) < (other.due, other._number)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._function is None
+
+    def fire(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+
+    def cancel(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            self._on_cancel()
