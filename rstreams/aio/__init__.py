@@ -2,10 +2,45 @@
 
     import rstreams.aio as rstreams
 
-Nothing of trio is seen: coroutines await whatever asyncio has, and cancelling a task ends what it waits for.
+    async with rstreams.connect("amqp://127.0.0.1:5672") as connection:
+        async with connection.stream("temperature").open() as readings:
+            async for reading in readings:
+                ...
+
+Nothing of trio is seen. Async functions are asyncio coroutines, and may await whatever asyncio has. Cancelling a task
+ends what it waits for, and raises one `CancelledError`.
 """
 
+from rstreams.aio._connection import Connection, connect
+from rstreams.aio._node import Node
+from rstreams.aio._requester import Requester
 from rstreams.aio._scope import Scope
+from rstreams.aio._sender import Receipt, Sender
 from rstreams.aio._stream import ConnectableStream, GroupedStream, Stream
+from rstreams.errors import RStreamsError
+from rstreams.message import ByteStream, Message
+from rstreams.net.connection import Delivery, PublishResult
+from rstreams.net.links.failures import DeadLetters
+from rstreams.net.transport.reconnect import Reconnect
+from rstreams.operators.pausable import Valve
 
-__all__ = ["ConnectableStream", "GroupedStream", "Scope", "Stream"]
+__all__ = [
+    "ByteStream",
+    "ConnectableStream",
+    "Connection",
+    "DeadLetters",
+    "Delivery",
+    "GroupedStream",
+    "Message",
+    "Node",
+    "PublishResult",
+    "RStreamsError",
+    "Receipt",
+    "Reconnect",
+    "Requester",
+    "Scope",
+    "Sender",
+    "Stream",
+    "Valve",
+    "connect",
+]

@@ -121,6 +121,11 @@ class AsyncioScheduler:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def context(self) -> Context:
+        """A copy of the context that tasks and timers run in."""
+        return self._context.copy()
+
     def now(self) -> float:
         """Return the clock of the loop, in seconds."""
         return self._loop.time()

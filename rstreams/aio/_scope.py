@@ -77,7 +77,7 @@ class Scope:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
+    ) -> None:
         with suppress(ValueError):  # some test frameworks leave the block in another task than they entered it in
             current_scheduler.reset(self._token)
         self._end()
@@ -101,10 +101,8 @@ class Scope:
             self._owner.uncancel()
             self._owner.cancel()
         try:
-            if failure is None:
-                return error is not None  # the cancellation was this scope's own
-            if failure is error:
-                return False
+            if failure is None or failure is error:
+                return
             context = failure.__context__
             try:
                 raise failure

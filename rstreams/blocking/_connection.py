@@ -21,7 +21,6 @@ from rstreams.blocking._body import readable
 from rstreams.blocking._delivery import BlockingDelivery
 from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
-from rstreams.blocking._signatures import like, like_method, shown_like
 from rstreams.blocking._stream import AWAITED, BlockingStream
 from rstreams.message import Message, decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
@@ -36,6 +35,7 @@ from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import refuse_trio
+from rstreams.runtime.signatures import like, like_method, shown_like
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

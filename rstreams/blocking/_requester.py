@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from rstreams.blocking._signatures import like_method
 from rstreams.blocking._stream import BlockingStream
 from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.portal import Portal
+from rstreams.runtime.signatures import like_method
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Signatures that are written once: a blocking function has the parameters of the async function that it runs."""
+"""Signatures that are written once: functions for threads and for asyncio have those of the functions they run."""
 
 from __future__ import annotations
 
