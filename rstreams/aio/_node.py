@@ -21,8 +21,8 @@ from rstreams.runtime.signatures import like_method
 class Node(TrioNode):
     """An AMQP 1.0 peer inside this process, for the length of an `async with` block of an asyncio task.
 
-    Its addresses, options and errors are those of `rstreams.Node`. Async functions of served streams and of handlers are
-    asyncio coroutines.
+    Its addresses, options and errors are those of `rstreams.Node`. Async functions of served streams and of handlers
+    are asyncio coroutines.
 
     Context: One asyncio task enters and leaves the block; the node lives in its loop.
     """

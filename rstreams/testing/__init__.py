@@ -9,6 +9,7 @@ from rstreams.testing.played_publisher import TestPublisher
 from rstreams.testing.probes import ManualPublisher, Outcome, ProbeSubscriber
 from rstreams.testing.seen_frames import SeenFrame
 from rstreams.testing.stream_verifier import StreamVerifier
+from rstreams.testing.virtual_loop import VirtualTimeLoop
 from rstreams.testing.virtual_scheduler import VirtualScheduler
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "StreamVerifier",
     "TestPublisher",
     "VirtualScheduler",
+    "VirtualTimeLoop",
     "cold",
     "expect_marbles",
     "hot",

@@ -1,0 +1,212 @@
+"""Tests that run over trio and over asyncio from one source.
+
+    @over_both_loops
+    async def test_something(on: Loop) -> None:
+        assert await on.Stream.range(3).to_list() == [0, 1, 2]
+
+Both loops have virtual time. `on` has the names of rstreams for the loop, and the little that such a test needs of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import rstreams
+import rstreams.aio
+from rstreams.testing import VirtualTimeLoop
+
+
+class Started(ABC):
+    """A task that a test has started."""
+
+    @abstractmethod
+    def cancel(self) -> None: ...
+
+    @abstractmethod
+    async def ended(self) -> BaseException | None:
+        """Wait for its end; return what it raised, a cancellation included."""
+
+
+class Loop(ABC):
+    """A kind of event loop, with the names of rstreams for it."""
+
+    name: str
+    names: Any  # rstreams or rstreams.aio
+    Cancelled: type[BaseException]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a name of rstreams, as type checkers would see it in two modules
+        return getattr(self.names, name)
+
+    @abstractmethod
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None: ...
+
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None: ...
+
+    @abstractmethod
+    async def checkpoint(self) -> None: ...
+
+    @abstractmethod
+    async def settled(self) -> None:
+        """Wait until all other tasks wait."""
+
+    @abstractmethod
+    def start(self, function: Callable[[], Awaitable[object]]) -> Started: ...
+
+    async def until(self, happened: Callable[[], object]) -> None:
+        """Let the other tasks run, and virtual time, until something has happened; the test's time limit bounds it."""
+        while not happened():
+            await self.sleep(0.001)
+
+
+class OnTrio(Loop):
+    name = "trio"
+    names = rstreams
+    Cancelled = trio.Cancelled
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            async with trio.open_nursery() as self.nursery:
+                await main()
+                self.nursery.cancel_scope.cancel()
+
+        try:
+            trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+
+    async def sleep(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async def checkpoint(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def settled(self) -> None:
+        await trio.testing.wait_all_tasks_blocked()
+
+    def start(self, function: Callable[[], Awaitable[object]]) -> Started:
+        started = _TrioTask(function)
+        self.nursery.start_soon(started.run)
+        return started
+
+
+class _TrioTask(Started):
+    def __init__(self, function: Callable[[], Awaitable[object]]) -> None:
+        self._function = function
+        self._scope = trio.CancelScope()
+        self._end = trio.Event()
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        with self._scope:
+            try:
+                await self._function()
+            except trio.Cancelled as error:
+                self._error = error
+                raise
+            except BaseException as error:
+                self._error = error
+            finally:
+                self._end.set()
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+    async def ended(self) -> BaseException | None:
+        await self._end.wait()
+        return self._error
+
+
+class OnAsyncio(Loop):
+    name = "asyncio"
+    names = rstreams.aio
+    Cancelled = asyncio.CancelledError
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = VirtualTimeLoop
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        def run() -> None:
+            with asyncio.Runner(loop_factory=type(self).new_loop) as runner:
+                runner.run(main())
+
+        in_thread(run)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def checkpoint(self) -> None:
+        await asyncio.sleep(0)
+
+    async def settled(self) -> None:
+        await asyncio.sleep(1e-6)  # the clock moves when nothing else is left to do
+
+    def start(self, function: Callable[[], Awaitable[object]]) -> Started:
+        return _AsyncioTask(function)
+
+
+class _AsyncioTask(Started):
+    def __init__(self, function: Callable[[], Awaitable[object]]) -> None:
+        async def run() -> None:
+            await function()
+
+        self._task = asyncio.create_task(run())
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def ended(self) -> BaseException | None:
+        await asyncio.wait([self._task])
+        try:
+            self._task.result()
+        except BaseException as error:
+            return error
+        return None
+
+
+def in_thread(run: Callable[[], object]) -> None:
+    """Call `run` in a thread of its own: asyncio.run leaves its thread without a loop, which other tests look for."""
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            run()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors.pop()
+
+
+KINDS: dict[str, Callable[[], Loop]] = {"trio": OnTrio, "asyncio": OnAsyncio}
+
+
+def over_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make of an async test of a `Loop` a test that runs over each kind of loop."""
+
+    @pytest.mark.parametrize("loop_kind", list(KINDS))
+    def run(loop_kind: str) -> None:
+        on = KINDS[loop_kind]()
+        on.run(lambda: test(on))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def without_warnings(run: Callable[[], object]) -> None:
+    """Call `run`, and fail for anything that asyncio, trio or the sockets warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
