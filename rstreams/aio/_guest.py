@@ -21,7 +21,7 @@ import trio
 from rstreams.aio._scope import Scope, require_asyncio
 from rstreams.aio._turns import LoopClock, Turns
 from rstreams.errors import RStreamsError
-from rstreams.runtime.scope import host_scheduler
+from rstreams.runtime.scope import host_scheduler, unwrap
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -153,8 +153,10 @@ class Guest:
         for call in tuple(self._calls):
             call.end(RStreamsError("the network's run has ended"))
         self._wake()
-        error = getattr(outcome, "error", outcome if isinstance(outcome, BaseException) else None)
-        if error is not None and not isinstance(error, trio.Cancelled):
+        error = getattr(outcome, "error", outcome)
+        if isinstance(error, BaseExceptionGroup):
+            error = unwrap(error)
+        if isinstance(error, BaseException):
             raise error  # through the loop: an interrupt ends it, and any other error is told by its handler
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -82,9 +83,16 @@ class Started:
 
     def cancel(self) -> None:
         """Cancel the task; before its first step its function is not called at all."""
-        if not self.cancelled:
+        if not self.cancelled and not self._fails():
             self.cancelled = True
             self._task.cancel()
+
+    def _fails(self) -> bool:
+        """Tell whether the task itself calls this because of a cancellation that nobody asked it for.
+
+        Its function has waited for something that was cancelled. That is a failure, and not the task's cancellation.
+        """
+        return isinstance(sys.exception(), asyncio.CancelledError) and asyncio.current_task() is self._task
 
 
 class AsyncioScheduler:

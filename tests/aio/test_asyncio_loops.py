@@ -1,0 +1,434 @@
+"""What asyncio alone has: one guest run a loop, which leaves nothing behind, however the loop ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import rstreams
+import rstreams.aio
+from rstreams.aio import Node, Scope, Stream, connect
+from rstreams.aio import _guest as guests
+from rstreams.aio._turns import Turns
+from rstreams.errors import ConfigError, ConnectFailed, RStreamsError
+from rstreams.testing import VirtualTimeLoop
+from tests.loops import in_thread, without_warnings
+
+FILES = Path("/proc/self/fd")
+Main = Callable[[], Awaitable[object]]
+
+
+@asynccontextmanager
+async def connected(**options: Any) -> AsyncIterator[tuple[Node, rstreams.aio.Connection]]:  # noqa: ANN401 - those of `Node`
+    async with Node(**options) as node:
+        listener = await node.listen("127.0.0.1:0")
+        async with connect(listener.url) as connection:
+            yield node, connection
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Fail for a thread, file or guest run that was not there before."""
+    gc.collect()
+    threads, files = set(threading.enumerate()), len(list(FILES.iterdir()))
+    yield
+    gc.collect()
+    assert set(threading.enumerate()) == threads
+    assert len(list(FILES.iterdir())) == files
+    assert not guests._guests
+
+
+def run(main: Callable[[], Any], **options: Any) -> None:  # noqa: ANN401 - those of `asyncio.Runner`
+    def go() -> None:
+        with asyncio.Runner(**options) as runner:
+            runner.run(main())
+
+    in_thread(go)
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def numbers_go_around() -> None:
+    async with connected() as (node, connection):
+        node.serve("numbers", Stream.range(3000))
+        assert await connection.stream("numbers").to_list() == list(range(3000))
+        assert len(guests._guests) >= 1
+
+
+def test_a_loop_leaves_nothing_behind() -> None:
+    with nothing_left():
+        without_warnings(lambda: run(numbers_go_around, debug=True))
+
+
+def test_loops_one_after_the_other_and_in_several_threads() -> None:
+    with nothing_left():
+        for _ in range(3):
+            run(numbers_go_around)
+        with ThreadPoolExecutor(4) as threads:
+            for result in [threads.submit(run, numbers_go_around) for _ in range(8)]:
+                result.result()
+
+
+def test_connections_of_one_loop_share_one_run() -> None:
+    async def main() -> None:
+        async with connected(), connected() as (_, connection):
+            [guest] = guests._guests.values()
+            assert guest.users == 4
+            with pytest.raises(ConnectFailed):
+                async with connect("amqp://127.0.0.1:1"):
+                    pass
+            assert guest.users == 4
+        assert not guests._guests
+        with pytest.raises(RStreamsError, match="closed"):
+            await connection.publish("nowhere", Stream.of(1))
+        async with connected():
+            assert guests._guests
+
+    with nothing_left():
+        run(main)
+
+
+def test_a_run_begins_while_the_last_one_ends() -> None:
+    async def main() -> None:
+        async def open_one(_: int) -> None:
+            async with Node():
+                await asyncio.sleep(0)
+
+        for _ in range(20):
+            await asyncio.gather(*map(open_one, range(3)))
+
+    with nothing_left():
+        run(main)
+
+
+def test_with_trios_own_guest_mode_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Turns, "_take_over", lambda _self, _step: False)
+    run(numbers_go_around)
+    assert not guests._guests
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_on_uvloop(debug: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    uvloop = pytest.importorskip("uvloop")
+    run(lambda: asyncio.sleep(0), loop_factory=uvloop.new_event_loop)  # the first one opens files of the process
+    with nothing_left():
+        run(numbers_go_around, loop_factory=uvloop.new_event_loop, debug=debug)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio has eager tasks since Python 3.12")
+def test_with_eager_tasks() -> None:
+    async def main() -> None:
+        factory: Any = getattr(asyncio, "eager_task_factory")  # noqa: B009 - unknown to type checkers for 3.11
+        asyncio.get_running_loop().set_task_factory(factory)
+
+        async def same(number: int) -> int:
+            return number
+
+        async with connected() as (node, connection):
+            node.respond("same", same)
+            node.serve("numbers", Stream.range(100).map_async(same))
+            async with connection.requester("same") as requester:
+                asked = [asyncio.create_task(requester.request(number)) for number in range(10)]
+                assert await asyncio.gather(*asked) == list(range(10))
+            assert await asyncio.create_task(connection.stream("numbers").map_async(same).to_list()) == list(range(100))
+
+    with nothing_left():
+        run(main)
+
+
+# the ends of a loop
+
+
+def test_a_main_function_that_fails_ends_all() -> None:
+    async def main() -> None:
+        async with connected() as (node, connection):
+            node.queue("jobs")
+            tasks = [asyncio.create_task(connection.stream("jobs").to_list()) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            assert all(not task.done() for task in tasks)
+            raise LookupError
+
+    with nothing_left(), pytest.raises(LookupError):
+        run(main)
+
+
+def test_a_loop_that_is_stopped_ends_all() -> None:
+    async def main() -> None:
+        async with connected():
+            asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
+            await forever()
+
+    with nothing_left(), pytest.raises(RuntimeError, match="Event loop stopped"):
+        without_warnings(lambda: run(main, debug=True))
+
+
+def test_a_time_out_around_everything() -> None:
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(60), connected() as (node, connection):
+                node.queue("jobs")
+                await connection.stream("jobs").to_list()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    run(main, loop_factory=VirtualTimeLoop)
+
+
+def test_cancelled_at_every_moment() -> None:
+    """Cancel a task after each number of turns: it ends with one CancelledError, and nothing is left."""
+
+    async def work() -> None:
+        async with connected() as (node, connection):
+            node.queue("jobs")
+            await connection.publish("jobs", Stream.range(3))
+            async with connection.sender("jobs") as sender:
+                await sender.send("last")
+            async with connection.stream("jobs").open() as items:
+                await anext(items)
+
+    async def main() -> None:
+        turns, done = 0, False
+        while not done:
+            task = asyncio.create_task(work())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+                if task.done():
+                    break
+            done = task.done()
+            task.cancel()
+            if done:
+                task.result()
+            else:
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert not guests._guests
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            turns += 1 + turns // 8
+
+    with nothing_left():
+        run(main)
+
+
+@pytest.mark.parametrize("runner", ["asyncio.run(main())", "asyncio.new_event_loop().run_until_complete(main())"])
+def test_an_interrupt_ends_the_program(tmp_path: Path, runner: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import asyncio, os, signal, threading
+import rstreams.aio as rstreams
+
+async def main():
+    async with rstreams.Node() as node:
+        node.serve("numbers", rstreams.Stream.range(10**9))
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            seen = 0
+            async with connection.stream("numbers").open() as items:
+                async for item in items:
+                    seen += 1
+                    if seen == 5000:
+                        os.kill(os.getpid(), signal.SIGINT)
+try:
+    {runner}
+except KeyboardInterrupt:
+    print("interrupted", threading.active_count(), flush=True)
+    if "new_event_loop" in {runner!r}:
+        os._exit(0)  # that loop was left as it was
+""")
+    command = [sys.executable, "-W", "error", str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("interrupted 1\n", "", 0)
+
+
+def test_a_block_may_be_left_in_another_task_than_it_was_entered_in() -> None:
+    """Fixtures of pytest-asyncio do that."""
+
+    async def main() -> None:
+        block = connected()
+        _, connection = await asyncio.create_task(block.__aenter__())
+        node_stream = connection.stream("$statistics").take(1)
+        assert len(await node_stream.to_list()) == 1
+        await asyncio.create_task(block.__aexit__(None, None, None))
+        assert not guests._guests
+
+    with nothing_left():
+        run(main)
+
+
+# what functions meet
+
+
+def test_handlers_may_use_time_outs_and_groups_of_asyncio() -> None:
+    async def handle(number: int) -> int:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            task = group.create_task(asyncio.sleep(0.01, number + 1))
+        return await task
+
+    async def main() -> None:
+        async with connected() as (node, connection):
+            node.respond("next", handle)
+            async with connection.requester("next") as requester:
+                assert await asyncio.gather(*map(requester.request, range(5))) == [1, 2, 3, 4, 5]
+        assert await Stream.range(5).map_async(handle, concurrency=5).to_list() == [1, 2, 3, 4, 5]
+
+    run(main, loop_factory=VirtualTimeLoop)
+
+
+def test_a_function_whose_future_is_cancelled_ends_the_call_as_an_await_would() -> None:
+    async def main() -> None:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def wait(_: int) -> int:
+            return await future
+
+        call = asyncio.create_task(Stream.of(1).map_async(wait).to_list())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        future.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    run(main)
+
+
+def test_a_handler_of_requests_that_is_cancelled_from_elsewhere_is_a_failed_request() -> None:
+    async def handle(_: int) -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        async with connected(expose_errors=True) as (node, connection):
+            node.respond("never", handle)
+            async with connection.requester("never") as requester:
+                with pytest.raises(RStreamsError, match="an async function was cancelled by the program"):
+                    await requester.request(1)
+
+    run(main)
+
+
+def test_a_failing_task_of_a_served_stream_ends_the_nodes_block() -> None:
+    async def main() -> None:
+        async with connected() as (node, connection):
+            async with Scope() as scope:
+                scope.scheduler.call_later(0, lambda: divide(0))
+                await connection.stream("nowhere").on_error_resume(lambda _: Stream.never()).to_list()
+            assert node
+
+    with nothing_left(), pytest.raises(ZeroDivisionError):
+        run(main)
+
+
+def divide(by: int) -> None:
+    assert 1 // by
+
+
+def test_tokens_come_from_a_coroutine_function() -> None:
+    asked: list[str] = []
+
+    async def tokens(audience: str) -> Any:  # noqa: ANN401 - refused by the connection
+        await asyncio.sleep(0)
+        asked.append(audience)
+        return "no token"
+
+    async def main() -> None:
+        async with Node() as node:
+            node.queue("jobs")
+            listener = await node.listen("127.0.0.1:0")
+            async with connect(listener.url, cbs=tokens) as connection:
+                with pytest.raises(ConfigError, match="cbs must return a Token, not str"):
+                    await connection.stream("jobs").to_list()
+
+    run(main)
+    assert asked
+
+
+def test_a_context_is_that_of_the_call() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+    seen: list[str] = []
+
+    async def look(number: int) -> int:
+        seen.append(variable.get())
+        return number
+
+    async def main() -> None:
+        async with connected() as (node, connection):
+            node.respond("look", look)
+            variable.set("after the node")
+            async with connection.requester("look") as requester:
+                await requester.request(1)
+            node.queue("jobs")
+            responder = asyncio.create_task(connection.respond("jobs", look))
+            async with connection.requester("jobs") as requester:
+                await requester.request(1)
+            responder.cancel()
+
+    run(main)
+    assert seen == ["unset", "after the node"]
+
+
+# the wrong import
+
+OPENINGS: dict[str, Callable[[], Main]] = {
+    "to_list": lambda: Stream.of(1).to_list,
+    "first_or_none": lambda: Stream.of(1).first_or_none,
+    "for_each": lambda: lambda: Stream.of(1).for_each(print),
+    "open": lambda: lambda: enter(Stream.of(1).open()),
+    "Scope": lambda: lambda: enter(Scope()),
+    "connect": lambda: lambda: enter(connect("amqp://127.0.0.1:1")),
+    "Node": lambda: lambda: enter(Node()),
+}
+
+
+async def enter(manager: Any) -> None:  # noqa: ANN401 - any of them
+    async with manager:
+        pass
+
+
+@pytest.mark.parametrize("opening", OPENINGS.values(), ids=OPENINGS.keys())
+def test_inside_trio_it_says_what_to_import(opening: Callable[[], Main]) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"^rstreams\.aio runs in asyncio, and this is a task of trio: use `import rst"
+    ):
+        trio.run(opening())
+
+
+def test_outside_of_both_it_says_how_to_begin() -> None:
+    coroutine = Stream.of(1).to_list()
+    with pytest.raises(RuntimeError, match=r"begin with `asyncio\.run\(main\(\)\)`"):
+        coroutine.send(None)
+
+
+def test_trios_names_inside_asyncio_also_beside_a_connection() -> None:
+    async def main() -> None:
+        async with connected() as (_, connection):
+            with pytest.raises(RuntimeError, match=r"this is a task of asyncio: use rstreams\.aio"):
+                await rstreams.Stream.of(1).to_list()
+            with pytest.raises(RuntimeError, match=r"this is a task of asyncio: use rstreams\.aio"):
+                await enter(rstreams.connect("amqp://127.0.0.1:1"))
+            assert await Stream(rstreams.Stream.of(1)).to_list() == [1]
+            with pytest.raises(TypeError, match="entered, not awaited"):
+                await connect("amqp://127.0.0.1:1")  # type: ignore[misc]
+            with pytest.raises(TypeError, match="unexpected"):
+                connection.stream("a", windw=3)  # type: ignore[call-overload]
+
+    run(main)
+
+
+def test_the_names_of_the_root_are_there() -> None:
+    not_for_asyncio = {"run"}
+    assert set(rstreams.__all__) - not_for_asyncio <= set(rstreams.aio.__all__)
+    assert logging.getLogger("rstreams.aio")
