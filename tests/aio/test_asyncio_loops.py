@@ -46,8 +46,8 @@ def nothing_left() -> Iterator[None]:
     threads, files = set(threading.enumerate()), len(list(FILES.iterdir()))
     yield
     gc.collect()
-    assert set(threading.enumerate()) == threads
-    assert len(list(FILES.iterdir())) == files
+    assert set(threading.enumerate()) <= threads  # threads of other tests may end
+    assert len(list(FILES.iterdir())) <= files
     assert not guests._guests
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import traceback
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Self
 
@@ -142,7 +143,7 @@ async def test_async_sources_and_blocks(on: Loop) -> None:
             await on.sleep(1)
             told.append("closed")
 
-    async def numbers():  # noqa: ANN202 - an async generator
+    async def numbers() -> AsyncIterator[int]:
         for number in range(3):
             await on.sleep(1)
             yield number
@@ -192,12 +193,13 @@ async def test_timers_of_one_moment_are_called_in_the_order_they_were_set(on: Lo
 @over_both_loops
 async def test_timers_are_called_in_order_of_their_time_and_not_when_cancelled(on: Loop) -> None:
     called: list[str] = []
+    cancel: list[Callable[[], object]] = []
     async with on.Scope() as scope:
         call_later = scope.scheduler.call_later
         call_later(2, lambda: called.append("second"))
         call_later(4, lambda: called.append("never")).cancel()
-        call_later(3, lambda: third.cancel())  # noqa: PLW0108 - it is set below
-        third = call_later(3, lambda: called.append("never"))
+        call_later(3, lambda: cancel.pop()())
+        cancel.append(call_later(3, lambda: called.append("never")).cancel)
         call_later(1, lambda: called.append("first")).cancel()
         call_later(1, lambda: called.append("first"))
         await on.sleep(5)

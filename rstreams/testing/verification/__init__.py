@@ -9,7 +9,12 @@ items or a signal for it are missing, or no signal can show it. Then it is repor
 and never skipped silently. The pytest plugin counts these in a last line. The kit needs pytest.
 """
 
-from rstreams.testing.verification._environment import Environment, TrioEnvironment, VirtualEnvironment
+from rstreams.testing.verification._environment import (
+    AsyncioEnvironment,
+    Environment,
+    TrioEnvironment,
+    VirtualEnvironment,
+)
 from rstreams.testing.verification._processor import IdentityProcessorVerification
 from rstreams.testing.verification._publisher import PublisherVerification
 from rstreams.testing.verification._rules import Verification, not_applicable
@@ -21,6 +26,7 @@ from rstreams.testing.verification._subscriber_whitebox import (
 )
 
 __all__ = [
+    "AsyncioEnvironment",
     "Environment",
     "IdentityProcessorVerification",
     "PublisherVerification",

@@ -7,6 +7,7 @@ publisher that answers inside `request`, one that needs tasks and time, and one 
 
     VirtualEnvironment   here; time and tasks are those of a `VirtualScheduler`, moved on after every act
     TrioEnvironment      in a trio run in another thread, with real sockets; an act is over when every task waits
+    AsyncioEnvironment   here, in an asyncio loop with virtual time and real sockets, moved on after every act
 
 A mistake in a signal itself is noted in `violations` and not raised, because it would be raised into the publisher. A
 test that leaves a violation behind fails.
@@ -14,12 +15,15 @@ test that leaves a violation behind fails.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
+from contextvars import copy_context
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+from rstreams.testing.virtual_loop import VirtualTimeLoop
 from rstreams.testing.virtual_scheduler import VirtualScheduler
 
 R = TypeVar("R")
@@ -178,3 +182,54 @@ class TrioEnvironment(Environment, Generic[R]):
         from trio.testing import wait_all_tasks_blocked  # noqa: PLC0415
 
         await wait_all_tasks_blocked(self._cushion_s)
+
+
+class AsyncioEnvironment(Environment, Generic[R]):
+    """An asyncio loop with virtual time in this thread, for what runs in tasks of `rstreams.aio`.
+
+    Args:
+        open_resource: Opens, in a task of the loop, what the tested thing lives in: `rstreams.aio.Scope`, a connection.
+        settle_s: By how many seconds the clock is moved after an act.
+
+    Attributes:
+        resource: What `open_resource` opened.
+    """
+
+    resource: R
+
+    def __init__(self, open_resource: Callable[[], AbstractAsyncContextManager[R]], *, settle_s: float = 60.0) -> None:
+        super().__init__()
+        self._open_resource = open_resource
+        self._settle_s = settle_s
+
+    def __enter__(self) -> Self:
+        """Make the loop, and open the resource in it."""
+        self._loop = VirtualTimeLoop()
+        self._context = copy_context()
+        self._block = self._open_resource()
+        self.resource = self._run(self._block.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the resource, and the loop."""
+        try:
+            self._run(self._block.__aexit__(None, None, None))
+        finally:
+            self._loop.close()
+
+    def call(self, function: Callable[[], R2]) -> R2:
+        """Call `function` in a task of the loop."""
+
+        async def called() -> R2:
+            return function()
+
+        return self._run(called())
+
+    def settle(self) -> None:
+        """Move the clock on; before it moves, every task waits."""
+        self._run(asyncio.sleep(self._settle_s))
+
+    def _run(self, made: Coroutine[Any, Any, R2]) -> R2:
+        return self._loop.run_until_complete(self._loop.create_task(made, context=self._context))
