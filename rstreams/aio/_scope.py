@@ -185,12 +185,12 @@ class AsyncioGround:
         """Do nothing: asyncio delivers a cancellation where the task waits next."""
 
     @staticmethod
-    def closed(text: str) -> Exception:
+    def closed(text: str, /) -> Exception:
         """Return the error for a stream that has been closed."""
         return RStreamsError(text)
 
     @staticmethod
-    def busy(text: str) -> Exception:
+    def busy(text: str, /) -> Exception:
         """Return the error for a stream that another task waits for."""
         return RuntimeError(text)
 

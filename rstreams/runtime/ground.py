@@ -43,11 +43,11 @@ class Ground(Protocol):
         """Raise the cancellation of this task, if there is one."""
         ...
 
-    def closed(self, text: str) -> Exception:
+    def closed(self, text: str, /) -> Exception:
         """Return the error for a stream that has been closed."""
         ...
 
-    def busy(self, text: str) -> Exception:
+    def busy(self, text: str, /) -> Exception:
         """Return the error for a stream that another task waits for."""
         ...
 

@@ -198,7 +198,7 @@ async def test_timers_are_called_in_order_of_their_time_and_not_when_cancelled(o
         call_later = scope.scheduler.call_later
         call_later(2, lambda: called.append("second"))
         call_later(4, lambda: called.append("never")).cancel()
-        call_later(3, lambda: cancel.pop()())
+        call_later(3, lambda: cancel.pop()())  # noqa: PLW0108 - it is set below
         cancel.append(call_later(3, lambda: called.append("never")).cancel)
         call_later(1, lambda: called.append("first")).cancel()
         call_later(1, lambda: called.append("first"))

@@ -1,4 +1,4 @@
-"""The guide to threads and asyncio: its code is run as it stands, and prints what the guide says it prints."""
+"""The guide to asyncio and threads: its code is run as it stands, and prints what the guide says it prints."""
 
 from __future__ import annotations
 
@@ -9,18 +9,59 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "asyncio.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "asyncio.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n((?:(?!```).)*)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.mark.slow  # it starts another program
-def test_the_example_prints_what_it_says() -> None:
-    ((code, printed),) = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=50)
+@pytest.mark.parametrize("example", range(3), ids=["asyncio", "virtual time", "threads"])
+def test_an_example_prints_what_it_says(example: int) -> None:
+    code, printed = EXAMPLES[example]
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(printed.splitlines())
     assert done.stderr == ""
 
 
 def test_the_other_code_is_python() -> None:
+    assert len(EXAMPLES) == 3
     for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
         compile(code, "asyncio.md", "exec")
+
+
+def test_the_files_that_it_names_are_there() -> None:
+    for path in re.findall(r"\]\((\.\./[^)#]*)\)", GUIDE):
+        assert (ROOT / "docs" / "guides" / path).exists(), path
+
+
+@pytest.mark.slow  # it starts another program
+def test_the_fixture_for_anyio_gives_its_tests_virtual_time(tmp_path: Path) -> None:
+    [fixtures] = [code for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if "def anyio_backend" in code]
+    pytest.importorskip("anyio")
+    (tmp_path / "test_it.py").write_text(f"""{fixtures}
+
+@pytest.mark.anyio
+async def test_an_hour() -> None:
+    from rstreams.aio import Stream
+
+    assert await Stream.interval(3600.0).take(2).to_list() == [0, 1]
+    assert asyncio.get_running_loop().time() == 7200
+""")
+    options = [
+        "-q",
+        "-p",
+        "anyio",
+        "-p",
+        "no:trio",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path / "test_it.py")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=50, cwd=ROOT)
+    assert "1 passed" in done.stdout, done.stdout

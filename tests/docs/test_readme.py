@@ -18,7 +18,7 @@ NODE_PLACE = "127.0.0.1:5672"
 
 
 def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == README.count("```python") == 4
+    assert len(EXAMPLES) == README.count("```python") == 5
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def run(code: str, timeout_s: float) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("example", [0, 1], ids=["in one program", "between programs"])
+@pytest.mark.parametrize("example", [0, 1, 2], ids=["in one program", "under asyncio", "between programs"])
 def test_an_example_that_stands_alone(example: int) -> None:
     code, printed = EXAMPLES[example]
     assert run(code, 30) == printed
 
 
 def test_the_example_in_a_script(node_url: str) -> None:
-    code, printed = EXAMPLES[2]
+    code, printed = EXAMPLES[3]
     assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 30) == printed
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(330)
 def test_the_example_in_spark(node_url: str) -> None:
-    code, printed = EXAMPLES[3]
+    code, printed = EXAMPLES[4]
     assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 300) == printed
