@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ import trio
 from sniffio import thread_local as sniffio_library
 
 logger = logging.getLogger("rstreams.aio")
+
+TURNS_S: Final = 0.001
+"""How long trio goes on before asyncio has its turn, although asyncio has nothing to do that is known."""
 
 LONG_S: Final = 24 * 60 * 60
 """The longest that trio asks to sleep for: there is no deadline."""
@@ -59,8 +63,10 @@ class Turns:
         self._threadless = threadless
         self._begun = False
         self._timer: asyncio.TimerHandle | None = None
-        self._reading = False
+        self._waiting = False
         self._events: Any = []
+        self._now = time.perf_counter
+        self._asyncios: Any = getattr(loop, "_ready", ())  # what asyncio has to do, if the loop lets it be seen
 
     def schedule(self, step: Callable[[], object]) -> None:
         """Have trio's next step called soon; take over the steps at the first call, if that can be done."""
@@ -82,45 +88,61 @@ class Turns:
             if not isinstance(self._runner.guest_tick_scheduled, bool) or not callable(self._io.get_events):
                 return False
             self._loop.add_reader(self._file, self._ready)
-            self._loop.remove_reader(self._file)
         except (AttributeError, NotImplementedError, OSError):
             logger.debug("trio waits for the network in a thread of its own", exc_info=True)
             return False
         return True
 
     def _step(self) -> None:
-        """Let trio take one turn, then see to the next one."""
+        """Let trio take turns, as long as it has work and asyncio has none; then see to the next turn."""
         before, sniffio_library.name = sniffio_library.name, "trio"
+        self._waiting = False
+        self._runner.guest_tick_scheduled = True
+        until = self._now() + TURNS_S
         try:
-            sleep_s = self._send(self._events)
+            while True:
+                sleep_s = self._send(self._events)
+                self._events = self._io.get_events(0)
+                if sleep_s > 0 and not self._events:
+                    self._wait(sleep_s)
+                    return
+                if self._asyncios or self._now() > until:
+                    self._loop.call_soon(self._step)
+                    return
         except StopIteration:
-            self._on_done(self._runner.main_task_outcome)
-            return
+            self._end(self._runner.main_task_outcome)
         except trio.TrioInternalError as error:
-            self._on_done(error)
-            return
+            self._end(error)
         finally:
             sniffio_library.name = before
-        self._events = self._io.get_events(0)
-        if sleep_s <= 0 or self._events:
-            self._runner.guest_tick_scheduled = True
-            self._loop.call_soon(self._step)
-            return
+
+    def _wait(self, sleep_s: float) -> None:
+        """Have the file, or the time, wake trio."""
+        self._waiting = True
         self._runner.guest_tick_scheduled = False  # now a call from asyncio that concerns trio makes the file readable
-        self._loop.add_reader(self._file, self._ready)
-        self._reading = True
-        if sleep_s < LONG_S:
-            self._timer = self._loop.call_later(sleep_s, self._ready)
+        if sleep_s >= LONG_S:
+            return
+        due = self._loop.time() + sleep_s
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return  # it comes too early, which costs a turn, and less than to set it anew each time
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        if self._waiting:
+            self._step()
 
     def _ready(self) -> None:
-        """End the wait: a socket of trio's is ready, a deadline is due, or asyncio has called into trio."""
-        if not self._reading:
-            return
-        self._reading = False
+        """End the wait: a socket of trio's is ready, or asyncio has called into trio."""
+        if self._waiting:
+            self._events = self._io.get_events(0)
+            if self._events:
+                self._step()
+
+    def _end(self, outcome: Any) -> None:  # noqa: ANN401 - as `on_done`
         self._loop.remove_reader(self._file)
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        self._runner.guest_tick_scheduled = True
-        self._events = self._io.get_events(0)
-        self._step()
+        self._on_done(outcome)
