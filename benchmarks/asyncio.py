@@ -128,7 +128,7 @@ async def _queue(count: int) -> None:
 
 async def _aiostream_map(count: int) -> None:
     numbers: Any = aiostream.stream.range(count)
-    async with aiostream.stream.map(numbers, _same, task_limit=CONCURRENCY).stream() as items:  # type: ignore[arg-type]
+    async with aiostream.stream.map(numbers, _same, task_limit=CONCURRENCY).stream() as items:  # type: ignore[arg-type, var-annotated]
         async for item in items:
             _nothing(item)
 
