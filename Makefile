@@ -77,6 +77,7 @@ bench: ## measure against others; build/bench/*.json
 	$(BIN)/python -m benchmarks.network --json build/bench/network.json --plot build/bench/network.png
 	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json
 	$(BIN)/python -m benchmarks.codec --json build/bench/codec.json
+	$(BIN)/python -m benchmarks.asyncio --json build/bench/asyncio.json
 
 interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root
 	@tools/setup.sh dev

@@ -44,6 +44,33 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+class Seen:
+    """The messages that a consumer has seen, as one bit for each.
+
+    Attributes:
+        doubled: How many it saw again.
+    """
+
+    def __init__(self) -> None:
+        self.doubled = 0
+        self._bits: dict[str, bytearray] = {}
+
+    def take(self, item: bytes) -> None:
+        """Note a message."""
+        producer, _, text = item.decode().partition(" ")
+        number = int(text)
+        bits = self._bits.setdefault(producer, bytearray())
+        if len(bits) <= number >> 3:
+            bits.extend(bytes((number >> 3) + 4096 - len(bits)))
+        if bits[number >> 3] & (1 << (number & 7)):
+            self.doubled += 1
+        bits[number >> 3] |= 1 << (number & 7)
+
+    def found(self) -> dict[str, str]:
+        """Return the bits of each producer, as a hexadecimal number."""
+        return {producer: bytes(reversed(bits)).hex() for producer, bits in self._bits.items()}
+
+
 async def node(count: str) -> None:
     """Be the node: a queue for everybody, and one for each that wants its messages once."""
     async with Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
@@ -101,24 +128,12 @@ async def publish(url: str, queue: str, number: str) -> None:
 
 async def consume(url: str, queue: str) -> None:
     """Note what comes, as one bit for each message, until told where to write it down."""
-    seen: dict[str, bytearray] = {}
-    doubled = 0
-
-    def take(item: bytes) -> None:
-        nonlocal doubled
-        producer, _, text = item.decode().partition(" ")
-        number = int(text)
-        bits = seen.setdefault(producer, bytearray())
-        if len(bits) <= number >> 3:
-            bits.extend(bytes((number >> 3) + 4096 - len(bits)))
-        if bits[number >> 3] & (1 << (number & 7)):
-            doubled += 1
-        bits[number >> 3] |= 1 << (number & 7)
+    seen = Seen()
 
     async def run() -> None:
         once: Any = {"settlement": "effectively_once", "dedup_window": REMEMBERED} if queue != "least" else {}
         async with rstreams.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
-            await connection.stream(queue, window=64, **once).for_each(take)
+            await connection.stream(queue, window=64, **once).for_each(seen.take)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
@@ -126,9 +141,8 @@ async def consume(url: str, queue: str) -> None:
             if word == "memory":
                 _say(memory=_resident_bytes())
             else:
-                found = {producer: bytes(reversed(bits)).hex() for producer, bits in seen.items()}
-                await trio.Path(word).write_text(json.dumps(found))
-                _say(queue=queue, doubled=doubled)
+                await trio.Path(word).write_text(json.dumps(seen.found()))
+                _say(queue=queue, doubled=seen.doubled)
         nursery.cancel_scope.cancel()
 
 

@@ -1,6 +1,6 @@
 """The soak: publishers and consumers in processes of their own, a node in another, and a network that fails at random.
 
-    python -m tests.soak.run --seconds 60 --seed 1
+    python -m tests.soak.run --seconds 60 --seed 1 --loop asyncio
 
 Some publishers share one queue and its competing consumers, at least once; the others have a queue and a consumer
 each, effectively once. Every message is counted. It ends with one line, and with exit code 1 if a message was lost, or
@@ -12,6 +12,7 @@ to life again. Its ends would agree on all later frames, and never settle what t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import random
@@ -30,6 +31,7 @@ import trio
 from rstreams.net._proton import BUFFER_BYTES
 from rstreams.net.transport.wire import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
+from tests.soak import asyncio_parts
 from tests.soak.parts import PARTS, REMEMBERED
 
 PUBLISHERS: Final = 2
@@ -187,23 +189,25 @@ def _growth(memory: list[list[int]]) -> int:
     return max(int(median(late) - median(early)) for early, late in halves)
 
 
-async def soak(seconds: float, seed: int) -> bool:
+async def soak(seconds: float, seed: int, loop: str) -> bool:
     """Run it all, print the line of counts, and return whether all is well."""
-    choose = random.Random(seed)  # noqa: S311 - which faults, not a secret
     parts: list[Part] = []
+
+    def start(*words: str) -> Part:
+        part = Part(loop, *words)
+        parts.append(part)
+        return part
+
     try:
         with tempfile.TemporaryDirectory() as place:
-            return await _soak(seconds, seed, choose, parts, Path(place))
+            return await _soak(seconds, seed, start, parts, Path(place))
     finally:
         for part in parts:
             part.end()
 
 
-async def _soak(seconds: float, seed: int, choose: random.Random, parts: list[Part], place: Path) -> bool:
-    def start(*words: str) -> Part:
-        part = Part(*words)
-        parts.append(part)
-        return part
+async def _soak(seconds: float, seed: int, start: Callable[..., Part], parts: list[Part], place: Path) -> bool:
+    choose = random.Random(seed)  # noqa: S311 - which faults, not a secret
 
     node = start("node", str(CONSUMERS))
     port = (await node.ask("port"))["port"]
@@ -248,21 +252,30 @@ def _count_lost(sent: list[dict[str, Any]], seen: list[dict[str, str]]) -> int:
     return lost
 
 
+async def _asyncio_part(part: str, words: list[str]) -> None:
+    await asyncio_parts.PARTS[part](*words)
+
+
 def main() -> None:
     """Run the soak, or be one of its processes."""
     logging.getLogger("rstreams").setLevel(logging.ERROR)  # of losses there are hundreds
-    if len(sys.argv) > 1 and sys.argv[1] in PARTS:
-        trio.run(PARTS[sys.argv[1]], *sys.argv[2:])
-        return
+    match sys.argv[1:]:
+        case ["trio", part, *words]:
+            trio.run(PARTS[part], *words)
+            return
+        case ["asyncio", part, *words]:
+            asyncio.run(_asyncio_part(part, words))
+            return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which faults; printed at the start")
+    parser.add_argument("--loop", choices=["trio", "asyncio"], default="trio", help="where the processes run")
     options = parser.parse_args()
     if options.seconds < LEAST_S:
         parser.error(f"--seconds {options.seconds:g}: it must be {LEAST_S:g} or more, for the parts to begin")
     sys.stdout.write(f"soak: seed {options.seed}\n")
     sys.stdout.flush()
-    if not trio.run(soak, options.seconds, options.seed):
+    if not trio.run(soak, options.seconds, options.seed, options.loop):
         raise SystemExit(1)
 
 

@@ -12,11 +12,12 @@ from tests.soak.run import _count_lost, _growth
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.parametrize("loop", ["trio", "asyncio"])
 @pytest.mark.parametrize(
     "seconds", [pytest.param(60, marks=pytest.mark.slow), pytest.param(1800, marks=pytest.mark.soak)]
 )
-def test_nothing_is_lost_and_nothing_doubled_and_memory_is_flat(seconds: int) -> None:
-    command = [sys.executable, "-m", "tests.soak.run", "--seconds", str(seconds), "--seed", "1"]
+def test_nothing_is_lost_and_nothing_doubled_and_memory_is_flat(seconds: int, loop: str) -> None:
+    command = [sys.executable, "-m", "tests.soak.run", "--seconds", str(seconds), "--seed", "1", "--loop", loop]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == "", "no error was logged"
