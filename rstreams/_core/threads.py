@@ -22,8 +22,8 @@ def refuse_thread(call: str, owner: int) -> None:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     msg = (
         f"{call} was called in thread {threading.current_thread().name!r}, but the subscription belongs to thread "
-        f"{names.get(owner, owner)!r}: call it there, for instance by `trio.from_thread.run_sync`, "
-        "or use rstreams.blocking"
+        f"{names.get(owner, owner)!r}: call it there, for instance by `trio.from_thread.run_sync` or "
+        "`loop.call_soon_threadsafe`, or use rstreams.blocking"
     )
     rule = "2.7"
     raise SpecViolation(rule, msg)

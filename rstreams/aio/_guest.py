@@ -114,8 +114,8 @@ class Guest:
         held.on_entered = call.wake
         while not held.values and not call.over:
             await call.news()  # raises a cancellation when the manager has been left
-        if not held.values:
-            await call.result()  # raises what kept it from being entered
+        if call.over:
+            await call.result()  # raises what kept it from being entered, or has ended it at once
         call.on_end = lambda: _tell_failure(scope, call)
         try:
             yield held.values[0]

@@ -71,6 +71,7 @@ async def types_of_connections(connection: Connection) -> None:
         (Node.respond, rstreams.Node.respond),
         (Node, rstreams.Node),
     ],
+    ids=lambda function: function.__qualname__,
 )
 def test_help_shows_the_same_parameters(ours: Any, model: Any) -> None:  # noqa: ANN401 - functions and a class
     assert list(inspect.signature(ours).parameters) == list(inspect.signature(model).parameters)

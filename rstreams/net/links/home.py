@@ -19,5 +19,6 @@ class Home:
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._run:
             return None
         text = "it was called in another thread or trio run than its own, and signals cannot cross from one to another"
-        ways = "call it there by trio.from_thread.run or run_sync, or use rstreams.blocking"
+        asyncio = "under asyncio by asyncio.run_coroutine_threadsafe"
+        ways = f"call it there by trio.from_thread.run or run_sync, {asyncio}, or use rstreams.blocking"
         return ConfigError(f"{call} of {owner}: {text}: {ways}")
