@@ -22,7 +22,7 @@ async def test_a_sender_a_connection_and_a_node_are_used_where_they_live() -> No
                 connection.drain_and_close,
                 node.drain_and_close,
             ]
-            told = r"another thread or trio run than its own.*: call it there by trio\.from_thread\.run or run_sync, or"
+            told = r"another thread or trio run than its own.*: call it there by trio\.from_thread\.run or run_sync, "
             for call in calls:
                 with pytest.raises(ConfigError, match=told):
                     await trio.to_thread.run_sync(trio.run, call)
