@@ -100,10 +100,11 @@ class Sender:
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """Send one message as soon as there is credit for it; see `rstreams.Sender.submit`.
 
-        Cancels: While it waits for credit: nothing is sent.
+        Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
         """
+        if self._sender.turn_is_over():
+            await asyncio.sleep(0)
         receipt = self._sender.submit_now(item)
         if receipt is None:
-            return Receipt(await self._guest.run(self._sender.submit, item))
-        await asyncio.sleep(0)
+            receipt = await self._guest.run(self._sender.submit, item)
         return Receipt(receipt)

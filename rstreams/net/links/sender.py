@@ -275,6 +275,14 @@ class SenderPublisher(Sender):
         self._demand -= 1
         return self._sent(encoded)
 
+    def turn_is_over(self) -> bool:
+        """Tell whether other tasks are to run before the next message; then a new turn begins."""
+        self._calls += 1
+        if self._calls < TURN_CALLS and system_clock.now() < self._turn_ends:
+            return False
+        self._begin_turn()
+        return True
+
     @property
     def waiting(self) -> int:
         """How many messages wait for credit."""
