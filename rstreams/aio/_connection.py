@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -79,6 +79,11 @@ class Connection:
     def dialect(self) -> Dialect:
         """The dialect of the peer; its methods make filters: `connection.dialect.offset("first")`."""
         return self._connection.dialect
+
+    @property
+    def peer_properties(self) -> Mapping[str, Any]:
+        """The properties of the peer's `open`, such as its "product"; that of a node is "rstreams"."""
+        return self._connection.peer_properties
 
     @property
     def status(self) -> ConnectionStatus:

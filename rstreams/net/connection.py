@@ -322,8 +322,7 @@ class Connection(RequestReply):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         items = self.stream(address, decode=decode, settlement=settlement, **options)
-        handling = Handling(handler, address, options.get("on_failure", "fail"), ground)
-        await handling.of(items, concurrency, window)
+        await Handling(handler, address, options.get("on_failure", "fail"), ground).of(items, concurrency, window)
 
     async def publish(
         self,
