@@ -78,10 +78,10 @@ def readable(guest: Guest, message: Message) -> Message:
     """Return the message with a body, if that still comes, that asyncio tasks can read."""
     if not isinstance(message.body, ByteStream):
         return message
-    return replace(message, body=ByteStream(_Chunks(guest, message.body)))
+    return replace(message, body=ByteStream(_ChunksInLoop(guest, message.body)))
 
 
-class _Chunks:
+class _ChunksInLoop:
     """The chunks of a body that comes to the guest."""
 
     def __init__(self, guest: Guest, body: ByteStream) -> None:

@@ -43,7 +43,7 @@ class Guest:
         self._nursery: trio.Nursery | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._ended = False
-        self._calls: set[_Call[Any]] = set()
+        self._calls: set[_GuestCall[Any]] = set()
         self._turns = Turns(loop, self._on_done)
         trio.lowlevel.start_guest_run(
             self._main,
@@ -86,9 +86,9 @@ class Guest:
         """
         return await self.begin(function, *args).result()
 
-    def begin(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> _Call[T]:
+    def begin(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> _GuestCall[T]:
         """Start an async function of trio, in a task with the context of this one."""
-        call = _Call[T](self._calls.discard)
+        call = _GuestCall[T](self._calls.discard)
         if self._nursery is None or self.over:
             msg = "the connection is closed: its `async with` block has ended, or is about to"
             raise RStreamsError(msg)
@@ -105,7 +105,7 @@ class Guest:
 
         Errors: What entering or leaving raises. A failure of the manager during the block ends `scope` with it.
         """
-        held = _Held(manager)
+        held = _HeldBlock(manager)
         token = host_scheduler.set(scope.scheduler)
         try:
             call = self.begin(held.hold)
@@ -186,10 +186,10 @@ def _start(loop: asyncio.AbstractEventLoop) -> Guest:
     return Guest(loop)
 
 
-class _Call(Generic[T]):
+class _GuestCall(Generic[T]):
     """One call of a trio function by an asyncio task."""
 
-    def __init__(self, on_through: Callable[[_Call[T]], object]) -> None:
+    def __init__(self, on_through: Callable[[_GuestCall[T]], object]) -> None:
         self.over = False
         self.on_end: Callable[[], None] | None = None
         self._on_through = on_through
@@ -273,7 +273,7 @@ class _Call(Generic[T]):
             self.on_end()
 
 
-class _Held(Generic[T]):
+class _HeldBlock(Generic[T]):
     """An async context manager of trio, held open by one trio task for a block in an asyncio task."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T]) -> None:
@@ -297,12 +297,12 @@ class _Held(Generic[T]):
                 raise self._error
 
 
-def _tell_failure(scope: Scope, call: _Call[Any]) -> None:
+def _tell_failure(scope: Scope, call: _GuestCall[Any]) -> None:
     if call.error is not None:
         scope.fail(call.error)
 
 
-async def _outcome(call: _Call[Any], error: BaseException) -> None:
+async def _outcome(call: _GuestCall[Any], error: BaseException) -> None:
     """Wait until a held manager has been left because of `error`; raise what it raised instead of that."""
     interrupt = await call._through()  # noqa: SLF001 - a part of it
     if call.error is not None and call.error is not error:

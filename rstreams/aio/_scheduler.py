@@ -59,7 +59,7 @@ class AsyncioEvent:
 class Owner(Protocol):
     """The scope of a scheduler: its tasks live there, and their failures end it."""
 
-    def add(self, task: asyncio.Task[None], started: Started) -> None:
+    def add(self, task: asyncio.Task[None], started: TaskInLoop) -> None:
         """Keep a task until it has ended."""
         ...
 
@@ -68,7 +68,7 @@ class Owner(Protocol):
         ...
 
 
-class Started:
+class TaskInLoop:
     """A task that a scheduler has started.
 
     Attributes:
@@ -146,7 +146,7 @@ class AsyncioScheduler:
         """Run `function` as a task of the scope; cancelled before its first step, it is not called at all."""
         # Made directly: a task factory may start it inside this call, but a stage does not expect that.
         task = asyncio.Task(_run(function), loop=self._loop, context=self._context.copy())
-        started = Started(task)
+        started = TaskInLoop(task)
         self._owner.add(task, started)
         if self._closed:
             started.cancel()

@@ -13,7 +13,7 @@ import trio
 
 from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Event, Scheduler
-from rstreams.aio._scheduler import AsyncioEvent, AsyncioScheduler, Started
+from rstreams.aio._scheduler import AsyncioEvent, AsyncioScheduler, TaskInLoop
 from rstreams.errors import RStreamsError
 from rstreams.runtime.scope import unwrap
 
@@ -59,7 +59,7 @@ class Scope:
     scheduler: AsyncioScheduler
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[None], Started] = {}
+        self._tasks: dict[asyncio.Task[None], TaskInLoop] = {}
         self._failures: list[BaseException] = []
         self._ending = False
         self._ended = False
@@ -113,7 +113,7 @@ class Scope:
 
     # what the scheduler calls
 
-    def add(self, task: asyncio.Task[None], started: Started) -> None:
+    def add(self, task: asyncio.Task[None], started: TaskInLoop) -> None:
         """Keep a task until it has ended; its failure is the scope's."""
         if self._ended:
             started.cancel()
