@@ -9,6 +9,7 @@ import trio
 
 from rstreams import operators
 from rstreams._checks.argument_names import name_arguments, require_argument_names
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count, require_seconds
@@ -190,7 +191,7 @@ class Connection(RequestReply):
         """
         _check_address(address)
         require_function("stream", "decode", decode)
-        _check_flag("expose_errors", expose_errors)
+        require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
         options = ReceivingOptions(
             address=address,
@@ -200,7 +201,7 @@ class Connection(RequestReply):
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
-            browse=_check_flag("browse", browse),
+            browse=require_flag("", "browse", browse),
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
             pack_items=require_pack(pack_items, window),
@@ -489,13 +490,6 @@ class Connection(RequestReply):
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
         return drained
-
-
-def _check_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - the value that is checked
-    if not isinstance(value, bool):
-        msg = f"{option}={value!r:.80}: it must be True or False"
-        raise ConfigError(msg)
-    return value
 
 
 def _check_address(address: str) -> None:

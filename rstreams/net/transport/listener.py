@@ -21,6 +21,7 @@ from typing import Final
 
 import trio
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
@@ -91,9 +92,7 @@ class ListeningOptions:
     def __post_init__(self) -> None:
         """Check each option by itself."""
         require_tls(self.tls, server=True)
-        if not isinstance(self.allow_plain_over_tcp, bool):
-            msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
-            raise ConfigError(msg)
+        require_flag("", "allow_plain_over_tcp", self.allow_plain_over_tcp)
         require_count("", "max_connections", self.max_connections, 1, MAX_COUNT, unit=" connections")
         require_count("", "max_handshakes", self.max_handshakes, 1, MAX_COUNT, unit=" handshakes")
         require_time_limit("handshake_timeout_s", self.handshake_timeout_s)

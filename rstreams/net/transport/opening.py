@@ -21,6 +21,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import trio
 
+from rstreams._checks.choices import require_flag
 from rstreams.errors import (
     AuthenticationFailed,
     ConfigError,
@@ -80,9 +81,7 @@ class OpeningOptions:
         if self.sasl is not None and self.sasl not in get_args(Mechanism):
             msg = f"sasl={self.sasl!r}: it must be None, 'ANONYMOUS', 'PLAIN' or 'EXTERNAL'"
             raise ConfigError(msg)
-        if not isinstance(self.allow_plain_over_tcp, bool):
-            msg = f"allow_plain_over_tcp={self.allow_plain_over_tcp!r}: it must be True or False"
-            raise ConfigError(msg)
+        require_flag("", "allow_plain_over_tcp", self.allow_plain_over_tcp)
         require_time_limit("connect_timeout_s", self.connect_timeout_s)
 
     def check(self, address: PeerAddress) -> None:
