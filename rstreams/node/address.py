@@ -73,6 +73,9 @@ class Supply:
         properties: Properties of the link in the node's attach.
         on_ended: Called once when the link has ended, with the error or None.
         size: The expected size of the items, if the links of the address share what they know of it.
+        keep_s: How long the subscription is kept after the loss of its connection, in seconds; 0: it ends.
+        on_away: Called with 1 when a kept subscription has lost its connection, and with -1 when it is attached again
+            or has ended.
     """
 
     publisher: Publisher[Any]
@@ -84,6 +87,8 @@ class Supply:
     properties: Mapping[str, Any] = field(default_factory=dict)
     on_ended: Callable[[BaseException | None], None] | None = None
     size: ItemSize | None = None
+    keep_s: float = 0.0
+    on_away: Callable[[int], None] | None = None
 
 
 class StartSoon(Protocol):

@@ -16,7 +16,7 @@ from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id, require_users
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.abc import Publisher
-from rstreams.errors import Condition, ConfigError
+from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.message import decode_body
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.connection import DEFAULT_WINDOW
@@ -165,6 +165,7 @@ class Node:
             pack_items=require_pack(pack_items, DEFAULT_WINDOW),
             window_bytes=limits.window_bytes or 0,
             unsettled=unsettled,
+            budget=self._options.budget,
         )
         self._listeners: list[Listener] = []
         self._deadlines = Deadlines(self._addresses)
@@ -196,6 +197,7 @@ class Node:
         self._home = Home()
         self._start_soon(self._deadlines.run)
         self._start_soon(self._links.leftovers.run)
+        self._start_soon(self._links.kept.run)
         for function, arguments in self._first_tasks:
             self._start_soon(function, *arguments)
         return self
@@ -207,20 +209,36 @@ class Node:
         self._open = False
         return await self._exits.__aexit__(kind, error, traceback)
 
-    def serve(self, address: str, publisher: Publisher[T], *, encode: Callable[[T], object] | None = None) -> None:
+    def serve(
+        self,
+        address: str,
+        publisher: Publisher[T],
+        *,
+        encode: Callable[[T], object] | None = None,
+        keep_s: float = 0.0,
+    ) -> None:
         """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
+
+        With `keep_s`, a subscription outlives its connection. A peer with the same container id that attaches a link of
+        the same name in this time goes on with it: first come the items that were not settled, then the next ones.
+        A client with a `Reconnect` policy does this by itself. With settlement "at_least_once" no item is missing; with
+        "effectively_once" also none comes twice. A client of "effectively_once" that returns too late gets an error,
+        because the stream would begin again; other clients get the stream from its first item.
 
         Args:
             address: The name that peers attach to.
             publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
             encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
+            keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
+                once. At most 1,024 subscriptions of a node are kept at a time, within `total_unsettled_bytes`. Beyond,
+                those that have been away longest are ended.
 
         Demand: Each link's credit reaches `publisher` as the demand of its subscription.
         Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
             that cannot be encoded or sent ends its subscription, and the log says which item it was.
         """
         require_encode("serve", encode)
-        self.add(Served(address, publisher, encode))
+        self.add(Served(address, publisher, encode, keep_s=keep_s))
 
     def queue(
         self,
@@ -422,6 +440,7 @@ class Node:
 
     async def _close(self) -> None:
         with trio.CancelScope(shield=True):
+            self._links.kept.end_all(ConnectionLost(CLOSING))
             async with AsyncExitStack() as ends:
                 for address in self._addresses.values():
                     ends.push_async_callback(address.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import partial
@@ -11,13 +12,15 @@ from weakref import WeakSet
 
 from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import Condition, DeliveryFailed, ProtocolError
+from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.links.bodies import open_body
+from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
 from rstreams.net.request_reply.properties import REPLY_STREAM
 from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionName
 from rstreams.node.leftovers import Leftovers
 from rstreams.node.relay import Relay
 from rstreams.node.temporary import Temporaries
@@ -27,9 +30,14 @@ from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
-from rstreams.protocol.unsettled import UnsettledLimits
+from rstreams.protocol.unsettled import Budget, UnsettledLimits
 
 CLOSING: Final = "the node is closing"
+
+_GONE: Final = (
+    "the subscription is not kept any more: it was away for too long, or the node was started again; "
+    "a new one would begin with the first item"
+)
 
 logger = logging.getLogger("rstreams.node")
 
@@ -43,8 +51,10 @@ class NodeLinks:
         pack_items: The most items that a producer may send in one delivery.
         window_bytes: The most bytes of one producer that may be on the way here; 0 for any number.
         unsettled: The most that one consumer may have unsettled.
+        budget: The memory for the unsettled deliveries of all of them.
 
     Attributes:
+        kept: The subscriptions that outlive their connections.
         leftovers: The unsettled messages of consumers that have gone.
         closing: Whether new links are refused, except those that carry replies.
         producers: The ends that receive.
@@ -61,6 +71,7 @@ class NodeLinks:
         pack_items: int,
         window_bytes: int,
         unsettled: UnsettledLimits,
+        budget: Budget,
     ) -> None:
         self._addresses = addresses
         self._temporaries = Temporaries()
@@ -71,6 +82,7 @@ class NodeLinks:
         self._window_bytes = window_bytes
         self._unsettled = unsettled
         self.leftovers = Leftovers()
+        self.kept = KeptSubscriptions(budget)
         self.closing = False
         self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
         self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
@@ -84,6 +96,7 @@ class NodeLinks:
             producer.suspend()
         self._relay.drain(lambda name: self._temporaries.get(name) is not None, CLOSING)
         goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=CLOSING)
+        self.kept.end_all(ConnectionLost(CLOSING))
         for end in list(self.served):
             end.leave(goodbye)
 
@@ -136,6 +149,10 @@ class NodeLinks:
         """
         if self.closing:
             raise _closing()
+        name = SubscriptionName(driver.peer_container, frame.source or "", frame.name)
+        end = self.kept.take(name, frame)
+        if end is not None:
+            return partial(self._attach_end, driver, frame, end, end.supply)
         address = self._addresses.get(frame.source or "")
         if frame.dynamic:
             address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
@@ -146,7 +163,9 @@ class NodeLinks:
         if not isinstance(supply, Supply):
             msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
             raise TypeError(msg)
-        return partial(self._attach_consumer, driver, frame, supply)
+        if supply.keep_s and RESUMES in frame.properties:
+            raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
+        return partial(self._attach_consumer, driver, frame, supply, name)
 
     def _answer_sender(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
         """Return the function that attaches the link of a peer that sends.
@@ -170,16 +189,20 @@ class NodeLinks:
             raise TypeError(msg)
         return partial(self._attach_producer, driver, replace(frame, target=target), address, producer)
 
-    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
-        end: LinkSubscriber[Any] = LinkSubscriber(
+    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply, name: SubscriptionName) -> None:
+        make = KeptSubscriber[Any] if supply.keep_s else LinkSubscriber[Any]
+        stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
+        encode: Callable[[Any], bytes] = _as_is if supply.encoded else encode_item
+        end: LinkSubscriber[Any] = make(
             supply.publisher,
-            encode=_as_is if supply.encoded else encode_item,
-            encodes_body=not supply.encoded,
+            encode=Stamper(str(uuid.uuid4())).stamping(encode) if stamps else encode,
+            encodes_body=not supply.encoded and not stamps,
             settlement=frame.settlement,
             settle_before_detach=False,
             fail_on_refusal=False,
             expose_errors=self._expose_errors,
-            on_finished=lambda error: self._on_consumer_gone(end, frame.source or "", supply, error),
+            on_finished=lambda error: self._on_consumer_gone(end, name, supply, error),
+            resends=supply.keep_s > 0,
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if supply.encoded else open_body,
             max_unsettled=self._unsettled.items,
@@ -190,6 +213,12 @@ class NodeLinks:
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
         )
         (self.consumers if supply.sees_through else self.served).add(end)
+        if isinstance(end, KeptSubscriber):
+            self.kept.keep(name, end, frame, supply)
+        self._attach_end(driver, frame, end, supply)
+
+    def _attach_end(self, driver: LinkDriver, frame: Attach, end: LinkSubscriber[Any], supply: Supply) -> None:
+        """Attach the link of an end, which is new or goes on."""
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
@@ -225,9 +254,11 @@ class NodeLinks:
         end.start()
 
     def _on_consumer_gone(
-        self, end: LinkSubscriber[Any], source: str, supply: Supply, error: BaseException | None
+        self, end: LinkSubscriber[Any], name: SubscriptionName, supply: Supply, error: BaseException | None
     ) -> None:
         """Delete the address if it was made for the link; others know by the cancel of the subscription."""
+        source = name.address
+        self.kept.forget(name, end)
         if self._temporaries.delete(source):
             self._relay.address_gone(source)
         if end.unencodable:

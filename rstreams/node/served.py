@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for, require_subscriber
 from rstreams._core.fast_paths import draws_of, held_runs_of
 from rstreams._core.holds import HoldRun
@@ -27,6 +28,7 @@ class Served(Address, Generic[T]):
         name: The address.
         publisher: The publisher of the items; each subscriber's demand reaches it.
         encode: Returns the value to send for an item; None: the item itself is sent.
+        keep_s: How long a subscription is kept after its connection is lost, in seconds; see `Node.serve`.
 
     Demand: Passed up unchanged.
     Errors: `ConfigError` for a name or a publisher that is not allowed. Errors of the publisher are passed on.
@@ -35,8 +37,17 @@ class Served(Address, Generic[T]):
 
     kind = "served stream"
 
-    def __init__(self, name: str, publisher: Publisher[T], encode: Callable[[T], object] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        publisher: Publisher[T],
+        encode: Callable[[T], object] | None = None,
+        *,
+        keep_s: float = 0.0,
+    ) -> None:
         self.name = require_address_name(self.kind, name)
+        self._keep_s = require_seconds(f"served stream {name!r}", "keep_s", keep_s, zero=True)
+        self._away = 0
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
             what = f"not {publisher!r:.80}{hint_for(publisher)}"
             msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
@@ -60,7 +71,10 @@ class Served(Address, Generic[T]):
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
         """Return the publisher; each link subscribes to it."""
-        return Supply(self, size=self._size)
+        return Supply(self, size=self._size, keep_s=self._keep_s, on_away=self._count_away)
+
+    def _count_away(self, by: int) -> None:
+        self._away += by
 
     def explain(self) -> str:
         """Return how many subscribers there are, and how many items they got."""
@@ -76,6 +90,7 @@ class Served(Address, Generic[T]):
             completed=self._completed,
             failed=self._failed,
             cancelled=self._cancelled,
+            away=self._away,
         )
 
 

@@ -31,10 +31,9 @@ def multicast_line(name: str, numbers: MulticastStatistics) -> str:
 
 def served_line(name: str, numbers: ServedStatistics) -> str:
     """Return how many subscribers a served stream has, and how many items they got."""
-    return (
-        f"served stream {name!r:.80}: {_number(numbers.subscribers, 'subscriber')}, "
-        f"{_number(numbers.delivered, 'item')} delivered"
-    )
+    away = f" ({numbers.away} away)" if numbers.away else ""
+    subscribers = _number(numbers.subscribers, "subscriber")
+    return f"served stream {name!r:.80}: {subscribers}{away}, {_number(numbers.delivered, 'item')} delivered"
 
 
 def _waiting(producers: int) -> str:

@@ -158,6 +158,7 @@ class ServedStatistics(AddressStatistics):
         completed: Subscriptions that the stream completed.
         failed: Subscriptions that ended with an error.
         cancelled: Subscriptions that their subscribers ended.
+        away: Subscriptions that are kept although their connection is lost; they count as subscribers.
     """
 
     group: ClassVar[str] = "served"
@@ -168,6 +169,7 @@ class ServedStatistics(AddressStatistics):
     completed: int
     failed: int
     cancelled: int
+    away: int = 0
 
 
 @dataclass(frozen=True, slots=True)

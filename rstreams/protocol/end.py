@@ -7,7 +7,7 @@ from typing import Any
 
 from rstreams.errors import PeerClosed
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Frame
+from rstreams.protocol.frames import Attach, Frame
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import offer
 from rstreams.protocol.states import State
@@ -33,6 +33,10 @@ class End:
     def properties(self) -> dict[str, Any]:
         """Return the properties about packs in this side's attach."""
         return offer(self._pack_items)
+
+    def next_attach(self, frame: Attach) -> Attach:
+        """Return this side's attach for its next link, made from the one it began with."""
+        return frame
 
     @property
     def state(self) -> State:

@@ -1,19 +1,33 @@
-"""The refusal of a link: the reply with a null terminus, and the detach with the reason (AMQP 1.0 section 2.6.3)."""
+"""Links that this side ends on its own: a refused one, and one whose end goes on with another link.
+
+Spec: AMQP 1.0 sections 2.6.1 (stolen links) and 2.6.3 (refusals).
+"""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Role
 from rstreams.protocol.link import Link
+from rstreams.protocol.states import State
+
+
+class LinkCarrier(Driver, Protocol):
+    """A driver that can be given another link."""
+
+    def bind(self, link: Link) -> None:
+        """Carry `link`."""
+        ...
 
 
 class Refusal:
-    """The endpoint of a link that is refused: it ignores frames that the peer sends before it knows of the refusal."""
+    """The endpoint of a link that this side has ended: it ignores frames that the peer has sent before it knows."""
 
     place = str
 
     def on_attach(self, frame: Attach) -> None:
-        """Do nothing: the refusal has been sent."""
+        """Do nothing: the detach has been sent."""
 
     def on_flow(self, frame: Flow) -> None:
         """Do nothing: the credit is for a link that has ended."""
@@ -36,3 +50,13 @@ def refuse(driver: Driver, attach: Attach, condition: str, description: str) -> 
     link.send(Attach(attach.name, role, None, None, attach.settlement, mixed=attach.mixed))
     link.send(Detach(condition=condition, description=description))
     return link
+
+
+def end_link(link: Link, driver: LinkCarrier, goodbye: Detach) -> None:
+    """Detach `link` without its end, which is going on with another link; its driver has a link without an end then."""
+    dead = Link(link.name, link.role, driver, Refusal())
+    dead.state = link.state
+    if dead.state is State.ATTACHED:
+        dead.send(goodbye)
+    driver.bind(dead)
+    driver.wake()

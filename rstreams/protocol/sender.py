@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._codec.data_sections import total_bytes
 from rstreams._core.demand import SLICE
 from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Publisher
@@ -173,6 +174,15 @@ class LinkSubscriber(End, Generic[T]):
     def wants_link(self) -> bool:
         """Whether a lost link should be replaced: it has not ended for good."""
         return self._life.phase is not SenderPhase.FINISHED
+
+    def use_share(self, share: Share | None) -> None:
+        """Count what will be unsettled in `share`, of the connection that carries the link from now on."""
+        self._bound.share = share
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Items that wait to be sent, or to be sent again, and the bytes of their messages."""
+        return len(self._items.payloads), total_bytes(self._items.payloads)
 
     @property
     def unsettled(self) -> int:
@@ -420,7 +430,7 @@ class LinkSubscriber(End, Generic[T]):
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
         self._count_received()
-        if self._through and not self._settled:
+        if self._through and not self._settled and self._ends_at_loss():
             self._finish(None)  # only the answer to our detach was missing
         elif returns and self._life.phase not in _GIVES_UP and self._deliveries.can_resend:
             self._life.on(SenderEvent.LOSE)
@@ -428,6 +438,10 @@ class LinkSubscriber(End, Generic[T]):
             self._drain = False
         else:
             self._finish(error)
+
+    def _ends_at_loss(self) -> bool:
+        """Whether a loss ends it when all items are settled, and only the peer's answer to the detach is missing."""
+        return True
 
     # how it ends
 

@@ -201,9 +201,10 @@ class UnsettledBound:
         items: The items sent and not settled.
         size: The bytes of their messages.
         held_back: Whether the link has credit, and waits for settlement.
+        share: The share of the connection; None: there is no budget. It changes only while nothing is unsettled.
     """
 
-    __slots__ = ("_deliveries", "_max_items", "_max_size", "_share", "_wake", "held_back", "items", "size")
+    __slots__ = ("_deliveries", "_max_items", "_max_size", "_wake", "held_back", "items", "share", "size")
 
     def __init__(self, max_items: int, max_size: int, share: Share | None, wake: Callable[[], None]) -> None:
         """Start without unsettled items.
@@ -220,7 +221,7 @@ class UnsettledBound:
         self._deliveries = 0
         self._max_items = max_items
         self._max_size = max_size
-        self._share = share
+        self.share = share
         self._wake = wake
 
     def allows(self, held: int, item_bytes: int, pack: int) -> int:
@@ -234,15 +235,15 @@ class UnsettledBound:
         most = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
         if not self.items:
             most = max(most, 1)
-        if self._share is not None:
-            is_open = self._share.is_open(self._wake)
-            most = min(most, self._share.fits(item_bytes + OVERHEAD_BYTES // pack) if is_open else 0)
+        if self.share is not None:
+            is_open = self.share.is_open(self._wake)
+            most = min(most, self.share.fits(item_bytes + OVERHEAD_BYTES // pack) if is_open else 0)
         return most - held
 
     def fit(self, payloads: list[bytes], count: int, pack: int) -> int:
         """Return how many of the first `count` items may be sent, by the sizes of their messages."""
         most = min(count, self._max_items - self.items)
-        room, overhead, share = self._max_size - self.size, OVERHEAD_BYTES // pack, self._share
+        room, overhead, share = self._max_size - self.size, OVERHEAD_BYTES // pack, self.share
         size = total_bytes(payloads if most == len(payloads) else payloads[:most])
         if size <= room and (share is None or size + overhead * most <= share.room()):
             return most
@@ -257,37 +258,37 @@ class UnsettledBound:
     def hold_back(self) -> None:
         """Note that the link waits for settlement: of its own deliveries, or of any on its connection."""
         self.held_back = True
-        share = self._share
+        share = self.share
         if share is not None and (share.room() <= 0 or not share.is_open(self._wake)):
             share.wait(self._wake)
 
     def go_on(self) -> None:
         """Note that the link has sent as much as it may; the next link that waits gets its turn."""
-        if self._share is not None:
-            self._share.go_on(self._wake)
+        if self.share is not None:
+            self.share.go_on(self._wake)
 
     def take(self, items: int, deliveries: int, size: int) -> None:
         """Count items that have been sent."""
         self.items += items
         self.size += size
         self._deliveries += deliveries
-        if self._share is not None:
-            self._share.take(size + OVERHEAD_BYTES * deliveries)
+        if self.share is not None:
+            self.share.take(size + OVERHEAD_BYTES * deliveries)
 
     def give(self, items: int, deliveries: int, size: int) -> None:
         """Count items that have been settled."""
         self.items -= items
         self.size -= size
         self._deliveries -= deliveries
-        if self._share is not None:
-            self._share.give(size + OVERHEAD_BYTES * deliveries)
+        if self.share is not None:
+            self.share.give(size + OVERHEAD_BYTES * deliveries)
 
     def clear(self) -> None:
         """Count no deliveries any more: the link has ended, or is lost."""
         self.held_back = False
         self.give(self.items, self._deliveries, self.size)
-        if self._share is not None:
-            self._share.leave(self._wake)
+        if self.share is not None:
+            self.share.leave(self._wake)
 
 
 def _first_within(payloads: list[bytes], most: int, room: int, overhead: int) -> int:

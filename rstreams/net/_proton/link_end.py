@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from rstreams.protocol.driver import Driver, Intake
+from rstreams.protocol.frames import Attach
 from rstreams.protocol.link import Endpoint, Link
 
 
@@ -13,6 +14,10 @@ class LinkEnd(Endpoint, Protocol):
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link."""
+        ...
+
+    def next_attach(self, frame: Attach) -> Attach:
+        """Return this side's attach for its next link, made from the one it began with."""
         ...
 
     @property

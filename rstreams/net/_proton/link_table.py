@@ -66,7 +66,7 @@ class LinkTable:
         driver.origin = end, frame
         link = end.bind(frame.name, driver)
         driver.bind(link, intake)
-        link.send(frame)
+        link.send(end.next_attach(frame))
 
     def new(self, name: str, role: Role, *, paired: bool = False, window_bytes: int = 0) -> LinkDriver:
         """Return the driver of a new link of this side, not yet attached.

@@ -45,7 +45,10 @@ SEQUENCE: Final = "x-opt-rstreams-sequence"
 """The annotation with the number of the message among its producer's; each number is higher than the one before."""
 
 ONCE: Final = "rstreams:once"
-"""The property of a link whose messages are stamped in order: repetitions are to be dropped."""
+"""The property of a link whose messages are stamped in order, and whose receiver drops repetitions."""
+
+RESUMES: Final = "rstreams:resumes"
+"""The property of an attach of a receiver that had items before a loss: the stream must not begin again for it."""
 
 MAX_PRODUCER_BYTES: Final = 128
 MAX_SEQUENCE: Final = 2**63 - 1

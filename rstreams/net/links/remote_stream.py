@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from rstreams._checks.publishers import require_subscriber
@@ -14,7 +14,7 @@ from rstreams.errors import Condition, LinkDetached
 from rstreams.message import decode_body
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.effectively_once import OnceStage
+from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.manual_settlement import ManualStage
 from rstreams.protocol.delivery import END, FailureStrategy
@@ -96,6 +96,16 @@ class Browsing(LinkSubscription[T]):
             self.give_up(error)
 
 
+class Resuming(LinkSubscription[T]):
+    """The receiving end of a link whose items are handed over once. A peer that keeps subscriptions goes on with it."""
+
+    def next_attach(self, frame: Attach) -> Attach:
+        """After a loss, say whether items were handed over: the stream must then not begin again."""
+        if not self.counts().delivered:
+            return frame
+        return replace(frame, properties={**frame.properties, RESUMES: True})
+
+
 class LinkPublisher(Watched, Generic[T]):
     """The publisher behind `Connection.stream`: each subscription attaches a link."""
 
@@ -124,7 +134,7 @@ class LinkPublisher(Watched, Generic[T]):
                 receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
             )
             decode = once.decode
-        make = Browsing if options.browse else LinkSubscription
+        make = Browsing if options.browse else Resuming if options.remembered else LinkSubscription
         end: LinkSubscription[Any] = make(
             receiver,
             decode=decode,
@@ -149,7 +159,7 @@ class LinkPublisher(Watched, Generic[T]):
             distribution="copy" if options.browse else "",
             filters=options.filters,
             capabilities=options.capabilities or place.capabilities,
-            properties=end.properties(),
+            properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
         )
         links.receive(end, frame)
 
