@@ -149,8 +149,7 @@ class NodeLinks:
         """
         if self.closing:
             raise _closing()
-        name = SubscriptionName(driver.peer_container, frame.source or "", frame.name)
-        end = self.kept.take(name, frame)
+        end = self.kept.take(_name_of(driver, frame), frame)
         if end is not None:
             return partial(self._attach_end, driver, frame, end, end.supply)
         address = self._addresses.get(frame.source or "")
@@ -165,7 +164,7 @@ class NodeLinks:
             raise TypeError(msg)
         if supply.keep_s and RESUMES in frame.properties:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
-        return partial(self._attach_consumer, driver, frame, supply, name)
+        return partial(self._attach_consumer, driver, frame, supply)
 
     def _answer_sender(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
         """Return the function that attaches the link of a peer that sends.
@@ -189,7 +188,8 @@ class NodeLinks:
             raise TypeError(msg)
         return partial(self._attach_producer, driver, replace(frame, target=target), address, producer)
 
-    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply, name: SubscriptionName) -> None:
+    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
+        name = _name_of(driver, frame)
         make = KeptSubscriber[Any] if supply.keep_s else LinkSubscriber[Any]
         stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
         encode: Callable[[Any], bytes] = _as_is if supply.encoded else encode_item
@@ -268,6 +268,10 @@ class NodeLinks:
             logger.debug("a consumer's link ended: %s", error)
         if supply.on_ended is not None:
             supply.on_ended(error)
+
+
+def _name_of(driver: LinkDriver, frame: Attach) -> SubscriptionName:
+    return SubscriptionName(driver.peer_container, frame.source or "", frame.name)
 
 
 def _not_found(name: str | None) -> ProtocolError:
