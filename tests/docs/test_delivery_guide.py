@@ -18,6 +18,7 @@ PRINTED = {
         ["resized one", "resized two"],
         ["2"],
         ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
+        ["True"],
         ["0", "1", "ended: True"],
         ["3 3", "a", "b", "c"],
         [],  # a service, which does not end by itself
