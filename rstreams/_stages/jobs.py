@@ -133,7 +133,7 @@ class Jobs(KeepingStage[T, R]):
             self._called += 1
 
     async def _work(self) -> None:
-        scheduler, waiting = self._scheduler, self._waiting
+        scheduler, waiting, function = self._scheduler, self._waiting, self._function
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         self._called -= 1
         while not self._ended:
@@ -143,7 +143,15 @@ class Jobs(KeepingStage[T, R]):
                     job = waiting.popleft()
                     if not waiting:
                         self._ask_from_worker()
-                    await self._run(job)
+                    if waiting and not self._called:
+                        self._call_workers()
+                    try:  # in this coroutine, because another one for each item would cost as much as its task
+                        made = function(job.item)
+                        result = await (made if type(made) is CoroutineType else _awaitable(made))
+                    except BaseException as error:
+                        self._failed(job, error)
+                    else:
+                        self._emit_results(job, result)
                     continue
                 if taken < SLICE and scheduler.now() <= until:
                     look_at += min(taken, _LOOK_EACH)
@@ -173,37 +181,41 @@ class Jobs(KeepingStage[T, R]):
         await bell.wait()
         self._called -= 1
 
-    async def _run(self, job: _Job[T, R]) -> None:
-        if self._waiting and not self._called:
-            self._call_workers()
-        try:
-            made = self._function(job.item)
-            result = await (made if type(made) is CoroutineType else _awaitable(made))
-        except Exception as error:
-            if not self._ended:
-                del self._jobs[job]
-                job.kept.fail(error)
-                self._fail(error)
-            return
-        except BaseException:  # the scope ends, and the subscription with it: the holds must end
-            self.cancel()
-            raise
+    def _failed(self, job: _Job[T, R], error: BaseException) -> None:
+        """End the stream because the function has failed, or because the scope of its task ends."""
+        if not isinstance(error, Exception):
+            self.cancel()  # the subscription ends with the scope: the holds must end
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
         if not self._ended:
-            job.result, job.is_done = result, True
-            self._emit_results(job)
+            del self._jobs[job]
+            job.kept.fail(error)
+            self._fail(error)
 
-    def _emit_results(self, job: _Job[T, R]) -> None:
-        ordered = self._ordered
-        due: _Job[T, R] | None = next(iter(self._jobs)) if ordered else job
+    def _emit_results(self, job: _Job[T, R], result: R) -> None:
+        """Emit the result of `job`, and the results behind it that waited for it."""
+        if self._ended:
+            return
+        job.result, job.is_done = result, True
+        jobs, ordered = self._jobs, self._ordered
+        due = job
+        if ordered:
+            due = next(iter(jobs))
+            if due is not job:
+                return
         self._takes = self._emits = True
         try:
-            while due is not None and due.is_done:
-                del self._jobs[due]
+            while due.is_done:
+                del jobs[due]
                 self._emit(due.result, due.kept)
                 self._busy -= 1
                 if self._busy * 2 <= self._concurrency and not self._ended:
                     self._ask()
-                due = next(iter(self._jobs), None) if ordered else None  # there are none behind a cancel
+                if not (ordered and jobs):  # behind a cancel there are none
+                    break
+                due = next(iter(jobs))
         finally:
             self._takes = self._emits = False
         if self._upstream is ENDED:
@@ -226,7 +238,8 @@ class Jobs(KeepingStage[T, R]):
         return bool(self._jobs)
 
     def _let_go(self) -> None:
-        jobs, self._jobs = self._jobs, {}
+        jobs = list(self._jobs)
+        self._jobs.clear()
         for job in jobs:
             job.kept.release()
         self._dismiss_workers()
