@@ -24,6 +24,7 @@ MODULES = (
     "rstreams/_codec/_values",
     "rstreams/net/_proton/_frame_walk",
     "rstreams/net/_proton/_loops",
+    "rstreams/runtime/_items",
 )
 ABI = "cp311-abi3"
 """The C sources use the limited API of 3.11 alone: one wheel for this and every later CPython."""

@@ -7,15 +7,15 @@ from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 
-def load(name: str, interface: int) -> Any:  # noqa: ANN401 - a module without types
-    """Return the module `name` of this package, in C; None if there is none of this version, or Python is chosen.
+def load(name: str, interface: int, package: str = "rstreams._codec") -> Any:  # noqa: ANN401 - a module without types
+    """Return the module `name` of a package, in C; None if there is none of this version, or Python is chosen.
 
     The module is new, and not in `sys.modules`. Therefore each caller binds its own.
     """
     if os.environ.get("RSTREAMS_PURE") == "1":
         return None
     try:
-        spec = find_spec(f"{__package__}.{name}")
+        spec = find_spec(f"{package}.{name}")
         if spec is None or spec.loader is None:
             return None
         compiled = module_from_spec(spec)

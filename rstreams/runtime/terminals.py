@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_count
@@ -19,11 +19,12 @@ from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
 from rstreams.runtime import system_clock
 from rstreams.runtime.ground import TRIO, Ground
+from rstreams.runtime.items import Items
 from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
 
 T = TypeVar("T")
 
-_MANY: Final = 64
+_MANY: Final = 256
 """The most items that a loop gives out without a look at the clock, however quick the ones before were."""
 
 
@@ -115,13 +116,13 @@ async def open_items(source: Publisher[T], window: int, ground: Ground = TRIO) -
             items.close(None)
 
 
-class OpenItems(Generic[T]):
+class OpenItems(Items[T]):
     """The items of an open stream, for `async for`.
 
     An item is done when the next one is asked for. When the stream is closed, the item given out last is done if the
     body ended well, and failed if the body raised or was cancelled. Kept items that were never given out are released.
 
-    The loop takes items in batches, of 1 at first, and of twice as many each time, up to 64. Between two batches it
+    The loop takes items in batches, of 1 at first, and of twice as many each time, up to 256. Between two batches it
     looks at the clock. It lets other tasks run after 5 ms or 1,024 items. Behind slow items the batches begin with 1
     again.
 
@@ -137,23 +138,6 @@ class OpenItems(Generic[T]):
         self._most = 1  # items of the next batch
         self._given = 0  # items since other tasks ran
         self._turn = Turn(system_clock).begin()
-
-    def __aiter__(self) -> OpenItems[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        """Return the next item.
-
-        Errors: The error of the stream, after the items before it. After the stream has been closed
-            `trio.ClosedResourceError`, under asyncio `RStreamsError`. If another task waits here
-            `trio.BusyResourceError`, under asyncio `RuntimeError`.
-        Cancels: A cancelled call has taken no item; the one before it is done.
-        """
-        for item in self._batch:
-            if self._sink.untold:
-                self._sink.tell()
-            return item
-        return await self._first_of_next_batch()
 
     def close(self, error: BaseException | None) -> None:
         """End the stream; `error` is what the body raised."""

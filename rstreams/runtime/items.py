@@ -1,0 +1,48 @@
+"""The items of an open stream for `async for`, given out from a batch; `_items.c` has the same in C, and is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+
+from rstreams._codec.c_modules import load
+from rstreams.sinks import BufferSink
+
+T = TypeVar("T")
+
+_INTERFACE: Final = 1  # of `_items.c`
+
+
+class ItemsInPython(Generic[T]):
+    """The base of open items: it gives out the items of a batch, and asks for the next batch behind them."""
+
+    __slots__ = ("_batch", "_sink")
+
+    _batch: Iterator[T]
+    _sink: BufferSink[T]  # is told when an item is given out, if it wants that
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        for item in self._batch:
+            if self._sink.untold:
+                self._sink.tell()
+            return item
+        return await self._first_of_next_batch()
+
+    async def _first_of_next_batch(self) -> T:
+        """Return the first item of the next batch, and keep the others in `_batch`."""
+        raise NotImplementedError
+
+
+_compiled: Final = load("_items", _INTERFACE, "rstreams.runtime")
+
+if TYPE_CHECKING or _compiled is None:
+    Items = ItemsInPython
+else:
+
+    class Items(_compiled.Items, Generic[T]):
+        """The base of open items, in C."""
+
+        __slots__ = ()
