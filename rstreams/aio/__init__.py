@@ -16,6 +16,7 @@ from rstreams.aio._node import Node
 from rstreams.aio._requester import Requester
 from rstreams.aio._scope import Scope
 from rstreams.aio._sender import Receipt, Sender
+from rstreams.aio._service import run
 from rstreams.aio._stream import ConnectableStream, GroupedStream, Stream
 from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message
@@ -43,4 +44,5 @@ __all__ = [
     "Stream",
     "Valve",
     "connect",
+    "run",
 ]

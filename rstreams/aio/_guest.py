@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
-from typing import Any, Generic, TypeVar, TypeVarTuple
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 
@@ -22,11 +22,15 @@ from rstreams.aio._scope import Scope, require_asyncio
 from rstreams.aio._turns import LoopClock, Turns
 from rstreams.errors import RStreamsError
 from rstreams.runtime.scope import host_scheduler, unwrap
+from rstreams.runtime.service import Service
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _guests: dict[asyncio.AbstractEventLoop, Guest] = {}  # those that have not ended
+
+services: Final[dict[asyncio.AbstractEventLoop, Service]] = {}
+"""The loops that `rstreams.aio.run` runs, for guests that begin in them."""
 
 
 class Guest:
@@ -131,6 +135,8 @@ class Guest:
         await call.result()
 
     async def _main(self) -> None:
+        if self._loop in services:
+            services[self._loop].adopt()
         async with trio.open_nursery() as self._nursery:
             self._wake()
             await trio.sleep_forever()
@@ -158,6 +164,12 @@ class Guest:
             error = unwrap(error)
         if isinstance(error, BaseException):
             raise error  # through the loop: an interrupt ends it, and any other error is told by its handler
+
+
+def guest_of(loop: asyncio.AbstractEventLoop) -> Guest | None:
+    """Return the guest run of a loop, if it takes calls."""
+    guest = _guests.get(loop)
+    return None if guest is None or guest.over else guest
 
 
 @asynccontextmanager

@@ -429,6 +429,5 @@ def test_trios_names_inside_asyncio_also_beside_a_connection() -> None:
 
 
 def test_the_names_of_the_root_are_there() -> None:
-    not_for_asyncio = {"run"}
-    assert set(rstreams.__all__) - not_for_asyncio <= set(rstreams.aio.__all__)
+    assert set(rstreams.__all__) <= set(rstreams.aio.__all__)
     assert logging.getLogger("rstreams.aio")

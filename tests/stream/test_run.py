@@ -1,19 +1,23 @@
-"""`rstreams.run`: a service that is told to stop ends in order, without a traceback, and says so by its exit code."""
+"""`run` of either loop: a service that is told to stop ends in order, without a traceback, and with an exit code."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
 import rstreams
+import rstreams.aio
+from rstreams.aio._guest import services
 from rstreams.errors import ConfigError
 from rstreams.runtime.service import ends_in_order
 
@@ -21,10 +25,11 @@ SERVICE = """
 import logging
 import sys
 
-import trio
+import {loop}
 
-import rstreams
-from rstreams import Stream
+import {names} as rstreams
+
+Stream = rstreams.Stream
 
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="log %(message)s")
 begun = []
@@ -53,11 +58,24 @@ rstreams.run(main, drain_s={drain_s})
 """
 
 
+LINE = {"trio": "trio.to_thread.run_sync(sys.stdin.readline)", "asyncio": "asyncio.to_thread(sys.stdin.readline)"}
+FOREVER = {"trio": "trio.sleep_forever()", "asyncio": "asyncio.get_running_loop().create_future()"}
+NAMES: dict[str, Any] = {"trio": rstreams, "asyncio": rstreams.aio}
+SLEEP: dict[str, Callable[[float], Awaitable[None]]] = {"trio": trio.sleep, "asyncio": asyncio.sleep}
+RUN: dict[str, Any] = {
+    "trio": rstreams.run,
+    # with a factory the thread keeps its loop, which other tests look for
+    "asyncio": partial(rstreams.aio.run, loop_factory=asyncio.new_event_loop),
+}
+
+over_both = pytest.mark.parametrize("loop", list(NAMES))
+
+
 @contextmanager
-def started(work: str, drain_s: float) -> Iterator[subprocess.Popen[str]]:
-    code = SERVICE.format(work=work, drain_s=drain_s)
+def started(loop: str, work: str, drain_s: float) -> Iterator[subprocess.Popen[str]]:
+    code = SERVICE.format(work=work, drain_s=drain_s, loop=loop, names=NAMES[loop].__name__)
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+    with subprocess.Popen([sys.executable, "-W", "error", "-c", code], text=True, **pipes) as process:
         try:
             yield process
         finally:
@@ -72,9 +90,12 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(words)
 
 
+@over_both
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(number: signal.Signals, code: int) -> None:
-    with started("await trio.to_thread.run_sync(sys.stdin.readline)", drain_s=30) as process:
+def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(
+    loop: str, number: signal.Signals, code: int
+) -> None:
+    with started(loop, f"await {LINE[loop]}", drain_s=30) as process:
         read_until(process, "begun a")
         process.send_signal(number)
         read_until(process, f"log {number.name}: the program ends when the work in hand is done, in at most 30 s")
@@ -85,9 +106,10 @@ def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(number: signa
     assert "left True 1 0 2 0" in out
 
 
+@over_both
 @pytest.mark.slow  # it starts another program
-def test_a_service_without_time_to_drain_gives_back_what_is_in_hand() -> None:
-    with started("await trio.sleep_forever()", drain_s=0) as process:
+def test_a_service_without_time_to_drain_gives_back_what_is_in_hand(loop: str) -> None:
+    with started(loop, f"await {FOREVER[loop]}", drain_s=0) as process:
         read_until(process, "begun a")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=50)
@@ -97,9 +119,10 @@ def test_a_service_without_time_to_drain_gives_back_what_is_in_hand() -> None:
     assert " 3 0" in out
 
 
+@over_both
 @pytest.mark.slow  # it starts another program
-def test_a_second_signal_waits_for_nothing() -> None:
-    with started("await trio.sleep_forever()", drain_s=1000) as process:
+def test_a_second_signal_waits_for_nothing(loop: str) -> None:
+    with started(loop, f"await {FOREVER[loop]}", drain_s=1000) as process:
         read_until(process, "begun a")
         process.send_signal(signal.SIGINT)
         read_until(process, "log SIGINT")
@@ -109,9 +132,10 @@ def test_a_second_signal_waits_for_nothing() -> None:
     assert process.returncode == 130
 
 
+@over_both
 @pytest.mark.slow  # it starts another program
-def test_a_third_signal_ends_a_program_that_does_not_listen() -> None:
-    with started("import time; time.sleep(1000)", drain_s=1000) as process:
+def test_a_third_signal_ends_a_program_that_does_not_listen(loop: str) -> None:
+    with started(loop, "import time; time.sleep(1000)", drain_s=1000) as process:
         read_until(process, "begun a")
         for _ in range(200):
             process.send_signal(signal.SIGINT)
@@ -123,47 +147,57 @@ def test_a_third_signal_ends_a_program_that_does_not_listen() -> None:
         assert process.wait(10) == -signal.SIGINT
 
 
-def test_a_function_that_ends_by_itself() -> None:
+@over_both
+def test_a_function_that_ends_by_itself(loop: str) -> None:
     async def add(one: int, other: int) -> int:
-        await trio.lowlevel.checkpoint()
+        await SLEEP[loop](0)
         return one + other
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    assert rstreams.run(add, 1, 2) == 3
+    assert RUN[loop](add, 1, 2) == 3
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
+@over_both
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_is_sent_while_the_program_ends_is_no_failure(number: signal.Signals) -> None:
-    async def send(connection: rstreams.Connection) -> None:
+def test_what_is_sent_while_the_program_ends_is_no_failure(loop: str, number: signal.Signals) -> None:
+    async def send(connection: Any) -> None:  # noqa: ANN401 - of either loop
         async with connection.sender("work") as sender:
             while True:
                 await sender.send("again")
                 signal.raise_signal(number)
 
     async def main() -> None:
-        async with rstreams.Node() as node:
+        names = NAMES[loop]
+        async with names.Node() as node:
             node.queue("work")
             listener = await node.listen("127.0.0.1:0")
-            async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
-                nursery.start_soon(send, connection)
-                nursery.start_soon(send, connection)
+            async with names.connect(listener.url) as connection:
+                if loop == "trio":
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(send, connection)
+                        nursery.start_soon(send, connection)
+                else:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(send(connection))
+                        group.create_task(send(connection))
 
     with pytest.raises(SystemExit) as ended:
-        rstreams.run(main, drain_s=1000)
+        RUN[loop](main, drain_s=1000)
     assert ended.value.code == (130 if number == signal.SIGINT else 0)
 
 
-def test_a_failure_while_the_program_ends_is_one() -> None:
+@over_both
+def test_a_failure_while_the_program_ends_is_one(loop: str) -> None:
     async def main() -> None:
         try:
             signal.raise_signal(signal.SIGINT)
-            await trio.sleep_forever()
+            await SLEEP[loop](1000)
         finally:
             raise KeyError(1)
 
     with pytest.raises(KeyError):
-        rstreams.run(main)
+        RUN[loop](main)
 
 
 def test_a_drain_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -180,27 +214,29 @@ def test_a_drain_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "could not be drained" in caplog.text
 
 
-def test_what_the_function_raises_is_raised() -> None:
+@over_both
+def test_what_the_function_raises_is_raised(loop: str) -> None:
     async def fail() -> None:
         raise KeyError(1)
 
     with pytest.raises(KeyError):
-        rstreams.run(fail)
+        RUN[loop](fail)
 
 
-def test_what_cannot_be_run() -> None:
+@over_both
+def test_what_cannot_be_run(loop: str) -> None:
     async def main() -> None: ...
 
     wrong: Any = main()
-    with pytest.raises(TypeError, match=r"`rstreams\.run\(main\)`"):
-        rstreams.run(wrong)
+    with pytest.raises(TypeError, match=rf"`{NAMES[loop].__name__}\.run\(main\)`"):
+        RUN[loop](wrong)
     with pytest.raises(ConfigError, match="drain_s=-1"):
-        rstreams.run(main, drain_s=-1)
+        RUN[loop](main, drain_s=-1)
     raised: list[BaseException] = []
 
     def in_thread() -> None:
         try:
-            rstreams.run(main)
+            RUN[loop](main)
         except ConfigError as error:
             raised.append(error)
 
@@ -210,6 +246,7 @@ def test_what_cannot_be_run() -> None:
     assert "main thread" in str(raised[0])
 
 
+@over_both
 @pytest.mark.parametrize(
     ("main", "said"),
     [
@@ -218,6 +255,33 @@ def test_what_cannot_be_run() -> None:
         (print, r"^run\(main\): main must return an awaitable, not None; define it with `async def`$"),
     ],
 )
-def test_what_is_not_an_async_function_is_named(main: Any, said: str) -> None:  # noqa: ANN401
+def test_what_is_not_an_async_function_is_named(loop: str, main: Any, said: str) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match=said):
-        rstreams.run(main)
+        RUN[loop](main)
+
+
+def test_asyncio_ends_in_order_without_a_connection_and_on_uvloop(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(1000)
+
+    for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with pytest.raises(SystemExit) as ended:
+            rstreams.aio.run(main, loop_factory=factory)
+        assert ended.value.code == 0
+    assert caplog.text.count("SIGTERM: the program ends when") == 2
+    assert not services
+
+
+def test_a_cancellation_by_the_program_itself_is_not_swallowed() -> None:
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1000)
+
+    with pytest.raises(asyncio.CancelledError):
+        RUN["asyncio"](main)
