@@ -10,11 +10,13 @@ Both loops have virtual time. `on` has the names of rstreams for the loop, and t
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
 
 import pytest
 import trio
@@ -22,7 +24,10 @@ import trio.testing
 
 import rstreams
 import rstreams.aio
+from rstreams.aio._guest import guest_block
 from rstreams.testing import VirtualTimeLoop
+
+T = TypeVar("T")
 
 
 class Started(ABC):
@@ -62,6 +67,18 @@ class Loop(ABC):
     @abstractmethod
     def start(self, function: Callable[[], Awaitable[object]]) -> Started: ...
 
+    @abstractmethod
+    def hosted(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        """Return a context manager for this loop that holds one of trio open, such as a scripted peer."""
+
+    async def together(self, *functions: Callable[[], Awaitable[object]]) -> None:
+        """Run async functions at the same time; raise the error of one."""
+        tasks = [self.start(function) for function in functions]
+        for task in tasks:
+            error = await task.ended()
+            if error is not None:
+                raise error
+
     async def until(self, happened: Callable[[], object]) -> None:
         """Let the other tasks run, and virtual time, until something has happened; the test's time limit bounds it."""
         while not happened():
@@ -99,6 +116,9 @@ class OnTrio(Loop):
         started = _TrioTask(function)
         self.nursery.start_soon(started.run)
         return started
+
+    def hosted(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        return manager
 
 
 class _TrioTask(Started):
@@ -153,6 +173,9 @@ class OnAsyncio(Loop):
     def start(self, function: Callable[[], Awaitable[object]]) -> Started:
         return _AsyncioTask(function)
 
+    def hosted(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        return guest_block(manager)
+
 
 class _AsyncioTask(Started):
     def __init__(self, function: Callable[[], Awaitable[object]]) -> None:
@@ -194,14 +217,18 @@ KINDS: dict[str, Callable[[], Loop]] = {"trio": OnTrio, "asyncio": OnAsyncio}
 
 
 def over_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make of an async test of a `Loop` a test that runs over each kind of loop."""
+    """Make of an async test of a `Loop` a test that runs over each kind of loop; its other parameters are pytest's."""
 
     @pytest.mark.parametrize("loop_kind", list(KINDS))
-    def run(loop_kind: str) -> None:
+    def run(loop_kind: str, **values: object) -> None:
         on = KINDS[loop_kind]()
-        on.run(lambda: test(on))
+        on.run(lambda: test(on, **values))
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    _, *others = inspect.signature(test).parameters.values()
+    kind = inspect.Parameter("loop_kind", inspect.Parameter.KEYWORD_ONLY)
+    shown: Any = run
+    shown.__signature__ = inspect.Signature([kind, *(each.replace(kind=kind.kind) for each in others)])
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
     return run
 
 

@@ -191,6 +191,13 @@ async def guest_run() -> AsyncIterator[Guest]:
             await guest.stop()
 
 
+@asynccontextmanager
+async def guest_block(manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Hold an async context manager of trio open in the guest run, for the length of the block."""
+    async with guest_run() as guest, Scope() as scope, guest.enter(scope, manager) as value:
+        yield value
+
+
 def _start(loop: asyncio.AbstractEventLoop) -> Guest:
     for other in tuple(_guests):
         if other.is_closed():

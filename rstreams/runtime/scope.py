@@ -20,7 +20,7 @@ def require_trio() -> None:
     """Raise `RuntimeError` outside of a trio task, with what to use there: trio's own error does not say it."""
     if trio.lowlevel.in_trio_task():
         return
-    if _in_asyncio():
+    if in_asyncio():
         msg = "rstreams runs in trio, and this is a task of asyncio: use rstreams.aio, which has the same names"
     else:
         msg = (
@@ -30,7 +30,7 @@ def require_trio() -> None:
     raise RuntimeError(msg)
 
 
-def _in_asyncio() -> bool:
+def in_asyncio() -> bool:
     """Tell whether an asyncio loop runs in this thread; one that nobody has imported does not."""
     asyncio: Any = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - public by its documentation

@@ -14,6 +14,7 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import finite, require_count, require_number, require_seconds
 from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError
+from rstreams.testing._either_loop import wait_for
 from rstreams.testing.seen_frames import Performative, SeenFrame
 
 __all__ = ["FaultTrigger", "Faults"]
@@ -253,7 +254,7 @@ class FaultTrigger(Faults):
 
     async def done(self) -> None:
         """Wait until the place has been reached, and its faults have been done."""
-        await self._event.wait()
+        await wait_for(self._event)
 
     def cancel(self) -> None:
         """Do no more faults there."""

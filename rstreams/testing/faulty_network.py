@@ -29,6 +29,7 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import is_whole, require_seconds
 from rstreams._checks.refusals import refuse_value
 from rstreams.runtime.scope import open_nursery
+from rstreams.testing._either_loop import beside_asyncio, in_guest, wait_for
 from rstreams.testing._faulty_flow import FaultyFlow
 from rstreams.testing.faults import (
     HOST,
@@ -167,8 +168,9 @@ class FaultyNetwork(Faults):
 
     Errors: An error of a trigger's predicate leaves the block.
     Cancels: Every connection is closed, and the network stops listening.
-    Context: Entered and left in one task; bounded memory: at most 256 KiB under way in each direction of a connection,
-        therefore a receiver that does not read stops the sender. Delays go by trio's clock.
+    Context: Entered and left in one task, of trio or of asyncio; bounded memory: at most 256 KiB under way in each direction of a connection,
+        therefore a receiver that does not read stops the sender. Delays go by the clock of
+        the loop.
     """
 
     def __init__(self, peer: int | str, *, seed: int = 0) -> None:
@@ -210,6 +212,8 @@ class FaultyNetwork(Faults):
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
+        if beside_asyncio():
+            self._running = in_guest(self._running)
         await self._running.__aenter__()
         return self
 
@@ -269,7 +273,7 @@ class FaultyNetwork(Faults):
     async def reopened(self) -> None:
         """Wait until it takes connections."""
         while self.closed:
-            await self._opened.wait()
+            await wait_for(self._opened)
 
     def heal(self) -> Self:
         """Be a network without faults: conditions end, waiting triggers are forgotten, and it is open."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
+from rstreams.aio import Connection
+from rstreams.aio._guest import guest_run
+from rstreams.aio.rabbitmq_management import rabbitmq_management as for_asyncio
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import Message, decode_message, encode_item
 from rstreams.net.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
+from tests.loops import Loop, over_both_loops
 from tests.net.wire import Peer, attach_frame, close_frame, detach_frame, error, flow_frame, scripted, transfer_frame
-
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 Answer = Callable[[Message], Message | None]
 
@@ -64,10 +67,14 @@ class Broker:
 
 
 @asynccontextmanager
-async def managed(broker: Broker) -> AsyncIterator[RabbitMQManagement]:
-    with trio.fail_after(60):
-        async with scripted(broker.script) as connection, rabbitmq_management(connection) as management:
-            yield management
+async def managed(on: Loop, broker: Broker) -> AsyncIterator[RabbitMQManagement]:
+    async with on.hosted(scripted(broker.script)) as connection:
+        if on.name == "trio":
+            async with rabbitmq_management(connection) as management:
+                yield management
+        else:
+            async with guest_run() as guest, for_asyncio(Connection(guest, connection)) as management:
+                yield management
 
 
 def answering(status: str, body: object = None) -> Answer:
@@ -113,21 +120,23 @@ DECLARED = {"durable": True, "auto_delete": False, "exclusive": False}
         (lambda m: m.unbind("q", "e", "k.#"), "DELETE", "/bindings/src=e;dstq=q;key=k.%23;args=", None),
     ],
 )
-async def test_each_call_is_one_request(call: Call, method: str, path: str, body: Any) -> None:  # noqa: ANN401
+@over_both_loops
+async def test_each_call_is_one_request(on: Loop, call: Call, method: str, path: str, body: Any) -> None:  # noqa: ANN401
     broker = Broker(answering("200", {"message_count": 7}))
-    async with managed(broker) as management:
+    async with managed(on, broker) as management:
         await call(management)
     (request,) = broker.requests
     assert (request.subject, request.address, request.body) == (method, path, body)
     assert request.reply_to == "$me"
 
 
-async def test_counts_and_facts_come_back() -> None:
-    async with managed(Broker(answering("200", {"message_count": 7}))) as management:
+@over_both_loops
+async def test_counts_and_facts_come_back(on: Loop) -> None:
+    async with managed(on, Broker(answering("200", {"message_count": 7}))) as management:
         assert await management.delete_queue("q") == 7
         assert await management.purge_queue("q") == 7
         assert await management.queue("q") == {"message_count": 7}
-    async with managed(Broker(answering("204"))) as management:
+    async with managed(on, Broker(answering("204"))) as management:
         assert await management.delete_queue("q") == 0
 
 
@@ -139,11 +148,12 @@ async def test_counts_and_facts_come_back() -> None:
         ("nonsense", None, 0, "DELETE /queues/q: RabbitMQ answered 0"),
     ],
 )
+@over_both_loops
 async def test_what_is_refused_says_why_and_the_next_request_goes_on(
-    status: str, body: object, code: int, text: str
+    on: Loop, status: str, body: object, code: int, text: str
 ) -> None:
     broker = Broker(answering(status, body))
-    async with managed(broker) as management:
+    async with managed(on, broker) as management:
         with pytest.raises(ManagementRefused) as caught:
             await management.delete_queue("q")
         assert (caught.value.status, str(caught.value)) == (code, text)
@@ -151,22 +161,23 @@ async def test_what_is_refused_says_why_and_the_next_request_goes_on(
         assert await management.queue("q") == {}
 
 
-async def test_answers_find_their_requests() -> None:
+@over_both_loops
+async def test_answers_find_their_requests(on: Loop) -> None:
     def swapped(request: Message) -> Message:
         assert isinstance(request.id, int)
         return Message({"name": request.address}, subject="200", correlation_id=request.id)
 
-    async with managed(Broker(swapped)) as management, trio.open_nursery() as nursery:
+    async with managed(on, Broker(swapped)) as management:
 
         async def ask(name: str) -> None:
             assert (await management.queue(name))["name"] == f"/queues/{name}"
 
-        for number in range(10):
-            nursery.start_soon(ask, f"q{number}")
+        await on.together(*(partial(ask, f"q{number}") for number in range(10)))
 
 
-async def test_a_link_that_ends_is_the_error_of_who_waits_and_of_who_comes_later() -> None:
-    async with managed(Broker(lambda _: None)) as management:
+@over_both_loops
+async def test_a_link_that_ends_is_the_error_of_who_waits_and_of_who_comes_later(on: Loop) -> None:
+    async with managed(on, Broker(lambda _: None)) as management:
         for _ in range(2):
             with pytest.raises(LinkDetached) as caught:
                 await management.queue("q")
