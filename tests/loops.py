@@ -81,8 +81,10 @@ class Loop(ABC):
 
     async def until(self, happened: Callable[[], object]) -> None:
         """Let the other tasks run, and virtual time, until something has happened; the test's time limit bounds it."""
+        step = 0.001
         while not happened():
-            await self.sleep(0.001)
+            await self.sleep(step)
+            step = min(2 * step, 0.1)
 
 
 class OnTrio(Loop):

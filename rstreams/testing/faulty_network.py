@@ -18,7 +18,7 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
@@ -28,7 +28,7 @@ import trio
 from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import is_whole, require_seconds
 from rstreams._checks.refusals import refuse_value
-from rstreams.runtime.scope import open_nursery
+from rstreams.runtime.scope import open_nursery, require_trio
 from rstreams.testing._either_loop import beside_asyncio, in_guest, wait_for
 from rstreams.testing._faulty_flow import FaultyFlow
 from rstreams.testing.faults import (
@@ -168,8 +168,8 @@ class FaultyNetwork(Faults):
 
     Errors: An error of a trigger's predicate leaves the block.
     Cancels: Every connection is closed, and the network stops listening.
-    Context: Entered and left in one task, of trio or of asyncio; bounded memory: at most 256 KiB under way in each direction of a connection,
-        therefore a receiver that does not read stops the sender. Delays go by the clock of
+    Context: Entered and left in one task, of trio or of asyncio. Memory is bounded: at most 256 KiB are under way in
+        each direction of a connection, and a receiver that does not read stops the sender. Delays go by the clock of
         the loop.
     """
 
@@ -203,7 +203,7 @@ class FaultyNetwork(Faults):
         self._reopening = trio.CancelScope()
         self._opened = trio.Event()
         self._opened.set()  # it is open as soon as it begins
-        self._running = self._run()
+        self._running: AbstractAsyncContextManager[None, bool | None] = self._run()
 
     def __repr__(self) -> str:
         """Return its own place, and that of the peer."""
@@ -214,6 +214,8 @@ class FaultyNetwork(Faults):
         """Begin to listen."""
         if beside_asyncio():
             self._running = in_guest(self._running)
+        else:
+            require_trio()
         await self._running.__aenter__()
         return self
 
