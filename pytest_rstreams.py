@@ -41,28 +41,21 @@ def probe() -> ProbeSubscriber[Any]:
 
 @pytest.fixture
 async def faulty_network() -> AsyncIterator[Callable[..., Awaitable[FaultyNetwork]]]:
-    """Return an async function that begins a `FaultyNetwork`, which ends with the test; for tests under pytest-trio.
+    """Return an async function that begins a `FaultyNetwork`, which ends with the test.
 
     network = await faulty_network(listener.url)
+
+    It is for tests under pytest-trio, the plugin of anyio, and pytest-asyncio in its mode `auto`.
     """
-    import trio  # noqa: PLC0415 - see the module's text
+    from rstreams.testing import FaultyNetwork  # noqa: PLC0415 - see the module's text
+    from rstreams.testing._either_loop import blocks  # noqa: PLC0415 - likewise
 
-    from rstreams.runtime.scope import open_nursery  # noqa: PLC0415 - likewise
-    from rstreams.testing import FaultyNetwork  # noqa: PLC0415 - likewise
-
-    async def run(network: FaultyNetwork, task_status: trio.TaskStatus[FaultyNetwork]) -> None:
-        async with network:
-            task_status.started(network)
-            await trio.sleep_forever()
-
-    async with open_nursery() as nursery:
+    async with blocks() as enter:
 
         async def begin(peer: int | str, *, seed: int = 0) -> FaultyNetwork:
-            network: FaultyNetwork = await nursery.start(run, FaultyNetwork(peer, seed=seed))
-            return network
+            return await enter(FaultyNetwork(peer, seed=seed))
 
         yield begin
-        nursery.cancel_scope.cancel()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,12 +5,14 @@ Under asyncio they run in the trio run that is the guest of the loop, as connect
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 import trio
 
-from rstreams.runtime.scope import in_asyncio
+from rstreams.runtime.scope import in_asyncio, open_nursery
 
 T = TypeVar("T")
 
@@ -36,3 +38,26 @@ async def wait_for(event: trio.Event) -> None:
 
     async with guest_run() as guest:
         await guest.run(event.wait)
+
+
+@asynccontextmanager
+async def blocks() -> AsyncIterator[Callable[[AbstractAsyncContextManager[Any]], Awaitable[Any]]]:
+    """Give the body a function that enters async context managers, which are left at the end of the body.
+
+    Any task of the loop may call it. In trio each manager has a task of its own, which enters and leaves it.
+    """
+    if beside_asyncio():
+        async with AsyncExitStack() as exits:
+            yield exits.enter_async_context
+        return
+
+    async def hold(
+        manager: AbstractAsyncContextManager[object], task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with manager as value:
+            task_status.started(value)
+            await trio.sleep_forever()
+
+    async with open_nursery() as nursery:
+        yield partial(nursery.start, hold)
+        nursery.cancel_scope.cancel()
