@@ -1,4 +1,4 @@
-"""RabbitMQ 4's management over AMQP for asyncio: queues, exchanges and bindings; see `rstreams.net.rabbitmq_management`.
+"""RabbitMQ 4's management over AMQP for asyncio, as `rstreams.net.rabbitmq_management` has it for trio.
 
 async with connect(url) as connection, rabbitmq_management(connection) as management:
     await management.declare_queue("orders")

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -149,6 +150,47 @@ def test_with_eager_tasks() -> None:
 
     with nothing_left():
         run(main)
+
+
+class CpuTimeLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock is the processor time of its thread: other programs make no callback slow."""
+
+    def time(self) -> float:
+        return thread_time()
+
+
+def test_debug_mode_finds_no_slow_callback(caplog: pytest.LogCaptureFixture) -> None:
+    taken: list[int] = []
+    take = taken.append
+
+    async def same(number: int) -> int:
+        return number
+
+    async def main() -> None:
+        asyncio.get_running_loop().slow_callback_duration = 0.05
+        async with connected() as (node, connection):
+            node.serve("numbers", Stream.range(50_000))
+            async with connection.stream("numbers").open() as items:
+                async for item in items:
+                    take(item)
+        await Stream.range(30_000).map_async(same, concurrency=16).for_each(take)
+
+    run(main, debug=True, loop_factory=CpuTimeLoop)
+    assert len(taken) == 80_000
+    assert [
+        record.getMessage() for record in caplog.records if record.name == "asyncio" and "took" in record.getMessage()
+    ] == []
+
+
+def test_the_check_for_slow_callbacks_finds_one(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().slow_callback_duration = 0.05
+        began = thread_time()
+        while thread_time() < began + 0.1:
+            pass
+
+    run(main, debug=True, loop_factory=CpuTimeLoop)
+    assert "took 0.1" in caplog.text
 
 
 # the ends of a loop

@@ -202,6 +202,41 @@ async def test_a_cancelled_consumer_gives_back_what_is_in_hand(on: Loop) -> None
 
 
 @over_both_loops
+async def test_cancelling_a_task_that_iterates_ends_its_link_and_is_raised_once(on: Loop) -> None:
+    seen: list[object] = []
+    note = seen.append
+
+    async def loop(connection: Any) -> None:  # noqa: ANN401 - of either loop
+        try:
+            async with connection.stream("jobs").open() as items:
+                async for item in items:
+                    note(item)
+        except on.Cancelled as error:
+            seen.append(type(error))
+            await still_runs()
+            raise
+
+    async def still_runs() -> None:
+        if on.name == "asyncio":  # under trio each wait of a cancelled task raises again
+            await on.sleep(0.01)
+        seen.append("ended")
+
+    async with connected(on) as (node, connection):
+        queue = node.queue("jobs")
+        await connection.publish("jobs", on.Stream.range(2))
+        task = on.start(lambda: loop(connection))
+        await on.until(lambda: len(seen) == 2)
+        await on.settled()
+        task.cancel()
+        assert isinstance(await task.ended(), on.Cancelled)
+        assert seen == [0, 1, on.Cancelled, "ended"]
+        await on.until(lambda: not queue.statistics().consumers)
+        assert kept(queue) == 0  # when the next one was asked for, both were done
+        await connection.publish("jobs", on.Stream.of(2))
+        assert await connection.stream("jobs").first_or_none() == 2
+
+
+@over_both_loops
 async def test_deliveries_settled_by_hand(on: Loop) -> None:
     async with connected(on) as (node, connection):
         queue = node.queue("jobs", dead_letters=node.queue("dead").name)
