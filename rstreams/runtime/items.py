@@ -1,7 +1,12 @@
-"""The items of an open stream for `async for`, given out from a batch; `_items.c` has the same in C, and is faster."""
+"""The items of an open stream for `async for`, given out from a batch.
+
+`_items.c` has the same in C, without a coroutine for each item. With Python 3.11 the loop then takes 55 ns for an item
+and not 130 ns. From Python 3.12 on, `await` needs an exception of each awaitable in C, and a coroutine is faster.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
@@ -38,7 +43,7 @@ class ItemsInPython(Generic[T]):
 
 _compiled: Final = load("_items", _INTERFACE, "rstreams.runtime")
 
-if TYPE_CHECKING or _compiled is None:
+if TYPE_CHECKING or _compiled is None or sys.version_info >= (3, 12):
     Items = ItemsInPython
 else:
 

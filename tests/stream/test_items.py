@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from rstreams.runtime import items as items_module
-from rstreams.runtime.items import Items, ItemsInPython
+from rstreams.runtime.items import ItemsInPython
 from tests.compiled import compiled
 
 
@@ -57,8 +57,8 @@ def opened(base: type[Any], *batches: list[Any]) -> Any:  # noqa: ANN401 - a cla
 def base(request: pytest.FixtureRequest) -> type[Any]:
     if request.param == "python":
         return ItemsInPython
-    compiled(items_module._compiled)
-    return Items
+    in_c: type[Any] = compiled(items_module._compiled).Items
+    return in_c
 
 
 def finish(awaitable: Any) -> Any:  # noqa: ANN401 - of any item
