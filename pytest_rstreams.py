@@ -53,7 +53,8 @@ async def faulty_network() -> AsyncIterator[Callable[..., Awaitable[FaultyNetwor
     async with blocks() as enter:
 
         async def begin(peer: int | str, *, seed: int = 0) -> FaultyNetwork:
-            return await enter(FaultyNetwork(peer, seed=seed))
+            network: FaultyNetwork = await enter(FaultyNetwork(peer, seed=seed))
+            return network
 
         yield begin
 

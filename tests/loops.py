@@ -14,8 +14,8 @@ import inspect
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -25,7 +25,9 @@ import trio.testing
 import rstreams
 import rstreams.aio
 from rstreams.aio._guest import guest_block
+from rstreams.runtime.scope import open_nursery
 from rstreams.testing import VirtualTimeLoop
+from rstreams.testing._either_loop import beside_asyncio
 
 T = TypeVar("T")
 
@@ -71,6 +73,25 @@ class Loop(ABC):
     def hosted(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
         """Return a context manager for this loop that holds one of trio open, such as a scripted peer."""
 
+    @abstractmethod
+    def open_nursery(self) -> AbstractAsyncContextManager[Any]:
+        """Return a nursery, of which tests use `start_soon` and `cancel_scope.cancel`."""
+
+    @abstractmethod
+    def Event(self) -> Any:  # noqa: ANN401, N802 - the class of the loop
+        """Return an event of the loop."""
+
+    @abstractmethod
+    async def sleep_forever(self) -> None: ...
+
+    @asynccontextmanager
+    async def connected(self, **options: Any) -> AsyncIterator[tuple[Any, Any]]:  # noqa: ANN401 - those of `Node`
+        """A node, and a client of it."""
+        async with self.Node(**options) as node:
+            listener = await node.listen("127.0.0.1:0")
+            async with self.connect(listener.url) as connection:
+                yield node, connection
+
     async def together(self, *functions: Callable[[], Awaitable[object]]) -> None:
         """Run async functions at the same time; raise the error of one."""
         tasks = [self.start(function) for function in functions]
@@ -81,6 +102,10 @@ class Loop(ABC):
 
     async def until(self, happened: Callable[[], object]) -> None:
         """Let the other tasks run, and virtual time, until something has happened; the test's time limit bounds it."""
+        for _ in range(200):
+            if happened():
+                return
+            await self.checkpoint()
         step = 0.001
         while not happened():
             await self.sleep(step)
@@ -107,6 +132,15 @@ class OnTrio(Loop):
 
     async def sleep(self, seconds: float) -> None:
         await trio.sleep(seconds)
+
+    def open_nursery(self) -> AbstractAsyncContextManager[Any]:
+        return open_nursery()
+
+    def Event(self) -> trio.Event:  # noqa: N802 - a class
+        return trio.Event()
+
+    async def sleep_forever(self) -> None:
+        await trio.sleep_forever()
 
     async def checkpoint(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -166,6 +200,17 @@ class OnAsyncio(Loop):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    @asynccontextmanager
+    async def open_nursery(self) -> AsyncIterator[Any]:
+        async with asyncio.TaskGroup() as group:
+            yield _Nursery(group)
+
+    def Event(self) -> asyncio.Event:  # noqa: N802 - a class
+        return asyncio.Event()
+
+    async def sleep_forever(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
     async def checkpoint(self) -> None:
         await asyncio.sleep(0)
 
@@ -177,6 +222,25 @@ class OnAsyncio(Loop):
 
     def hosted(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
         return guest_block(manager)
+
+
+class _Nursery:
+    """A task group with the methods of a nursery of trio; `cancel` cancels its tasks, and not its block."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self._tasks: list[asyncio.Task[None]] = []
+        self.cancel_scope = self
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: object) -> None:
+        async def run() -> None:
+            await function(*args)
+
+        self._tasks.append(self._group.create_task(run()))
+
+    def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
 
 class _AsyncioTask(Started):
@@ -216,6 +280,11 @@ def in_thread(run: Callable[[], object]) -> None:
 
 
 KINDS: dict[str, Callable[[], Loop]] = {"trio": OnTrio, "asyncio": OnAsyncio}
+
+
+def here() -> Loop:
+    """Return the kind of loop that runs here; `start` is for the one that a test gets."""
+    return OnAsyncio() if beside_asyncio() else OnTrio()
 
 
 def over_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -31,6 +31,11 @@ class Requester(Generic[T]):
         return repr(self._requester)
 
     @property
+    def in_flight(self) -> int:
+        """The requests whose replies have not come yet."""
+        return self._requester.in_flight
+
+    @property
     def late(self) -> int:
         """Replies that nobody waited for any more: accepted, counted and dropped."""
         return self._requester.late

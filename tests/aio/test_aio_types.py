@@ -24,6 +24,7 @@ from rstreams.aio import (
     Stream,
     connect,
 )
+from rstreams.net.request_reply.requester import Requester as TrioRequester
 
 
 def test_types_of_streams() -> None:
@@ -80,5 +81,6 @@ def test_help_shows_the_same_parameters(ours: Any, model: Any) -> None:  # noqa:
 def test_a_connection_and_a_stream_have_all_that_those_of_trio_have() -> None:
     for ours, model in [(Connection, rstreams.Connection), (Stream, rstreams.Stream), (Node, rstreams.Node)]:
         assert {name for name in dir(model) if not name.startswith("_")} <= set(dir(ours))
+    assert {"in_flight", "request", "stream"} <= set(dir(TrioRequester)) & set(dir(Requester))
     assert {name for name in dir(rstreams.Sender) if not name.startswith("_")} <= set(dir(Sender))
     assert {name for name in dir(rstreams.Receipt) if not name.startswith("_")} <= set(dir(rstreams.aio.Receipt))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,14 +15,6 @@ from rstreams.testing import ProbeSubscriber
 from tests.loops import Loop, over_both_loops
 
 VARIABLE: ContextVar[str] = ContextVar("variable", default="unset")
-
-
-@asynccontextmanager
-async def connected(on: Loop, **options: Any) -> AsyncIterator[tuple[Any, Any]]:  # noqa: ANN401 - names of either loop
-    async with on.Node(**options) as node:
-        listener = await node.listen("127.0.0.1:0")
-        async with on.connect(listener.url) as connection:
-            yield node, connection
 
 
 def slowly(on: Loop) -> Callable[[int], Awaitable[int]]:
@@ -41,7 +32,7 @@ def kept(queue: Queue) -> int:
 
 @over_both_loops
 async def test_items_of_a_served_stream_come_in_order(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.serve("numbers", on.Stream.range(5000))
         assert await connection.stream("numbers").to_list() == list(range(5000))
         seen = []
@@ -58,7 +49,7 @@ async def test_items_of_a_served_stream_come_in_order(on: Loop) -> None:
 
 @over_both_loops
 async def test_async_functions_of_both_ends_run_in_the_loop(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.serve("slow", on.Stream.range(20).map_async(slowly(on), concurrency=4))
         received = connection.stream("slow").map_async(slowly(on), concurrency=4)
         assert await received.to_list() == list(range(20))
@@ -70,7 +61,7 @@ async def test_an_error_of_a_served_stream_arrives(on: Loop) -> None:
         await on.checkpoint()
         raise ValueError(number)
 
-    async with connected(on, expose_errors=True) as (node, connection):
+    async with on.connected(expose_errors=True) as (node, connection):
         node.serve("broken", on.Stream.of(7).map_async(fail))
         with pytest.raises(Exception, match="7"):
             await connection.stream("broken").to_list()
@@ -78,7 +69,7 @@ async def test_an_error_of_a_served_stream_arrives(on: Loop) -> None:
 
 @over_both_loops
 async def test_publishing_waits_for_the_outcomes(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs")
         result = await connection.publish("jobs", on.Stream.range(100).map_async(slowly(on), concurrency=10))
         assert (result.accepted, result.complete) == (100, True)
@@ -102,7 +93,7 @@ async def test_a_cancelled_publish_ends_its_link_and_its_tasks(on: Loop) -> None
             ended.append(number)
         return number
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs")
         task = on.start(lambda: connection.publish("jobs", on.Stream.of(1).map_async(work)))
         await on.until(lambda: queue.statistics().producers)
@@ -115,7 +106,7 @@ async def test_a_cancelled_publish_ends_its_link_and_its_tasks(on: Loop) -> None
 
 @over_both_loops
 async def test_a_sender_tells_the_outcome_of_each_message(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("jobs", capacity=3)
         told = []
         async with connection.sender("jobs") as sender:
@@ -138,7 +129,7 @@ async def test_a_sender_tells_the_outcome_of_each_message(on: Loop) -> None:
 
 @over_both_loops
 async def test_a_sender_hears_what_is_refused(on: Loop) -> None:
-    async with connected(on, max_message_bytes=1000) as (node, connection):
+    async with on.connected(max_message_bytes=1000) as (node, connection):
         node.queue("jobs")
         with pytest.raises((DeliveryFailed, LinkDetached)):
             async with connection.sender("jobs") as sender:
@@ -156,7 +147,7 @@ async def test_a_handler_settles_by_its_end(on: Loop) -> None:
             raise ValueError(number)
         handled.append(number)
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs")
         await connection.publish("jobs", on.Stream.range(5))
         task = on.start(lambda: connection.consume("jobs", handle, concurrency=2, on_failure="modify"))
@@ -172,7 +163,7 @@ async def test_a_failing_handler_ends_the_call_and_gives_back(on: Loop) -> None:
     def handle(number: int) -> None:
         raise LookupError(number)
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs")
         await connection.publish("jobs", on.Stream.range(3))
         with pytest.raises(LookupError):
@@ -190,7 +181,7 @@ async def test_a_cancelled_consumer_gives_back_what_is_in_hand(on: Loop) -> None
         begun.append(number)
         await on.sleep(1000)
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("jobs")
         await connection.publish("jobs", on.Stream.range(3))
         task = on.start(lambda: connection.consume("jobs", handle, concurrency=2))
@@ -221,7 +212,7 @@ async def test_cancelling_a_task_that_iterates_ends_its_link_and_is_raised_once(
             await on.sleep(0.01)
         seen.append("ended")
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs")
         await connection.publish("jobs", on.Stream.range(2))
         task = on.start(lambda: loop(connection))
@@ -238,7 +229,7 @@ async def test_cancelling_a_task_that_iterates_ends_its_link_and_is_raised_once(
 
 @over_both_loops
 async def test_deliveries_settled_by_hand(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("jobs", dead_letters=node.queue("dead").name)
         await connection.publish("jobs", on.Stream.of("good", "bad"))
         async with connection.stream("jobs", settlement="manual").open() as deliveries:
@@ -267,7 +258,7 @@ async def test_requests_are_answered_by_async_handlers(on: Loop) -> None:
     def counted(number: int) -> object:
         return on.Stream.range(number).map_async(slowly(on))
 
-    async with connected(on, expose_errors=True) as (node, connection):
+    async with on.connected(expose_errors=True) as (node, connection):
         node.respond("double", double)
         node.respond("count", count)
         node.respond("counted", counted)
@@ -290,7 +281,7 @@ async def test_requests_through_a_queue_and_a_cancelled_responder(on: Loop) -> N
         await on.sleep(0.01 if number else 1000)
         return number + 1
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("requests")
         responder = on.start(lambda: connection.respond("requests", answer, concurrency=4))
         async with connection.requester("requests") as requester:
@@ -310,7 +301,7 @@ async def test_bodies_that_are_sent_and_read_while_they_come(on: Loop) -> None:
             await on.sleep(0.01)
             yield b"x" * 1000
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("files")
         await connection.publish("files", on.Stream.of(Message(ByteStream(chunks()))))
         async with connection.streamed_messages("files").open() as messages:
@@ -321,7 +312,7 @@ async def test_bodies_that_are_sent_and_read_while_they_come(on: Loop) -> None:
 
 @over_both_loops
 async def test_a_multicast_and_a_drained_connection(on: Loop) -> None:
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         prices = node.multicast("prices")
         got: list[int] = []
 
@@ -363,7 +354,7 @@ async def test_a_lost_connection_returns(on: Loop) -> None:
 async def test_what_a_block_raises_leaves_it_as_itself(on: Loop) -> None:
     error = ValueError("mine")
     with pytest.raises(ValueError, match="mine") as raised:
-        async with connected(on) as (_, connection), connection.sender("nowhere"):
+        async with on.connected() as (_, connection), connection.sender("nowhere"):
             raise error
     assert raised.value is error
 
@@ -376,7 +367,7 @@ async def test_async_functions_see_the_context_of_their_caller(on: Loop) -> None
         seen.append(VARIABLE.get())
         return number
 
-    async with connected(on) as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("jobs")
         if on.name == "trio":
             VARIABLE.set("publish")  # tasks of a published stream live in the connection's scope there
@@ -415,7 +406,7 @@ async def test_calls_outside_of_the_block(on: Loop) -> None:
     with pytest.raises(RuntimeError, match="entered before"):
         async with node:
             pass
-    async with connected(on) as (_, connection):
+    async with on.connected() as (_, connection):
         stream = connection.stream("nowhere")
     probe = ProbeSubscriber[Any](1)
     async with on.Scope():

@@ -13,7 +13,8 @@ import trio.testing
 import rstreams
 from rstreams import Connection, Node, Reconnect
 from rstreams.net.request_reply.requester import Requester
-from tests.net.over_tcp import connected, pump_of
+from tests.loops import here
+from tests.net.over_tcp import pump_of
 
 AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0)
 
@@ -24,7 +25,7 @@ async def answered(
     **options: Any,  # noqa: ANN401 - those of `Node.respond`
 ) -> AsyncIterator[tuple[Node, Connection, Requester[Any]]]:
     """A node that answers with `handler`, and a requester of it."""
-    async with connected() as (node, connection):
+    async with here().connected() as (node, connection):
         node.respond("service", handler, **options)
         async with connection.requester("service") as requester:
             yield node, connection, requester
@@ -36,13 +37,14 @@ async def queued(
     **options: Any,  # noqa: ANN401 - those of `Connection.respond`
 ) -> AsyncIterator[tuple[Node, Connection, Requester[Any]]]:
     """A queue on a node, a client that answers with `handler` what comes there, and a requester of it."""
-    async with connected() as (node, connection), rstreams.connect(node._listeners[0].url) as other:
+    on = here()
+    async with on.connected() as (node, connection), on.connect(node._listeners[0].url) as other:
         node.queue("service")
 
         async def respond() -> None:
             await other.respond("service", handler, **options)
 
-        async with trio.open_nursery() as nursery:
+        async with on.open_nursery() as nursery:
             nursery.start_soon(respond)
             async with connection.requester("service") as requester:
                 yield node, connection, requester
@@ -61,7 +63,7 @@ class Gate:
     """A handler that answers when it is let."""
 
     def __init__(self) -> None:
-        self.open = trio.Event()
+        self.open = here().Event()
         self.came: list[Any] = []
 
     async def __call__(self, item: object) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import trio
 
 import rstreams
 from rstreams import Message, Node, Stream
@@ -12,8 +11,8 @@ from rstreams.message import decode_body, encode_item
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ProbeSubscriber
+from tests.loops import Loop, over_both_loops
 from tests.net.foreign import foreign
-from tests.net.over_tcp import connected, until
 from tests.net.wire import ACCEPT, Peer, attach_frame, described, detach_frame, disposition_frame, scripted
 from tests.node.queues import bodies, consumed, counts, encoded, filled, produced
 from tests.node.test_dead_letters import Time, check_laws, fill
@@ -137,14 +136,15 @@ def test_a_bad_request_ends_it_and_one_that_raises_loses_it_alone() -> None:
 # over a link
 
 
-async def test_over_tcp_a_stream_browses() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_over_tcp_a_stream_browses(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of("a", "b", "c"))
+        await connection.publish("work", on.Stream.of("a", "b", "c"))
         assert await connection.stream("work", browse=True).take(3).to_list() == ["a", "b", "c"]
         first = await connection.messages("work", browse=True).take(1).to_list()
         assert [each.body for each in first] == ["a"]
-        await until(lambda: not queue.statistics().browsers)
+        await on.until(lambda: not queue.statistics().browsers)
         now = queue.statistics()
         assert (now.ready, now.delivered) == (3, 0)
         assert await connection.stream("work").take(3).to_list() == ["a", "b", "c"]
@@ -197,28 +197,30 @@ async def test_a_peer_that_does_not_say_that_it_copies_is_asked_for_nothing(mode
             await connection.stream("a", browse=True).to_list()
 
 
-async def test_browsing_is_no_way_to_consume() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_browsing_is_no_way_to_consume(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
         with pytest.raises(ConfigError, match="browse=True"):
             await connection.consume("work", print, browse=True)
         with pytest.raises(ConfigError, match="browse='yes'"):
-            connection.stream("work", browse="yes")  # type: ignore[call-overload]
+            connection.stream("work", browse="yes")
         with pytest.raises(ConfigError, match="expose_errors=1"):
-            connection.stream("work", expose_errors=1)  # type: ignore[call-overload]
+            connection.stream("work", expose_errors=1)
 
 
-async def test_a_drained_node_waits_for_no_browser() -> None:
+@over_both_loops
+async def test_a_drained_node_waits_for_no_browser(on: Loop) -> None:
     got: list[object] = []
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         node.queue("work")
-        await connection.publish("work", Stream.of(1))
+        await connection.publish("work", on.Stream.of(1))
 
         async def browse() -> None:
             with pytest.raises(LinkDetached, match="closing"):
                 await connection.stream("work", browse=True).for_each(got.append)
 
         nursery.start_soon(browse)
-        await until(lambda: got)
+        await on.until(lambda: got)
         drained = await node.drain_and_close()
         assert (drained.left, drained.outcome_unknown) == (1, 0)

@@ -16,6 +16,7 @@ from rstreams.message import decode_message
 from rstreams.node.failure import MAX_TIMES
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
+from tests.loops import Loop, over_both_loops
 from tests.net.foreign import foreign
 from tests.net.over_tcp import connected, until
 from tests.net.wire import described, disposition_frame
@@ -31,8 +32,9 @@ FAILURE = "x-opt-rstreams-failure"
 # the delay
 
 
-async def test_explain_shows_what_waits_for_its_next_attempt() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_explain_shows_what_waits_for_its_next_attempt(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         node.queue("jobs", capacity=1, redelivery_delay_s=60)
 
         async def consume() -> None:
@@ -42,8 +44,8 @@ async def test_explain_shows_what_waits_for_its_next_attempt() -> None:
             await connection.consume("jobs", refuse, on_failure="modify")
 
         nursery.start_soon(consume)
-        await connection.publish("jobs", Stream.of("poison"))
-        await until(lambda: node.statistics().queues["jobs"].delayed == 1)
+        await connection.publish("jobs", on.Stream.of("poison"))
+        await on.until(lambda: node.statistics().queues["jobs"].delayed == 1)
         assert (
             "queue 'jobs' is full: 1 of 1 stored, 0 ready, 0 unsettled at 1 consumer, "
             "1 delayed until the next attempt" in str(node.explain())
@@ -255,19 +257,20 @@ def test_the_text_of_an_exception_of_this_process_is_told_if_it_may_be(expose: b
 
 @pytest.mark.parametrize("pack_items", [1, 4])
 @pytest.mark.parametrize("expose", [False, True])
-async def test_over_tcp_the_consumers_error_reaches_the_dead_letter(expose: bool, pack_items: int) -> None:  # noqa: FBT001
-    async with Node() as node, trio.open_nursery() as nursery:
+@over_both_loops
+async def test_over_tcp_the_consumers_error_reaches_the_dead_letter(on: Loop, expose: bool, pack_items: int) -> None:  # noqa: FBT001
+    async with on.Node() as node, on.open_nursery() as nursery:
         node.queue("dead")
         node.queue("work", dead_letters="dead", max_deliveries=2)
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url, container_id="the-worker") as connection:
+        async with on.connect(listener.url, container_id="the-worker") as connection:
 
             async def consume() -> None:
                 options = {"expose_errors": expose, "pack_items": pack_items}
-                await connection.consume("work", _refuse, on_failure="modify", **options)  # type: ignore[arg-type]
+                await connection.consume("work", _refuse, on_failure="modify", **options)
 
             nursery.start_soon(consume)
-            await connection.publish("work", Stream.of("poison"))
+            await connection.publish("work", on.Stream.of("poison"))
             [letter] = await connection.messages("dead").take(1).to_list()
             nursery.cancel_scope.cancel()
     told = "ValueError: poison" if expose else "ValueError"

@@ -5,48 +5,50 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import trio
 
-from rstreams import Stream
 from rstreams.errors import ConfigError
-from tests.net.over_tcp import connected, refuse_odd, until
+from tests.loops import Loop, over_both_loops
+from tests.net.over_tcp import refuse_odd
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
-async def test_a_handlers_return_accepts_and_its_failure_is_as_told(asynchronous: bool) -> None:  # noqa: FBT001
+@over_both_loops
+async def test_a_handlers_return_accepts_and_its_failure_is_as_told(on: Loop, asynchronous: bool) -> None:  # noqa: FBT001
     async def refuse_odd_later(item: int) -> None:
-        await trio.lowlevel.checkpoint()
+        await on.checkpoint()
         refuse_odd(item)
 
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", on.Stream.range(10))
         handler = refuse_odd_later if asynchronous else refuse_odd
 
         async def consume() -> None:
             await connection.consume("work", handler, concurrency=3, on_failure="reject")
 
         nursery.start_soon(consume)
-        await until(lambda: queue.statistics().rejected == 5 and queue.statistics().accepted == 5)
+        await on.until(lambda: queue.statistics().rejected == 5 and queue.statistics().accepted == 5)
         nursery.cancel_scope.cancel()
 
 
-async def test_a_failure_ends_the_call_unless_it_is_told_otherwise() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_a_failure_ends_the_call_unless_it_is_told_otherwise(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(4))
+        await connection.publish("work", on.Stream.range(4))
         with pytest.raises(ValueError, match="1"):
             await connection.consume("work", refuse_odd)
-        await until(lambda: queue.statistics().ready == 3)
+        await on.until(lambda: queue.statistics().ready == 3)
         assert (queue.statistics().accepted, queue.statistics().modified) == (1, 1)
 
 
-async def test_the_first_failure_of_a_handler_is_told_aloud(caplog: pytest.LogCaptureFixture) -> None:
+@over_both_loops
+async def test_the_first_failure_of_a_handler_is_told_aloud(on: Loop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "rstreams.net")
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.range(3))
+    async with on.connected() as (node, connection):
+        node.serve("numbers", on.Stream.range(3))
         await connection.consume("numbers", lambda n: 1 // n, on_failure="reject")
-        node.serve("zeros", Stream.of(0, 0, 0))
+        node.serve("zeros", on.Stream.of(0, 0, 0))
         await connection.consume("zeros", lambda n: 1 // n, on_failure="reject")
     told = [(each.levelname, each.getMessage()) for each in caplog.records if each.exc_info is not None]
     assert told == [
@@ -56,31 +58,33 @@ async def test_the_first_failure_of_a_handler_is_told_aloud(caplog: pytest.LogCa
     ]
 
 
-async def test_never_more_items_are_asked_for_than_can_be_handled() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_never_more_items_are_asked_for_than_can_be_handled(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", on.Stream.range(10))
         inside = 0
 
         async def handle(_item: int) -> None:
             nonlocal inside
             inside += 1
-            await trio.sleep_forever()
+            await on.sleep_forever()
 
         async def consume() -> None:
             await connection.consume("work", handle, concurrency=2)
 
         nursery.start_soon(consume)
-        await until(lambda: inside == 2)
+        await on.until(lambda: inside == 2)
         assert queue.statistics().unsettled == 2
         nursery.cancel_scope.cancel()
     assert (queue.statistics().ready, queue.statistics().modified) == (10, 2), "given back as failed by the cancel"
 
 
-async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(400))
+        await connection.publish("work", on.Stream.range(400))
         with pytest.raises(ConfigError) as raised:
             await connection.consume("work", print, concurrency=9, window=8)
         assert str(raised.value) == "consume(concurrency=9): window=8 allows only 8 items in hand"
@@ -89,20 +93,21 @@ async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle
         async def handle(_item: int) -> None:
             nonlocal inside
             inside += 1
-            await trio.sleep_forever()
+            await on.sleep_forever()
 
         async def consume() -> None:
             await connection.consume("work", handle, concurrency=300)
 
         nursery.start_soon(consume)
-        await until(lambda: inside == 300)
+        await on.until(lambda: inside == 300)
         assert queue.statistics().unsettled == 300
         nursery.cancel_scope.cancel()
 
 
-async def test_a_handler_of_a_stream_that_ends_returns() -> None:
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.range(5))
+@over_both_loops
+async def test_a_handler_of_a_stream_that_ends_returns(on: Loop) -> None:
+    async with on.connected() as (node, connection):
+        node.serve("numbers", on.Stream.range(5))
         got: list[int] = []
         await connection.consume("numbers", got.append)
         assert got == [0, 1, 2, 3, 4]
@@ -110,16 +115,17 @@ async def test_a_handler_of_a_stream_that_ends_returns() -> None:
             await connection.consume("numbers", print, concurrency=0)
 
 
-async def test_a_generator_as_a_handler_accepts_nothing() -> None:
+@over_both_loops
+async def test_a_generator_as_a_handler_accepts_nothing(on: Loop) -> None:
     def handle(item: int) -> Iterator[int]:
         yield item
 
     async def handle_later(item: int) -> AsyncIterator[int]:
         yield item
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of(1))
+        await connection.publish("work", on.Stream.of(1))
         for generator in (handle, handle_later):
             with pytest.raises(TypeError, match=r"^consume\(handler\): handler must not be a generator function"):
                 await connection.consume("work", generator)
@@ -127,6 +133,6 @@ async def test_a_generator_as_a_handler_accepts_nothing() -> None:
         for handler in (lambda item: handle(item), lambda item: handle_later(item)):  # noqa: PLW0108 - not seen through
             with pytest.raises(TypeError, match=r"^consume\(handler\): handler returned a generator that nobody would"):
                 await connection.consume("work", handler)
-        await until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
+        await on.until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
         with pytest.raises(TypeError, match=r"^consume\(handler\): handler must be a function, not None$"):
-            await connection.consume("work", None)  # type: ignore[arg-type]
+            await connection.consume("work", None)

@@ -13,25 +13,27 @@ from rstreams.errors import ConfigError, ConnectionClosed, ConnectionLost, LinkD
 from rstreams.net.connection import PublishResult
 from rstreams.net.links.draining import Drained
 from rstreams.testing import FaultyNetwork
+from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, until
 
 
-async def test_a_loop_ends_when_what_came_has_been_handed_over() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_a_loop_ends_when_what_came_has_been_handed_over(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work", capacity=2000)
-        await connection.publish("work", Stream.range(1000))
+        await connection.publish("work", on.Stream.range(1000))
         got: list[int] = []
-        ended = trio.Event()
+        ended = on.Event()
 
         async def loop() -> None:
             async with connection.stream("work", window=16).open() as items:
                 async for item in items:
-                    await trio.lowlevel.checkpoint()
+                    await on.checkpoint()
                     got.append(item)
             ended.set()
 
         nursery.start_soon(loop)
-        await until(lambda: len(got) > 100)
+        await on.until(lambda: len(got) > 100)
         assert await connection.drain_and_close() == Drained()
         await ended.wait()
         assert got == list(range(len(got)))
@@ -41,12 +43,13 @@ async def test_a_loop_ends_when_what_came_has_been_handed_over() -> None:
         assert connection.status.state == "closed"
 
 
-async def test_handlers_finish_what_they_have_and_may_send_meanwhile() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_handlers_finish_what_they_have_and_may_send_meanwhile(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue, answers = node.queue("work"), node.queue("answers")
-        await connection.publish("work", Stream.range(100))
-        inside, go_on = 0, trio.Event()
-        returned = trio.Event()
+        await connection.publish("work", on.Stream.range(100))
+        inside, go_on = 0, on.Event()
+        returned = on.Event()
 
         async def consume() -> None:
             async with connection.sender("answers") as sender:
@@ -61,62 +64,65 @@ async def test_handlers_finish_what_they_have_and_may_send_meanwhile() -> None:
             returned.set()
 
         nursery.start_soon(consume)
-        await until(lambda: inside == 5)
+        await on.until(lambda: inside == 5)
         drained: list[Drained] = []
 
         async def close() -> None:
             drained.append(await connection.drain_and_close())
 
         nursery.start_soon(close)
-        await until(lambda: queue.statistics().demand == 0)
+        await on.until(lambda: queue.statistics().demand == 0)
         go_on.set()
         await returned.wait()
-        await until(lambda: drained)
+        await on.until(lambda: drained)
         assert drained == [Drained()]
         assert answers.statistics().enqueued == queue.statistics().accepted == inside
         assert (queue.statistics().modified, queue.statistics().released) == (0, 0)
 
 
-async def test_publish_returns_what_was_accepted_and_says_that_it_is_not_all() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_publish_returns_what_was_accepted_and_says_that_it_is_not_all(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work", capacity=10)
         results: list[PublishResult] = []
         taken: list[int] = []
 
         async def publish() -> None:
-            numbers = Stream.range(10**9).do_on_next(taken.append)
+            numbers = on.Stream.range(10**9).do_on_next(taken.append)
             results.append(await connection.publish("work", numbers))
 
         nursery.start_soon(publish)
-        await until(lambda: queue.statistics().ready == 10)
+        await on.until(lambda: queue.statistics().ready == 10)
         assert (await connection.drain_and_close()).complete
-        await until(lambda: results)
+        await on.until(lambda: results)
         assert results == [PublishResult(10, complete=False)]
         assert queue.statistics().enqueued == len(taken) == 10
 
 
-async def test_a_relay_ends_with_its_source_and_completes() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_a_relay_ends_with_its_source_and_completes(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         source, target = node.queue("a"), node.queue("b")
-        await connection.publish("a", Stream.range(200))
+        await connection.publish("a", on.Stream.range(200))
         results: list[PublishResult] = []
 
         async def relay() -> None:
             results.append(await connection.publish("b", connection.stream("a", window=8)))
 
         nursery.start_soon(relay)
-        await until(lambda: target.statistics().enqueued > 20)
+        await on.until(lambda: target.statistics().enqueued > 20)
         assert (await connection.drain_and_close()).complete
-        await until(lambda: results)
+        await on.until(lambda: results)
         assert results == [PublishResult(target.statistics().enqueued)]
         assert source.statistics().accepted == target.statistics().enqueued
         assert source.statistics().unsettled == 0
 
 
-async def test_what_is_not_through_in_time_is_told_and_given_back() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_what_is_not_through_in_time_is_told_and_given_back(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", on.Stream.range(10))
         kept: list[Delivery[int]] = []
 
         async def take() -> None:
@@ -124,21 +130,22 @@ async def test_what_is_not_through_in_time_is_told_and_given_back() -> None:
             await deliveries.for_each(kept.append)
 
         nursery.start_soon(take)
-        await until(lambda: len(kept) == 4)
+        await on.until(lambda: len(kept) == 4)
         drained = await connection.drain_and_close(timeout_s=0.05)
         assert (drained.given_back, drained.complete) == (4, False)
-        await until(lambda: queue.statistics().ready == 10)
+        await on.until(lambda: queue.statistics().ready == 10)
         kept[0].accept()  # too late, and no error
 
 
-async def test_a_loop_whose_peer_does_not_answer_in_time_fails() -> None:
-    async with Node() as node, trio.open_nursery() as nursery:
+@over_both_loops
+async def test_a_loop_whose_peer_does_not_answer_in_time_fails(on: Loop) -> None:
+    async with on.Node() as node, on.open_nursery() as nursery:
         node.queue("work")
         listener = await node.listen("127.0.0.1:0")
-        async with FaultyNetwork(listener.url) as network, rstreams.connect(network.url) as connection:
-            await connection.publish("work", Stream.range(3))
+        async with FaultyNetwork(listener.url) as network, on.connect(network.url) as connection:
+            await connection.publish("work", on.Stream.range(3))
             got: list[int] = []
-            failed = trio.Event()
+            failed = on.Event()
 
             async def loop() -> None:
                 with pytest.raises(ConnectionLost, match="drained"):
@@ -146,7 +153,7 @@ async def test_a_loop_whose_peer_does_not_answer_in_time_fails() -> None:
                 failed.set()
 
             nursery.start_soon(loop)
-            await until(lambda: len(got) == 3)
+            await on.until(lambda: len(got) == 3)
             network.blackhole()
             drained: list[Drained] = []
 
@@ -156,31 +163,33 @@ async def test_a_loop_whose_peer_does_not_answer_in_time_fails() -> None:
             nursery.start_soon(close)
             await failed.wait()
             network.reset()
-            await until(lambda: drained)
+            await on.until(lambda: drained)
             assert drained == [Drained()], "all that came was settled"
 
 
-async def test_what_begins_after_that_fails_at_once() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_what_begins_after_that_fails_at_once(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
         assert (await connection.drain_and_close()).complete
         with pytest.raises(ConnectionLost, match="drained"):
             await connection.stream("work").to_list()
         with pytest.raises(ConnectionLost, match="drained"):
-            await connection.publish("work", Stream.of(1))
+            await connection.publish("work", on.Stream.of(1))
         with pytest.raises(ConnectionLost, match="drained"):
             async with connection.sender("work"):
                 pass
         assert (await connection.drain_and_close()).complete
         for bad in (0, -1, "1", True):
             with pytest.raises(ConfigError, match="timeout_s"):
-                await connection.drain_and_close(timeout_s=bad)  # type: ignore[arg-type]
+                await connection.drain_and_close(timeout_s=bad)
             with pytest.raises(ConfigError, match="timeout_s"):
-                await node.drain_and_close(timeout_s=bad)  # type: ignore[arg-type]
+                await node.drain_and_close(timeout_s=bad)
 
 
-async def test_a_sender_takes_no_more() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_a_sender_takes_no_more(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work", capacity=1)
         async with connection.sender("work") as sender:
             await sender.send(1)
@@ -230,17 +239,19 @@ async def test_a_node_sees_through_what_its_queues_hold() -> None:
         assert (now.accepted, now.ready, now.unsettled) == (now.enqueued, 0, 0)
 
 
-async def test_what_nobody_takes_is_told() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_what_nobody_takes_is_told(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
-        await connection.publish("work", Stream.range(7))
+        await connection.publish("work", on.Stream.range(7))
         assert await node.drain_and_close() == Drained(left=7)
 
 
-async def test_a_consumer_that_does_not_settle_is_not_waited_for_longer_than_that() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_a_consumer_that_does_not_settle_is_not_waited_for_longer_than_that(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         node.queue("work")
-        await connection.publish("work", Stream.range(3))
+        await connection.publish("work", on.Stream.range(3))
         kept: list[Delivery[int]] = []
 
         async def take() -> None:
@@ -248,7 +259,7 @@ async def test_a_consumer_that_does_not_settle_is_not_waited_for_longer_than_tha
                 await connection.stream("work", settlement="manual").for_each(kept.append)
 
         nursery.start_soon(take)
-        await until(lambda: len(kept) == 3)
+        await on.until(lambda: len(kept) == 3)
         drained = await node.drain_and_close(timeout_s=0.05)
         assert drained == Drained(outcome_unknown=3, left=3)
 
@@ -304,17 +315,18 @@ async def test_new_links_and_clients_are_refused_while_it_drains() -> None:
         assert queue.statistics().accepted == 1
 
 
-async def test_clients_with_a_policy_go_on_at_another_node() -> None:
+@over_both_loops
+async def test_clients_with_a_policy_go_on_at_another_node(on: Loop) -> None:
     policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0)
-    async with Node() as first, Node() as second:
+    async with on.Node() as first, on.Node() as second:
         one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
         queues = first.queue("work", capacity=50), second.queue("work", capacity=1000)
         got: list[int] = []
         results: list[PublishResult] = []
-        async with rstreams.connect([one.url, two.url], reconnect=policy) as connection, trio.open_nursery() as nursery:
+        async with on.connect([one.url, two.url], reconnect=policy) as connection, on.open_nursery() as nursery:
 
             async def publish() -> None:
-                results.append(await connection.publish("work", Stream.range(500), settlement="effectively_once"))
+                results.append(await connection.publish("work", on.Stream.range(500), settlement="effectively_once"))
 
             async def consume() -> None:
                 options: Any = {"settlement": "effectively_once"}
@@ -322,9 +334,9 @@ async def test_clients_with_a_policy_go_on_at_another_node() -> None:
 
             nursery.start_soon(consume)
             nursery.start_soon(publish)
-            await until(lambda: len(got) > 100)
+            await on.until(lambda: len(got) > 100)
             assert (await first.drain_and_close()).left == 0
-            await until(lambda: results and len(got) >= 500)
+            await on.until(lambda: results and len(got) >= 500)
             nursery.cancel_scope.cancel()
         assert results == [PublishResult(500)]
         assert got == list(range(500))

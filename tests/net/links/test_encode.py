@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from rstreams import Message, Stream
+from rstreams import Message
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
 from rstreams.message import ByteStream, decode_body
 from rstreams.net.connection import SettlementName
 from rstreams.testing import ManualPublisher
-from tests.net.over_tcp import connected
+from tests.loops import Loop, over_both_loops
 
 
 def to_json(item: object) -> bytes:
@@ -24,31 +24,34 @@ def from_json(encoded: bytes) -> Any:  # noqa: ANN401 - whatever it was
 
 
 @pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
-async def test_what_is_published_is_what_encode_returns(settlement: SettlementName) -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_what_is_published_is_what_encode_returns(on: Loop, settlement: SettlementName) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
-        items = Stream.of({"a": (1, 2)}, [3])
+        items = on.Stream.of({"a": (1, 2)}, [3])
         result = await connection.publish("work", items, encode=to_json, settlement=settlement)
         assert result.accepted == 2
         assert await connection.stream("work", decode=from_json).take(2).to_list() == [{"a": [1, 2]}, [3]]
 
 
-async def test_a_message_may_be_what_is_sent_also_one_whose_body_is_sent_while_it_comes() -> None:
+@over_both_loops
+async def test_a_message_may_be_what_is_sent_also_one_whose_body_is_sent_while_it_comes(on: Loop) -> None:
     def message(item: int) -> Message:
         return Message(ByteStream([b"a", b"b" * item]), subject=str(item))
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         node.queue("work")
-        await connection.publish("work", Stream.of(2), encode=message)
+        await connection.publish("work", on.Stream.of(2), encode=message)
         async with connection.sender("work", encode=message) as sender:
             await sender.send(3)
         came = await connection.messages("work").take(2).to_list()
         assert [(each.subject, each.body) for each in came] == [("2", b"abb"), ("3", b"abbb")]
 
 
-async def test_an_item_that_cannot_be_encoded_is_named_and_fails() -> None:
+@over_both_loops
+async def test_an_item_that_cannot_be_encoded_is_named_and_fails(on: Loop) -> None:
     source = ManualPublisher[object](lambda n: source.next(*[1, "two", {3}][:n]))
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work", capacity=1024)
         with pytest.raises(
             ConfigError,
@@ -60,8 +63,9 @@ async def test_an_item_that_cannot_be_encoded_is_named_and_fails() -> None:
         assert source.outcomes[2] == "failed"
 
 
-async def test_a_sender_names_the_address_and_goes_on() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_a_sender_names_the_address_and_goes_on(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
         async with connection.sender("work", encode=to_json) as sender:
             with pytest.raises(ConfigError, match=r"^a message to 'work': encode raised TypeError: "):
@@ -70,10 +74,11 @@ async def test_a_sender_names_the_address_and_goes_on() -> None:
         assert await connection.stream("work", decode=from_json).take(1).to_list() == [[4]]
 
 
-async def test_a_served_stream_is_encoded_for_each_subscriber(caplog: pytest.LogCaptureFixture) -> None:
-    async with connected() as (node, connection):
-        node.serve("good", Stream.of((1, 2)), encode=to_json)
-        node.serve("bad", Stream.of(1, {2}), encode=to_json)
+@over_both_loops
+async def test_a_served_stream_is_encoded_for_each_subscriber(on: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    async with on.connected() as (node, connection):
+        node.serve("good", on.Stream.of((1, 2)), encode=to_json)
+        node.serve("bad", on.Stream.of(1, {2}), encode=to_json)
         for _ in range(2):
             assert await connection.stream("good", decode=from_json).to_list() == [[1, 2]]
             got: list[object] = []
@@ -86,8 +91,9 @@ async def test_a_served_stream_is_encoded_for_each_subscriber(caplog: pytest.Log
     assert said[0].startswith("item 1 of a subscription to 'bad', counted from 0: encode raised TypeError: ")
 
 
-async def test_requests_and_replies_are_encoded() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_requests_and_replies_are_encoded(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.respond("add", sum, decode=from_json, encode=lambda total: to_json({"total": total}))
         async with connection.requester("add", encode=to_json, decode=from_json) as requester:
             assert await requester.request((1, 2)) == {"total": 3}
@@ -100,22 +106,24 @@ async def test_requests_and_replies_are_encoded() -> None:
                 await requester.request((1, 2))
 
 
-async def test_several_replies_are_encoded() -> None:
-    async with connected() as (node, connection):
-        node.respond("count", Stream.range, encode=to_json)
+@over_both_loops
+async def test_several_replies_are_encoded(on: Loop) -> None:
+    async with on.connected() as (node, connection):
+        node.respond("count", on.Stream.range, encode=to_json)
         async with connection.requester("count", decode=from_json) as requester:
             assert await requester.stream(3).to_list() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("wrong", ["utf-8", 3])
-async def test_encode_must_be_a_plain_function(wrong: Any) -> None:  # noqa: ANN401 - a wrong one
+@over_both_loops
+async def test_encode_must_be_a_plain_function(on: Loop, wrong: Any) -> None:  # noqa: ANN401 - a wrong one
     async def later(item: object) -> object:
         return item
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         for bad, said in ((wrong, "encode must be a function"), (later, "encode must not be an async function")):
             with pytest.raises(TypeError, match=rf"^publish\(encode\): {said}"):
-                await connection.publish("work", Stream.of(1), encode=bad)
+                await connection.publish("work", on.Stream.of(1), encode=bad)
             with pytest.raises(TypeError, match=rf"^sender\(encode\): {said}"):
                 async with connection.sender("work", encode=bad):
                     pass
@@ -126,4 +134,4 @@ async def test_encode_must_be_a_plain_function(wrong: Any) -> None:  # noqa: ANN
             with pytest.raises(TypeError, match=rf"^respond\(encode\): {said}"):
                 node.respond("work", print, encode=bad)
             with pytest.raises(TypeError, match=rf"^serve\(encode\): {said}"):
-                node.serve("work", Stream.of(1), encode=bad)
+                node.serve("work", on.Stream.of(1), encode=bad)

@@ -14,12 +14,14 @@ from rstreams.net.links.sender import MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber
+from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, until
 from tests.protocol.played import LOST, REJECTED, PlayedDriver
 
 
-async def test_each_message_has_its_receipt() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_each_message_has_its_receipt(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
         async with connection.sender("work") as sender:
             await sender.send("a")
@@ -104,30 +106,35 @@ async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alo
 
 
 @pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
-async def test_the_block_waits_until_all_is_settled(settlement: Literal["at_least_once", "at_most_once"]) -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_the_block_waits_until_all_is_settled(
+    on: Loop, settlement: Literal["at_least_once", "at_most_once"]
+) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
         async with connection.sender("work", settlement=settlement) as sender:
             receipts = [await sender.submit(number) for number in range(100)]
         assert all(receipt.settled for receipt in receipts)
-        await until(lambda: queue.statistics().enqueued == 100)
+        await on.until(lambda: queue.statistics().enqueued == 100)
 
 
-async def test_a_sender_that_is_refused_says_why() -> None:
-    async with connected() as (_, connection):
+@over_both_loops
+async def test_a_sender_that_is_refused_says_why(on: Loop) -> None:
+    async with on.connected() as (_, connection):
         with pytest.raises(LinkDetached, match="nowhere"):
             async with connection.sender("nowhere") as sender:
                 await sender.send("a")
 
 
-async def test_a_block_that_raises_detaches_at_once() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_a_block_that_raises_detaches_at_once(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work", capacity=1)
         with pytest.raises(KeyError):
             async with connection.sender("work") as sender:
                 await sender.send("a")
                 _ = dict[str, str]()["a"]
-        await until(lambda: queue.statistics().producers == 0)
+        await on.until(lambda: queue.statistics().producers == 0)
         assert await connection.stream("work").take(1).to_list() == ["a"]
 
 
@@ -139,14 +146,15 @@ def test_what_help_shows_of_senders_and_receipts_is_what_a_user_may_call() -> No
     }
 
 
-async def test_a_receipt_shows_what_is_known() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_a_receipt_shows_what_is_known(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
         async with connection.sender("work") as sender:
             receipt = await sender.submit(1)
             assert repr(receipt) == "<rstreams receipt: waits>"
             with pytest.raises(TypeError, match=r"`await receipt\.wait\(\)`"):
-                await receipt  # type: ignore[misc] # pyright: ignore[reportGeneralTypeIssues]
+                await receipt  # pyright: ignore[reportGeneralTypeIssues]
             await receipt.wait()
             assert repr(receipt) == "<rstreams receipt: accepted>"
     late = MessageHold()

@@ -15,6 +15,7 @@ from rstreams.errors import ConfigError, LinkDetached
 from rstreams.net.dialects import Dialect, Place
 from rstreams.net.links.failures import FailureName
 from rstreams.testing import ProbeSubscriber
+from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, refuse_odd, until
 
 Word = Callable[[Delivery[Any]], None]
@@ -29,79 +30,87 @@ Word = Callable[[Delivery[Any]], None]
         (Delivery.modify, "modified"),
     ],
 )
-async def test_by_hand_the_queue_hears_what_was_said(word: Word, counter: str) -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_by_hand_the_queue_hears_what_was_said(on: Loop, word: Word, counter: str) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of("job"))
+        await connection.publish("work", on.Stream.of("job"))
         async with connection.stream("work", settlement="manual").take(1).open() as deliveries:
             async for delivery in deliveries:
                 assert delivery.item == "job"
                 assert queue.statistics().unsettled == 1
                 word(delivery)
-        await until(lambda: getattr(queue.statistics(), counter) == 1)
+        await on.until(lambda: getattr(queue.statistics(), counter) == 1)
 
 
 @pytest.mark.parametrize("dedup_window", [None, 300])
-async def test_by_hand_a_loop_that_is_left_gives_back_what_it_has_not_come_to(dedup_window: int | None) -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_by_hand_a_loop_that_is_left_gives_back_what_it_has_not_come_to(
+    on: Loop, dedup_window: int | None
+) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(5))
+        await connection.publish("work", on.Stream.range(5))
         deliveries = connection.stream("work", settlement="manual", dedup_window=dedup_window)
         async with deliveries.open() as items:
             last = await anext(items)
-            await until(lambda: queue.statistics().unsettled == 5)
+            await on.until(lambda: queue.statistics().unsettled == 5)
         assert await connection.stream("work").take(4).to_list() == [1, 2, 3, 4], "others have them at once"
-        await until(lambda: (queue.statistics().unsettled, queue.statistics().released) == (1, 4))
+        await on.until(lambda: (queue.statistics().unsettled, queue.statistics().released) == (1, 4))
         last.accept()  # the loop has come to this one, so it is the user's
-        await until(lambda: queue.statistics().accepted == 5)
+        await on.until(lambda: queue.statistics().accepted == 5)
         assert queue.statistics().modified == 0
 
 
-async def test_by_hand_what_a_stage_fails_at_is_given_back_as_failed() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_by_hand_what_a_stage_fails_at_is_given_back_as_failed(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of(0))
+        await connection.publish("work", on.Stream.of(0))
         with pytest.raises(ZeroDivisionError):
             await connection.stream("work", settlement="manual").map(lambda delivery: 1 // delivery.item).to_list()
-        await until(lambda: queue.statistics().modified == 1)
+        await on.until(lambda: queue.statistics().modified == 1)
 
 
-async def test_by_hand_a_subscriber_that_raises_has_failed_at_its_item() -> None:
+@over_both_loops
+async def test_by_hand_a_subscriber_that_raises_has_failed_at_its_item(on: Loop) -> None:
     class Raising(ProbeSubscriber[Delivery[int]]):
         def on_next(self, item: Delivery[int]) -> None:
             raise LookupError(item.item)
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.of(0))
+        await connection.publish("work", on.Stream.of(0))
         connection.stream("work", settlement="manual").subscribe(Raising(1))
-        await until(lambda: queue.statistics().modified == 1)
+        await on.until(lambda: queue.statistics().modified == 1)
 
 
-async def test_an_unsettled_delivery_counts_against_the_window() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_an_unsettled_delivery_counts_against_the_window(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", on.Stream.range(10))
         kept: list[Delivery[int]] = []
-        async with trio.open_nursery() as nursery:
+        async with on.open_nursery() as nursery:
             deliveries = connection.stream("work", settlement="manual", window=3)
             nursery.start_soon(deliveries.take(10).for_each, kept.append)
-            await until(lambda: len(kept) == 3)
+            await on.until(lambda: len(kept) == 3)
             for _ in range(50):
-                await trio.lowlevel.checkpoint()
+                await on.checkpoint()
             assert [delivery.item for delivery in kept] == [0, 1, 2]
             assert queue.statistics().unsettled == 3
             while len(kept) < 10:
                 kept[-1].accept()
-                await until(lambda: not kept[-1].settled)
+                await on.until(lambda: not kept[-1].settled)
             for delivery in kept:
                 delivery.accept()
-        await until(lambda: queue.statistics().accepted == 10)
+        await on.until(lambda: queue.statistics().accepted == 10)
 
 
-async def test_what_comes_settled_cannot_be_decided() -> None:
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.of(1, 2))
+@over_both_loops
+async def test_what_comes_settled_cannot_be_decided(on: Loop) -> None:
+    async with on.connected() as (node, connection):
+        node.serve("numbers", on.Stream.of(1, 2))
         got: list[int] = []
 
         def take(delivery: Delivery[int]) -> None:
@@ -125,43 +134,46 @@ def decode_odd(encoded: bytes) -> int:
 @pytest.mark.parametrize(
     ("on_failure", "counter"), [("reject", "rejected"), ("accept", "accepted"), (DeadLetters("dead"), "accepted")]
 )
+@over_both_loops
 async def test_what_cannot_be_decoded_ends_the_stream_only_if_that_is_wanted(
-    on_failure: FailureName | DeadLetters, counter: str
+    on: Loop, on_failure: FailureName | DeadLetters, counter: str
 ) -> None:
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue, dead = node.queue("work"), node.queue("dead")
-        await connection.publish("work", Stream.of(b"\x01", b"\x02", b"\x03"))
+        await connection.publish("work", on.Stream.of(b"\x01", b"\x02", b"\x03"))
         stream = connection.stream("work", decode=decode_odd, on_failure=on_failure)
         assert await stream.take(2).to_list() == [1, 3]
-        await until(lambda: getattr(queue.statistics(), counter) == (3 if counter == "accepted" else 1))
+        await on.until(lambda: getattr(queue.statistics(), counter) == (3 if counter == "accepted" else 1))
         assert dead.statistics().enqueued == (1 if isinstance(on_failure, DeadLetters) else 0)
 
-        await connection.publish("work", Stream.of(b"\x02"))
+        await connection.publish("work", on.Stream.of(b"\x02"))
         with pytest.raises(ValueError, match="2"):
             await connection.stream("work", decode=decode_odd).to_list()
 
 
-async def test_the_first_item_that_cannot_be_decoded_is_told_aloud(caplog: pytest.LogCaptureFixture) -> None:
+@over_both_loops
+async def test_the_first_item_that_cannot_be_decoded_is_told_aloud(on: Loop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "rstreams.net")
-    async with connected() as (node, connection):
-        node.serve("numbers", Stream.of(b"\x02", b"\x01", b"\x04"))
+    async with on.connected() as (node, connection):
+        node.serve("numbers", on.Stream.of(b"\x02", b"\x01", b"\x04"))
         assert await connection.stream("numbers", decode=decode_odd, on_failure="reject").to_list() == [1]
     told = [(each.levelname, each.getMessage()) for each in caplog.records if each.exc_info is not None]
     text = "an item from 'numbers' cannot be decoded; on_failure='reject'"
     assert told == [("WARNING", text), ("DEBUG", text)]
 
 
-async def test_a_dead_letter_is_the_message_with_the_reason() -> None:
-    async with connected() as (node, connection), trio.open_nursery() as nursery:
+@over_both_loops
+async def test_a_dead_letter_is_the_message_with_the_reason(on: Loop) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
         queue = node.queue("work")
         node.queue("dead")
-        await connection.publish("work", Stream.of(Message(1, subject="a", annotations={"x-opt-mine": 1}), 2, 3))
+        await connection.publish("work", on.Stream.of(Message(1, subject="a", annotations={"x-opt-mine": 1}), 2, 3))
 
         async def consume() -> None:
             await connection.consume("work", refuse_odd, on_failure=DeadLetters("dead"))
 
         nursery.start_soon(consume)
-        await until(lambda: queue.statistics().accepted == 3)
+        await on.until(lambda: queue.statistics().accepted == 3)
         first, second = await connection.messages("dead").take(2).to_list()
         assert (first.body, first.subject, second.body) == (1, "a", 3)
         assert first.annotations == {
@@ -227,16 +239,18 @@ async def test_dead_letters_to_what_the_peer_cannot_have_end_the_stream(caplog: 
     assert text in caplog.text
 
 
-async def test_dead_letters_that_would_come_back_at_once_are_refused() -> None:
-    async with connected() as (_, connection):
+@over_both_loops
+async def test_dead_letters_that_would_come_back_at_once_are_refused(on: Loop) -> None:
+    async with on.connected() as (_, connection):
         with pytest.raises(ConfigError, match="another address"):
             connection.stream("work", on_failure=DeadLetters("work"))
 
 
-async def test_explain_says_which_outcomes_a_full_window_waits_for() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_explain_says_which_outcomes_a_full_window_waits_for(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
-        await connection.publish("work", Stream.range(8))
+        await connection.publish("work", on.Stream.range(8))
         deliveries = connection.stream("work", settlement="manual", window=4, dedup_window=9).name("mine")
         async with deliveries.open() as items:
             kept = [await anext(items) for _ in range(4)]
@@ -256,14 +270,15 @@ async def test_explain_says_which_outcomes_a_full_window_waits_for() -> None:
             assert "waits for the outcomes" not in str(deliveries.explain())
 
 
-async def test_explain_of_a_full_window_of_another_settlement_says_how_many() -> None:
-    async with connected() as (node, connection):
+@over_both_loops
+async def test_explain_of_a_full_window_of_another_settlement_says_how_many(on: Loop) -> None:
+    async with on.connected() as (node, connection):
         node.queue("work")
-        await connection.publish("work", Stream.range(10))
+        await connection.publish("work", on.Stream.range(10))
         probe = ProbeSubscriber[None](9)
         held = connection.stream("work", window=4)
         held.map_async(_for_ever, concurrency=9).subscribe(probe)
-        await until(lambda: "waits for the outcomes of 4 items in hand" in str(held.explain()))
+        await on.until(lambda: "waits for the outcomes of 4 items in hand" in str(held.explain()))
         assert str(held.explain()).endswith("as many as its window allows")
         probe.cancel()
 
@@ -272,7 +287,8 @@ async def _for_ever(_item: object) -> None:
     await trio.sleep_forever()
 
 
-async def test_by_hand_what_a_function_raises_fails_its_delivery_and_no_other() -> None:
+@over_both_loops
+async def test_by_hand_what_a_function_raises_fails_its_delivery_and_no_other(on: Loop) -> None:
     taken: list[Delivery[Any]] = []
 
     def take(delivery: Delivery[Any]) -> None:
@@ -280,33 +296,34 @@ async def test_by_hand_what_a_function_raises_fails_its_delivery_and_no_other() 
             raise LookupError
         taken.append(delivery)
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(5))
+        await connection.publish("work", on.Stream.range(5))
         with pytest.raises(LookupError):
             await connection.stream("work", settlement="manual").for_each(take)
         assert [delivery.item for delivery in taken] == [0, 1]
         assert not any(delivery.settled for delivery in taken)
         for delivery in taken:
             delivery.accept()
-        await until(lambda: queue.statistics().accepted == 2 and queue.statistics().ready == 3)
+        await on.until(lambda: queue.statistics().accepted == 2 and queue.statistics().ready == 3)
         assert queue.statistics().modified == 1
 
 
-async def test_by_hand_what_cannot_be_decoded_fails_no_delivery_before_it() -> None:
+@over_both_loops
+async def test_by_hand_what_cannot_be_decoded_fails_no_delivery_before_it(on: Loop) -> None:
     def refuse_2(payload: bytes) -> Any:  # noqa: ANN401
         item = rstreams.message.decode_body(payload)
         if item == 2:
             raise LookupError
         return item
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        await connection.publish("work", Stream.range(5))
+        await connection.publish("work", on.Stream.range(5))
         stream = connection.stream("work", settlement="manual", decode=refuse_2, on_failure="reject")
         deliveries = await stream.take(4).to_list()
         assert [delivery.item for delivery in deliveries] == [0, 1, 3, 4]
         assert not any(delivery.settled for delivery in deliveries)
         for delivery in deliveries:
             delivery.accept()
-        await until(lambda: queue.statistics().accepted == 4 and queue.statistics().rejected == 1)
+        await on.until(lambda: queue.statistics().accepted == 4 and queue.statistics().rejected == 1)

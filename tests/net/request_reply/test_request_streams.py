@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import rstreams
-from rstreams import Message, Node, Stream
+from rstreams import Message, Node
 from rstreams.errors import (
     ConnectionLost,
     LinkDetached,
@@ -23,6 +23,7 @@ from rstreams.net.request_reply import responder
 from rstreams.net.request_reply.requester import Requester
 from rstreams.runtime.scope import open_nursery
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.loops import Loop, over_both_loops
 from tests.net.asking import AT_ONCE, WAYS, Gate, Way, answered, cut, queued, returning
 from tests.net.over_tcp import until
 from tests.net.wire import Peer, attach_frame, scripted
@@ -31,21 +32,24 @@ from tests.net.wire import Peer, attach_frame, scripted
 
 
 @WAYS
-async def test_a_stream_of_replies(way: Way) -> None:
-    async with way(Stream.range) as (_, _, requester):
+@over_both_loops
+async def test_a_stream_of_replies(on: Loop, way: Way) -> None:
+    async with way(on.Stream.range) as (_, _, requester):
         assert await requester.stream(5).to_list() == [0, 1, 2, 3, 4]
         assert await requester.stream(0).to_list() == []
         assert await requester.stream(2000).to_list() == list(range(2000))
 
 
 @WAYS
-async def test_a_stream_of_one_reply(way: Way) -> None:
+@over_both_loops
+async def test_a_stream_of_one_reply(on: Loop, way: Way) -> None:
     async with way(lambda item: item) as (_, _, requester):
         assert await requester.stream("only").to_list() == ["only"]
 
 
 @WAYS
-async def test_an_async_generator_makes_several_replies(way: Way) -> None:
+@over_both_loops
+async def test_an_async_generator_makes_several_replies(on: Loop, way: Way) -> None:
     async def count(most: int) -> AsyncIterator[int]:
         for number in range(most):
             yield number
@@ -55,8 +59,9 @@ async def test_an_async_generator_makes_several_replies(way: Way) -> None:
 
 
 @WAYS
-async def test_a_request_for_one_gets_the_first_of_several(way: Way) -> None:
-    async with way(Stream.range) as (_, _, requester):
+@over_both_loops
+async def test_a_request_for_one_gets_the_first_of_several(on: Loop, way: Way) -> None:
+    async with way(on.Stream.range) as (_, _, requester):
         assert await requester.request(5) == 0
         assert await requester.request(3) == 0
         assert requester.late == 0
@@ -86,15 +91,16 @@ async def test_the_responders_stream_is_asked_for_just_what_the_requester_asks_f
 
 
 @WAYS
-async def test_completion_needs_no_demand_and_a_failure_comes_after_its_items(way: Way) -> None:
+@over_both_loops
+async def test_completion_needs_no_demand_and_a_failure_comes_after_its_items(on: Loop, way: Way) -> None:
     source = ManualPublisher[int]()
     async with way(lambda _: source) as (_, _, requester):
         probe = ProbeSubscriber[int](1)
         requester.stream("all").subscribe(probe)
-        await until(lambda: source.requested == 1)
+        await on.until(lambda: source.requested == 1)
         source.next(0)
         source.error(RequestFailed("shop:closed", "at six"))
-        await until(lambda: probe.error)
+        await on.until(lambda: probe.error)
         assert probe.items == [0]
         assert isinstance(probe.error, RequestFailed)
         assert (probe.error.condition, probe.error.description) == ("shop:closed", "at six")
@@ -113,9 +119,10 @@ async def test_who_has_enough_cancels_the_responders_stream(way: Way) -> None:
 
 
 @WAYS
-async def test_streams_side_by_side(way: Way) -> None:
+@over_both_loops
+async def test_streams_side_by_side(on: Loop, way: Way) -> None:
     got: dict[int, list[int]] = {}
-    async with way(Stream.range, concurrency=8) as (_, _, requester), trio.open_nursery() as nursery:
+    async with way(on.Stream.range, concurrency=8) as (_, _, requester), on.open_nursery() as nursery:
 
         async def ask(most: int) -> None:
             got[most] = await requester.stream(most, window=4).to_list()
@@ -125,18 +132,19 @@ async def test_streams_side_by_side(way: Way) -> None:
     assert got == {most: list(range(most)) for most in range(20)}
 
 
-async def test_a_reply_that_is_still_in_hand_is_not_settled_for_the_responder() -> None:
+@over_both_loops
+async def test_a_reply_that_is_still_in_hand_is_not_settled_for_the_responder(on: Loop) -> None:
     source = ManualPublisher[int]()
     async with answered(lambda _: source) as (_, _, requester):
         probe = ProbeSubscriber[int](5, hold=True)
         requester.stream("all").subscribe(probe)
-        await until(lambda: source.requested == 5)
+        await on.until(lambda: source.requested == 5)
         source.next(1)
         source.complete()
-        await until(lambda: probe.items)
+        await on.until(lambda: probe.items)
         assert probe.holds
         probe.holds[0].done()
-        await until(lambda: probe.completed)
+        await on.until(lambda: probe.completed)
 
 
 @pytest.mark.usefixtures("autojump_clock")
@@ -168,24 +176,26 @@ async def test_a_peer_that_attaches_the_link_for_replies_without_an_address(
 # ----------------------------------------------------------------------------------- other peers, and addresses by name
 
 
-async def test_a_queue_may_be_the_address_for_replies() -> None:
-    async with queued(lambda item: Stream.range(item) if isinstance(item, int) else item) as (node, connection, _):
+@over_both_loops
+async def test_a_queue_may_be_the_address_for_replies(on: Loop) -> None:
+    async with queued(lambda item: on.Stream.range(item) if isinstance(item, int) else item) as (node, connection, _):
         node.queue("answers")
         node.queue("more")
         async with connection.requester("service", reply_address="answers") as requester:
             assert await requester.request("x") == "x"
             assert await requester.stream(3, reply_address="more").to_list() == [0, 1, 2]
             assert await requester.stream("one", reply_address="more").to_list() == ["one"]
-            await connection.publish("answers", Stream.of(Message("to whom?", correlation_id="nobody")))
+            await connection.publish("answers", on.Stream.of(Message("to whom?", correlation_id="nobody")))
             assert await requester.request("y") == "y"
             assert requester.late == 1
 
 
-async def test_a_request_of_another_library_gets_all_replies_and_a_mark() -> None:
-    async with queued(lambda item: Stream.of(*item) if isinstance(item, list) else item) as (node, connection, _):
+@over_both_loops
+async def test_a_request_of_another_library_gets_all_replies_and_a_mark(on: Loop) -> None:
+    async with queued(lambda item: on.Stream.of(*item) if isinstance(item, list) else item) as (node, connection, _):
         node.queue("answers")
         asked = Message(["a", "b"], id="m-1", reply_to="answers")
-        await connection.publish("service", Stream.of(asked, replace(asked, body="c", correlation_id="c-1")))
+        await connection.publish("service", on.Stream.of(asked, replace(asked, body="c", correlation_id="c-1")))
         replies = await connection.messages("answers").take(4).to_list()
         assert [(reply.body, reply.correlation_id) for reply in replies] == [
             ("a", "m-1"),

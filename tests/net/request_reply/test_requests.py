@@ -26,12 +26,14 @@ from rstreams.message import decode_body, decode_message
 from rstreams.net.request_reply.requester import Requester
 from rstreams.node import Address
 from rstreams.runtime.scope import open_nursery
+from tests.loops import Loop, over_both_loops
 from tests.net.asking import WAYS, Gate, Way, answered, queued
 from tests.net.over_tcp import connected, until
 
 
 @WAYS
-async def test_a_request_has_the_reply_that_the_handler_returns(way: Way) -> None:
+@over_both_loops
+async def test_a_request_has_the_reply_that_the_handler_returns(on: Loop, way: Way) -> None:
     async with way(lambda number: number * 2) as (_, _, requester):
         assert await requester.request(21) == 42
         assert [await requester.request(number) for number in range(5)] == [0, 2, 4, 6, 8]
@@ -39,9 +41,10 @@ async def test_a_request_has_the_reply_that_the_handler_returns(way: Way) -> Non
 
 
 @WAYS
-async def test_a_handler_may_be_an_async_function(way: Way) -> None:
+@over_both_loops
+async def test_a_handler_may_be_an_async_function(on: Loop, way: Way) -> None:
     async def shout(text: str) -> str:
-        await trio.lowlevel.checkpoint()
+        await on.checkpoint()
         return text.upper()
 
     async with way(shout) as (_, _, requester):
@@ -49,7 +52,8 @@ async def test_a_handler_may_be_an_async_function(way: Way) -> None:
 
 
 @WAYS
-async def test_whole_messages_both_ways(way: Way) -> None:
+@over_both_loops
+async def test_whole_messages_both_ways(on: Loop, way: Way) -> None:
     seen: list[Message] = []
 
     def answer(request: Message) -> Message:
@@ -74,7 +78,10 @@ async def test_whole_messages_both_ways(way: Way) -> None:
 
 
 @WAYS
-async def test_many_at_a_time_each_get_their_own_reply_and_no_more_than_allowed_are_under_way(way: Way) -> None:
+@over_both_loops
+async def test_many_at_a_time_each_get_their_own_reply_and_no_more_than_allowed_are_under_way(
+    on: Loop, way: Way
+) -> None:
     working = most = 0
 
     async def answer(number: int) -> int:
@@ -82,7 +89,7 @@ async def test_many_at_a_time_each_get_their_own_reply_and_no_more_than_allowed_
         working += 1
         most = max(most, working)
         for _ in range(number % 7):
-            await trio.lowlevel.checkpoint()
+            await on.checkpoint()
         working -= 1
         return -number
 
@@ -96,7 +103,7 @@ async def test_many_at_a_time_each_get_their_own_reply_and_no_more_than_allowed_
             got[number] = await requester.request(number)
             assert requester.in_flight <= 8
 
-        async with trio.open_nursery() as nursery:
+        async with on.open_nursery() as nursery:
             for number in range(100):
                 nursery.start_soon(ask, number)
     assert got == {number: -number for number in range(100)}
@@ -116,11 +123,12 @@ async def test_the_handler_has_no_more_requests_than_it_takes(way: Way) -> None:
     assert sorted(gate.came) == list(range(10))
 
 
-async def test_two_requests_with_one_id_cannot_be_told_apart() -> None:
+@over_both_loops
+async def test_two_requests_with_one_id_cannot_be_told_apart(on: Loop) -> None:
     gate = Gate()
-    async with answered(gate) as (_, _, requester), trio.open_nursery() as nursery:
+    async with answered(gate) as (_, _, requester), on.open_nursery() as nursery:
         nursery.start_soon(requester.request, Message(1, id="same"))
-        await until(lambda: gate.came)
+        await on.until(lambda: gate.came)
         with pytest.raises(ConfigError, match="under way already"):
             await requester.request(Message(2, id="same"))
         gate.open.set()
@@ -167,26 +175,28 @@ async def test_waiting_for_its_turn_counts_as_time(mock_clock: trio.testing.Mock
         gate.open.set()
 
 
-async def test_a_cancelled_request_is_forgotten() -> None:
+@over_both_loops
+async def test_a_cancelled_request_is_forgotten(on: Loop) -> None:
     gate = Gate()
     async with answered(gate) as (_, _, requester):
-        async with trio.open_nursery() as nursery:
+        async with on.open_nursery() as nursery:
             nursery.start_soon(requester.request, "never")
-            await until(lambda: gate.came)
+            await on.until(lambda: gate.came)
             assert requester.in_flight == 1
             nursery.cancel_scope.cancel()
         assert requester.in_flight == 0
         gate.open.set()
-        await until(lambda: requester.late == 1)
+        await on.until(lambda: requester.late == 1)
 
 
-async def test_a_request_that_has_expired_is_not_handled() -> None:
+@over_both_loops
+async def test_a_request_that_has_expired_is_not_handled(on: Loop) -> None:
     seen: list[Any] = []
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         node.respond("service", seen.append)
         stale = Message("stale", expiry_time=datetime.now(UTC) - timedelta(seconds=1))
         fresh = Message("fresh", expiry_time=datetime.now(UTC) + timedelta(seconds=60))
-        assert (await connection.publish("service", Stream.of(stale, fresh))).accepted == 2
+        assert (await connection.publish("service", on.Stream.of(stale, fresh))).accepted == 2
     assert seen == ["fresh"]
 
 
@@ -231,7 +241,8 @@ async def test_the_end_of_the_block_fails_what_waits() -> None:
 
 @WAYS
 @pytest.mark.filterwarnings("ignore")
-async def test_a_failed_handler_tells_only_that_unless_it_may_tell_more(way: Way) -> None:
+@over_both_loops
+async def test_a_failed_handler_tells_only_that_unless_it_may_tell_more(on: Loop, way: Way) -> None:
     def fail(_: object) -> object:
         msg = "the password is x"
         raise ValueError(msg)
@@ -247,7 +258,8 @@ async def test_a_failed_handler_tells_only_that_unless_it_may_tell_more(way: Way
 
 
 @WAYS
-async def test_a_handler_may_say_why(way: Way) -> None:
+@over_both_loops
+async def test_a_handler_may_say_why(on: Loop, way: Way) -> None:
     def refuse(item: object) -> object:
         condition = "shop:sold-out"
         raise RequestFailed(condition, f"no {item}")
@@ -260,7 +272,8 @@ async def test_a_handler_may_say_why(way: Way) -> None:
 
 
 @WAYS
-async def test_a_reply_that_cannot_be_encoded_is_a_failure(way: Way) -> None:
+@over_both_loops
+async def test_a_reply_that_cannot_be_encoded_is_a_failure(on: Loop, way: Way) -> None:
     async with way(lambda _: object()) as (_, _, requester):
         with pytest.raises(RequestFailed) as caught:
             await requester.request(1)
@@ -268,14 +281,16 @@ async def test_a_reply_that_cannot_be_encoded_is_a_failure(way: Way) -> None:
 
 
 @WAYS
-async def test_the_properties_of_the_only_reply_of_a_stream_are_looked_at(way: Way) -> None:
+@over_both_loops
+async def test_the_properties_of_the_only_reply_of_a_stream_are_looked_at(on: Loop, way: Way) -> None:
     async with way(lambda _: Message(properties=[1])) as (_, _, requester):  # type: ignore[arg-type]
         with pytest.raises(RequestFailed) as caught:
             await requester.stream(1).to_list()
         assert caught.value.condition == "amqp:invalid-field"
 
 
-async def test_a_request_that_cannot_be_encoded_is_not_sent() -> None:
+@over_both_loops
+async def test_a_request_that_cannot_be_encoded_is_not_sent(on: Loop) -> None:
     async with answered(lambda item: item) as (_, _, requester):
         with pytest.raises(ConfigError):
             await requester.request(object())
@@ -286,7 +301,8 @@ async def test_a_request_that_cannot_be_encoded_is_not_sent() -> None:
         assert await requester.request(1) == 1
 
 
-async def test_what_a_decoder_raises_is_the_requests_own_error() -> None:
+@over_both_loops
+async def test_what_a_decoder_raises_is_the_requests_own_error(on: Loop) -> None:
     async with (
         answered(lambda item: item) as (_, connection, _),
         connection.requester("service", decode=lambda encoded: int(decode_body(encoded))) as numbers,
@@ -298,7 +314,8 @@ async def test_what_a_decoder_raises_is_the_requests_own_error() -> None:
         assert await numbers.request("5") == 5
 
 
-async def test_a_request_without_an_address_for_replies_is_handled_and_no_more() -> None:
+@over_both_loops
+async def test_a_request_without_an_address_for_replies_is_handled_and_no_more(on: Loop) -> None:
     seen: list[Any] = []
 
     async def respond(connection: Connection) -> None:
@@ -309,14 +326,14 @@ async def test_a_request_without_an_address_for_replies_is_handled_and_no_more()
         if item == "bad":
             msg = "bad"
             raise ValueError(msg)
-        return Stream.of(1, 2).do_on_next(seen.append) if item == "many" else "nobody hears this"
+        return on.Stream.of(1, 2).do_on_next(seen.append) if item == "many" else "nobody hears this"
 
-    async with connected() as (node, connection):
+    async with on.connected() as (node, connection):
         queue = node.queue("work")
-        async with trio.open_nursery() as nursery:
+        async with on.open_nursery() as nursery:
             nursery.start_soon(respond, connection)
-            await connection.publish("work", Stream.of("good", "bad", "many"))
-            await until(lambda: queue.statistics().accepted == 2)
+            await connection.publish("work", on.Stream.of("good", "bad", "many"))
+            await on.until(lambda: queue.statistics().accepted == 2)
             nursery.cancel_scope.cancel()
         assert queue.statistics().rejected == 1
     assert seen == ["good", "bad", "many", 1, 2]
@@ -373,7 +390,8 @@ async def test_a_request_that_the_peer_rejects_fails_with_its_outcome() -> None:
 # ------------------------------------------------------------------------------------------------- options and types
 
 
-async def test_bad_options_are_told_at_the_call() -> None:
+@over_both_loops
+async def test_bad_options_are_told_at_the_call(on: Loop) -> None:
     async with answered(lambda item: item) as (node, connection, requester):
         bad: list[dict[str, Any]] = [{"timeout_s": 0}, {"max_in_flight": 0}, {"reply_address": ""}]
         for options in bad:
@@ -398,7 +416,8 @@ async def test_bad_options_are_told_at_the_call() -> None:
         assert repr(requester) == "<rstreams requester of 'service'>"
 
 
-async def test_a_plain_generator_function_is_no_handler_and_an_async_one_is() -> None:
+@over_both_loops
+async def test_a_plain_generator_function_is_no_handler_and_an_async_one_is(on: Loop) -> None:
     class Handler:
         def __call__(self, item: int) -> Iterator[int]:
             yield item
@@ -420,7 +439,8 @@ async def test_a_plain_generator_function_is_no_handler_and_an_async_one_is() ->
         assert await requester.stream(1).to_list() == [1, 2]
 
 
-async def test_types() -> None:
+@over_both_loops
+async def test_types(on: Loop) -> None:
     async with (
         answered(lambda item: item) as (_, connection, _),
         connection.requester("service", decode=decode_message) as whole,
