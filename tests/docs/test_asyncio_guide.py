@@ -25,6 +25,17 @@ def test_an_example_prints_what_it_says(example: int) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow  # it starts another program
+def test_the_first_example_is_one_for_trio_with_the_lines_of_its_comments() -> None:
+    code, printed = EXAMPLES[0]
+    for_trio = re.sub(r"\S.*  # under trio: (.*)", r"\1", code)
+    assert "asyncio" not in for_trio
+    command = [sys.executable, "-W", "error", "-c", for_trio]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=50)
+    assert done.stderr == ""
+    assert sorted(done.stdout.splitlines()) == sorted(printed.splitlines())
+
+
 def test_the_other_code_is_python() -> None:
     assert len(EXAMPLES) == 3
     for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
