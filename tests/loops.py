@@ -50,6 +50,9 @@ class Loop(ABC):
     names: Any  # rstreams or rstreams.aio
     Cancelled: type[BaseException]
 
+    def __init__(self, *, virtual: bool = True) -> None:
+        self.virtual = virtual  # whether its time is
+
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a name of rstreams, as type checkers would see it in two modules
         return getattr(self.names, name)
 
@@ -83,6 +86,9 @@ class Loop(ABC):
 
     @abstractmethod
     async def sleep_forever(self) -> None: ...
+
+    @abstractmethod
+    async def in_thread(self, function: Callable[[], T]) -> T: ...
 
     @asynccontextmanager
     async def connected(self, **options: Any) -> AsyncIterator[tuple[Any, Any]]:  # noqa: ANN401 - those of `Node`
@@ -124,7 +130,7 @@ class OnTrio(Loop):
                 self.nursery.cancel_scope.cancel()
 
         try:
-            trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+            trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0) if self.virtual else None)
         except BaseExceptionGroup as group:
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from None
@@ -141,6 +147,9 @@ class OnTrio(Loop):
 
     async def sleep_forever(self) -> None:
         await trio.sleep_forever()
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
     async def checkpoint(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -191,6 +200,10 @@ class OnAsyncio(Loop):
     new_loop: Callable[[], asyncio.AbstractEventLoop] = VirtualTimeLoop
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self.virtual:
+            asyncio.run(main())
+            return
+
         def run() -> None:
             with asyncio.Runner(loop_factory=type(self).new_loop) as runner:
                 runner.run(main())
@@ -210,6 +223,9 @@ class OnAsyncio(Loop):
 
     async def sleep_forever(self) -> None:
         await asyncio.get_running_loop().create_future()
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
 
     async def checkpoint(self) -> None:
         await asyncio.sleep(0)
@@ -279,7 +295,7 @@ def in_thread(run: Callable[[], object]) -> None:
         raise errors.pop()
 
 
-KINDS: dict[str, Callable[[], Loop]] = {"trio": OnTrio, "asyncio": OnAsyncio}
+KINDS: dict[str, Callable[..., Loop]] = {"trio": OnTrio, "asyncio": OnAsyncio}
 
 
 def here() -> Loop:

@@ -1,18 +1,20 @@
-"""The processes of the soak: a node, publishers, consumers. Each is told what to do line by line on its input."""
+"""The processes of the soak, in either loop: a node, publishers, consumers.
+
+Each is told what to do line by line on its input.
+"""
 
 from __future__ import annotations
 
 import gc
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
-import rstreams
-from rstreams import Node, Reconnect, Stream
+from rstreams import Reconnect
+from tests.loops import Loop
 
 AGAIN: Final = Reconnect(first_delay_s=0.01, max_delay_s=0.3, at_start=True)
 IDLE_S: Final = 1.0
@@ -29,8 +31,8 @@ REMEMBERED: Final = int(RUN / PAUSE_S * 2 * IDLE_S * IN_A_ROW)
 """What a consumer knows again: what can come until the node has noticed each loss, twice its time-out at most."""
 
 
-async def _told() -> AsyncIterator[str]:
-    while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+async def _told(on: Loop) -> AsyncIterator[str]:
+    while line := await on.in_thread(sys.stdin.readline):
         yield line.strip()
 
 
@@ -71,13 +73,13 @@ class Seen:
         return {producer: bytes(reversed(bits)).hex() for producer, bits in self._bits.items()}
 
 
-async def node(count: str) -> None:
+async def node(on: Loop, count: str) -> None:
     """Be the node: a queue for everybody, and one for each that wants its messages once."""
-    async with Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
+    async with on.Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
         queues = [node.queue("least", capacity=CAPACITY)]
         queues += [node.queue(f"once-{number}", capacity=CAPACITY) for number in range(int(count))]
         listener = await node.listen("127.0.0.1:0")
-        async for word in _told():
+        async for word in _told(on):
             if word == "port":
                 _say(port=listener.port)
             elif word == "memory":
@@ -87,7 +89,7 @@ async def node(count: str) -> None:
                 _say(left=sum(each.ready + each.unsettled for each in told))
 
 
-async def publish(url: str, queue: str, number: str) -> None:
+async def publish(on: Loop, url: str, queue: str, number: str) -> None:
     """Send `<producer> <number>`, from 0 on, until told to stop; then say how many."""
     producer = f"{queue}/{number}"
     sent, stopped = 0, False
@@ -100,7 +102,7 @@ async def publish(url: str, queue: str, number: str) -> None:
 
     async def pace(item: bytes) -> bytes:
         if sent % RUN == 0:
-            await trio.sleep(PAUSE_S)
+            await on.sleep(PAUSE_S)
         return item
 
     once: Any = "at_least_once" if queue == "least" else "effectively_once"
@@ -108,42 +110,43 @@ async def publish(url: str, queue: str, number: str) -> None:
 
     async def send() -> None:
         nonlocal accepted
-        async with rstreams.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
-            items = Stream.from_iterable(numbers()).map_async(pace)
+        async with on.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
+            items = on.Stream.from_iterable(numbers()).map_async(pace)
             accepted = (await connection.publish(queue, items, settlement=once, pack_items=16)).accepted
-        done.set()
 
-    done = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(send)
-        async for word in _told():
-            if word == "memory":
-                _say(memory=_resident_bytes())
-            else:
-                stopped = True
-                await done.wait()
-                _say(producer=producer, sent=sent, accepted=accepted)
-        nursery.cancel_scope.cancel()
+    sending = on.start(send)
+    async for word in _told(on):
+        if word == "memory":
+            _say(memory=_resident_bytes())
+        else:
+            stopped = True
+            error = await sending.ended()
+            if error is not None:
+                raise error
+            _say(producer=producer, sent=sent, accepted=accepted)
 
 
-async def consume(url: str, queue: str) -> None:
+async def consume(on: Loop, url: str, queue: str) -> None:
     """Note what comes, as one bit for each message, until told where to write it down."""
     seen = Seen()
 
     async def run() -> None:
         once: Any = {"settlement": "effectively_once", "dedup_window": REMEMBERED} if queue != "least" else {}
-        async with rstreams.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
+        async with on.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
             await connection.stream(queue, window=64, **once).for_each(seen.take)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        async for word in _told():
-            if word == "memory":
-                _say(memory=_resident_bytes())
-            else:
-                await trio.Path(word).write_text(json.dumps(seen.found()))
-                _say(queue=queue, doubled=seen.doubled)
-        nursery.cancel_scope.cancel()
+    consuming = on.start(run)
+    async for word in _told(on):
+        if word == "memory":
+            _say(memory=_resident_bytes())
+        else:
+            await on.in_thread(partial(Path(word).write_text, json.dumps(seen.found())))
+            _say(queue=queue, doubled=seen.doubled)
+    consuming.cancel()
+    error = await consuming.ended()
+    if error is not None and not isinstance(error, on.Cancelled):
+        raise error
 
 
-PARTS: Final[dict[str, Callable[..., Awaitable[None]]]] = {"node": node, "publish": publish, "consume": consume}
+Main = Callable[..., Coroutine[Any, Any, None]]
+PARTS: Final[dict[str, Main]] = {"node": node, "publish": publish, "consume": consume}

@@ -12,7 +12,6 @@ to life again. Its ends would agree on all later frames, and never settle what t
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
 import random
@@ -31,7 +30,7 @@ import trio
 from rstreams.net._proton import BUFFER_BYTES
 from rstreams.net.transport.wire import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
-from tests.soak import asyncio_parts
+from tests.loops import KINDS
 from tests.soak.parts import PARTS, REMEMBERED
 
 PUBLISHERS: Final = 2
@@ -252,19 +251,13 @@ def _count_lost(sent: list[dict[str, Any]], seen: list[dict[str, str]]) -> int:
     return lost
 
 
-async def _asyncio_part(part: str, words: list[str]) -> None:
-    await asyncio_parts.PARTS[part](*words)
-
-
 def main() -> None:
     """Run the soak, or be one of its processes."""
     logging.getLogger("rstreams").setLevel(logging.ERROR)  # of losses there are hundreds
     match sys.argv[1:]:
-        case ["trio", part, *words]:
-            trio.run(PARTS[part], *words)
-            return
-        case ["asyncio", part, *words]:
-            asyncio.run(_asyncio_part(part, words))
+        case ["trio" | "asyncio" as loop, part, *words]:
+            on = KINDS[loop](virtual=False)
+            on.run(lambda: PARTS[part](on, *words))
             return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
