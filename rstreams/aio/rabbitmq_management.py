@@ -14,9 +14,6 @@ from rstreams.aio._connection import Connection
 from rstreams.aio._guest import Guest, guest_block
 from rstreams.message import Message
 from rstreams.net import rabbitmq_management as network
-from rstreams.net.rabbitmq_management import ExchangeType, ManagementRefused, QueueType
-
-__all__ = ["ExchangeType", "ManagementRefused", "QueueType", "RabbitMQManagement", "rabbitmq_management"]
 
 
 class RabbitMQManagement(network.RabbitMQManagement):
