@@ -21,7 +21,7 @@ from rstreams.errors import StoreError
 from rstreams.store.entries import checksum
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.place import TABLES, read_mark
-from rstreams.store.tables import account_checksum
+from rstreams.store.tables import UNREADABLE, account_checksum
 
 APPLICATION: Final = 0x72737472
 """Stands in the header of the file of the tables: it is a store of rstreams."""
@@ -62,7 +62,7 @@ def recover(path: Path) -> State:
             return _Recovery(path, connection).run()
         finally:
             connection.close()
-    except (sqlite3.Error, OSError, OverflowError, ValueError, TypeError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise _damaged(path, str(error)) from error
 
 

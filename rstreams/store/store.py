@@ -21,7 +21,7 @@ from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
 from rstreams.store.place import Place
 from rstreams.store.recovery import APPLICATION, VERSION, State, recover
-from rstreams.store.tables import SCHEMA, Tables, account_checksum
+from rstreams.store.tables import SCHEMA, UNREADABLE, Tables, account_checksum
 
 _COMMIT_BYTES: Final = 8 * 1024 * 1024
 """The size of a commit's messages at which it takes no further changes."""
@@ -229,7 +229,7 @@ class Store:
         except StoreError as error:
             logger.error("%s", error)  # noqa: TRY400 - the reason is in the text
             answer = error
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             answer = self._tables.damaged(str(error))
             logger.error("%s", answer)  # noqa: TRY400
         tell: Callable[[Any], None] = question.answer

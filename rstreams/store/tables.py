@@ -13,6 +13,7 @@ A run stays until all its messages are deleted. `gone` has a bit for each messag
 from __future__ import annotations
 
 import sqlite3
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
@@ -35,6 +36,9 @@ SCHEMA: Final = """
     CREATE TABLE records(partition INTEGER, key TEXT, value BLOB, crc INTEGER,
         PRIMARY KEY(partition, key)) WITHOUT ROWID;
 """
+
+UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError, TypeError, ValueError)
+"""The exceptions of reading damaged tables: a number may have become a text."""
 
 _A_STEP: Final = 512
 """How many runs are deleted in one commit by `trim` and `drop`; the rest follows in later ones."""
