@@ -9,15 +9,30 @@ def queue_line(name: str, numbers: QueueStatistics) -> str:
     """Return how many messages a queue stores, and which producers wait for room."""
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
     full = " is full" if stored >= numbers.capacity else ""
+    text = f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {_at_consumers(numbers)}"
+    return text + (_waiting(numbers.producers) if full else "")
+
+
+def durable_queue_line(name: str, numbers: QueueStatistics, *, full: bool) -> str:
+    """Return how many messages a durable queue stores and where, and which producers wait for room."""
+    stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving + numbers.unsafe
+    limit = f" of {numbers.capacity}" if numbers.capacity else ""
     text = (
-        f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {numbers.ready} ready, "
-        f"{numbers.unsettled} unsettled at {_number(numbers.consumers, 'consumer')}"
+        f"durable queue {name!r:.80}{' is full' if full else ''}: {stored}{limit} stored, {numbers.on_disk} of them on "
+        f"disk only, {_at_consumers(numbers)}"
     )
+    if numbers.unsafe:
+        text += f", {numbers.unsafe} on their way to the disk"
+    return text + (_waiting(numbers.producers) if full else "")
+
+
+def _at_consumers(numbers: QueueStatistics) -> str:
+    text = f"{numbers.ready} ready, {numbers.unsettled} unsettled at {_number(numbers.consumers, 'consumer')}"
     if numbers.delayed:
         text += f", {numbers.delayed} delayed until the next attempt"
     if numbers.leaving:
         text += f", {numbers.leaving} wait for room among the dead letters"
-    return text + (_waiting(numbers.producers) if full else "")
+    return text
 
 
 def multicast_line(name: str, numbers: MulticastStatistics) -> str:

@@ -39,11 +39,12 @@ class AddressStatistics:
 class QueueStatistics(AddressStatistics):
     """A queue at one moment.
 
-    `enqueued = ready + delayed + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled +
-    accepted + rejected + released + modified`, and `ready + delayed + unsettled + leaving + credit <= capacity`.
+    `enqueued = ready + delayed + unsettled + unsafe + accepted + rejected + exhausted + expired + dropped`,
+    `delivered = unsettled + accepted + rejected + released + modified`, and `ready + delayed + unsettled + unsafe +
+    leaving + credit <= capacity`, unless the queue drops or rejects messages when it is full.
 
     Attributes:
-        capacity: The most messages it stores and grants together.
+        capacity: The most messages it stores and grants together; 0 for any number.
         enqueued: Messages accepted from producers.
         duplicates: Messages accepted from producers and not stored, because they were stored before.
         delivered: Messages handed to consumers; a message counts each time it is handed over.
@@ -60,6 +61,12 @@ class QueueStatistics(AddressStatistics):
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
+        dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
+        refused: Messages rejected because the queue was full; they were not enqueued.
+        durable: Whether its messages are in the node's store.
+        on_disk: The part of `ready` that is not in memory.
+        unsafe: Messages received whose commit to the store is on the way.
+        size_bytes: The bytes of the messages in the store, about.
         producers: Producers attached.
         credit: Messages that the producers may send now.
         demand: Messages that the consumers have asked for and not received.
@@ -87,6 +94,12 @@ class QueueStatistics(AddressStatistics):
     leaving: int = 0
     delayed: int = 0
     browsers: int = 0
+    dropped: int = 0
+    refused: int = 0
+    durable: bool = False
+    on_disk: int = 0
+    unsafe: int = 0
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

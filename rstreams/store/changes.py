@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -30,10 +30,11 @@ class _Changing:
 
 @dataclass(slots=True)
 class Append(_Changing):
-    """Append messages from a position on."""
+    """Append messages from a position on, and set records."""
 
     first: int
     messages: Sequence[bytes]
+    records: Mapping[str, bytes]
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from rstreams.errors import StoreError
@@ -13,6 +14,11 @@ from rstreams.store.ledger import Ledger
 
 class Takes(Protocol):
     """The store behind a partition."""
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why the store cannot go on; None while it can."""
+        ...
 
     def take(self, change: Change) -> None:
         """Carry out a change soon."""
@@ -61,7 +67,19 @@ class Partition:
         """The bytes of the runs that have a message, as of the last finished commit."""
         return self._committed.size
 
-    def append(self, messages: Sequence[bytes], done: Done | None = None, *, sync_s: float = 0.0) -> int:
+    @property
+    def store_error(self) -> StoreError | None:
+        """Why the store cannot go on; None while it can."""
+        return self._store.error
+
+    def append(
+        self,
+        messages: Sequence[bytes],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,
+        records: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> int:
         """Append a run of messages.
 
         Args:
@@ -70,12 +88,14 @@ class Partition:
             sync_s: 0: they are safe when they are synced to the disk. Else they are safe when the operating system has
                 them (they outlive the process, not a loss of power), and are synced within that many seconds.
                 `math.inf`: they are synced at some time.
+            records: Records that are set in the same commit.
 
         Returns: The position of the first one.
         """
         first = self.next
         self.next = first + len(messages)
-        self._store.take(Append(self._committed, done, sync_s, first, messages))
+        self.records.update(records)
+        self._store.take(Append(self._committed, done, sync_s, first, messages, records))
         return first
 
     def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
