@@ -23,27 +23,23 @@ class Keeps(Receives, Protocol):
         ...
 
 
-class DurableProducer(Producer):
-    """The end of one producer link. The queue tells it which messages are safe, in their order.
+class ClaimingProducer(Producer):
+    """The end of one producer link, with a claim on each message that is not safe yet.
 
     Args:
-        queue: The queue.
+        address: The address.
         window: As for `Producer`.
-        seen: Knows the messages that numbered producers have sent; None if this one does not number them. A message
-            that comes again is accepted when the one that came first is safe.
     """
 
-    __slots__ = ("__weakref__", "_claims", "_producer_id", "_queue", "_seen")
+    __slots__ = ("__weakref__", "_claims", "_producer_id")
 
-    def __init__(self, queue: Keeps, window: int, seen: Seen | None) -> None:
-        super().__init__(queue, window)
-        self._queue = queue
+    def __init__(self, address: Receives, window: int) -> None:
+        super().__init__(address, window)
         self._claims: ClaimsInOrder | None = None  # on the messages that are not safe yet
-        self._seen = seen
         self._producer_id = ""
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        """Join the queue; a second subscription is cancelled."""
+        """Join the address; a second subscription is cancelled."""
         if self._subscription is ENDED and not self.ended:
             gathering = gather(subscription, loose=False)
             self._claims = None if gathering is None else gathering.in_order()
@@ -74,6 +70,49 @@ class DurableProducer(Producer):
                 self._take(run)
 
     def _take(self, run: Sequence[bytes]) -> None:
+        """Have the address store messages, whose claims are kept."""
+        raise NotImplementedError
+
+    # the address calls these, in the order in which it got the messages
+
+    def accept(self, messages: int) -> None:
+        """Accept messages: they are safe."""
+        if self._claims is not None:
+            self._claims.done(messages)
+
+    def refuse(self, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages: they are not in the store. A publisher that cannot be told is cancelled."""
+        if self._claims is not None:
+            for _ in range(messages):
+                self._claims.fail(error)
+        elif not self.ended:
+            self._end()
+            self._subscription.cancel()
+
+    def give_way(self, producer: str) -> None:
+        """End the link: another one sends as the same producer now."""
+        if not self.ended and end_stolen(self._subscription, producer) is not None:
+            self.on_complete()
+
+
+class DurableProducer(ClaimingProducer):
+    """The end of one producer link of a durable queue, which tells it which messages are safe, in their order.
+
+    Args:
+        queue: The queue.
+        window: As for `Producer`.
+        seen: Knows the messages that numbered producers have sent; None if this one does not number them. A message
+            that comes again is accepted when the one that came first is safe.
+    """
+
+    __slots__ = ("_queue", "_seen")
+
+    def __init__(self, queue: Keeps, window: int, seen: Seen | None) -> None:
+        super().__init__(queue, window)
+        self._queue = queue
+        self._seen = seen
+
+    def _take(self, run: Sequence[bytes]) -> None:
         if self._seen is None:
             self._queue._keep(self, run, (), 0)  # noqa: SLF001 - the producer is a part of its queue
             return
@@ -102,24 +141,3 @@ class DurableProducer(Producer):
                 stamps.append(stamp)
             fresh.append(item)
         return fresh, stamps
-
-    # the queue calls these, in the order in which it got the messages
-
-    def accept(self, messages: int) -> None:
-        """Accept messages: they are safe."""
-        if self._claims is not None:
-            self._claims.done(messages)
-
-    def refuse(self, messages: int, error: DeliveryFailed) -> None:
-        """Refuse messages: they are not in the store. A publisher that cannot be told is cancelled."""
-        if self._claims is not None:
-            for _ in range(messages):
-                self._claims.fail(error)
-        elif not self.ended:
-            self._end()
-            self._subscription.cancel()
-
-    def give_way(self, producer: str) -> None:
-        """End the link: another one sends as the same producer now."""
-        if not self.ended and end_stolen(self._subscription, producer) is not None:
-            self.on_complete()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rstreams.node.statistics import MulticastStatistics, QueueStatistics, ServedStatistics
+from rstreams.node.statistics import LogStatistics, MulticastStatistics, QueueStatistics, ServedStatistics
 
 
 def queue_line(name: str, numbers: QueueStatistics) -> str:
@@ -49,6 +49,17 @@ def served_line(name: str, numbers: ServedStatistics) -> str:
     away = f" ({numbers.away} away)" if numbers.away else ""
     subscribers = _number(numbers.subscribers, "subscriber")
     return f"served stream {name!r:.80}: {subscribers}{away}, {_number(numbers.delivered, 'item')} delivered"
+
+
+def log_line(name: str, numbers: LogStatistics) -> str:
+    """Return how many messages a log has, who reads it, and how far its groups are behind."""
+    messages = sum(each.messages for each in numbers.partitions)
+    parts = "" if len(numbers.partitions) == 1 else f" in {len(numbers.partitions)} partitions"
+    text = f"log {name!r:.80}: {_number(messages, 'message')}{parts}, {_number(numbers.readers, 'reader')}"
+    for group, each in numbers.groups.items():
+        members = _number(each.members, "member")
+        text += f"; group {group!r:.80}: {members}, {each.lag} behind, {each.unsettled} unsettled"
+    return text
 
 
 def _waiting(producers: int) -> str:

@@ -12,8 +12,11 @@ from typing import Any, ClassVar, Literal
 
 __all__ = [
     "AddressStatistics",
+    "GroupStatistics",
+    "LogStatistics",
     "MulticastStatistics",
     "NodeStatistics",
+    "PartitionStatistics",
     "QueueStatistics",
     "ServedStatistics",
     "SubscriberStatistics",
@@ -32,7 +35,13 @@ class AddressStatistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts, lists, strings and integers."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: _as_plain(value) for key, value in asdict(self).items()}
+
+
+def _as_plain(value: Any) -> Any:  # noqa: ANN401 - a part of a dataclass
+    if isinstance(value, tuple | list):
+        return [_as_plain(each) for each in value]
+    return {key: _as_plain(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +195,67 @@ class ServedStatistics(AddressStatistics):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionStatistics:
+    """One partition of a log at one moment.
+
+    Attributes:
+        first: The offset of the oldest message.
+        next: The offset that the next message gets.
+        messages: The messages that are there.
+        bytes: Their bytes.
+    """
+
+    first: int
+    next: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """One consumer group of a log at one moment.
+
+    Attributes:
+        members: Members that are there.
+        committed: For each partition, the offset behind the last message that is settled without a gap before it.
+        lag: Messages from there to the end, in all partitions together.
+        unsettled: Messages at members.
+        waiting_to_move: Partitions that change hands when their member has settled its messages.
+    """
+
+    members: int
+    committed: tuple[int, ...]
+    lag: int
+    unsettled: int
+    waiting_to_move: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics(AddressStatistics):
+    """A log at one moment.
+
+    Attributes:
+        partitions: The numbers of each partition.
+        appended: Messages accepted from producers.
+        duplicates: Messages accepted from producers and not appended, because they were appended before.
+        producers: Producers attached.
+        credit: Messages that the producers may send now.
+        readers: Readers attached that are in no group.
+        groups: Consumer groups, by name.
+    """
+
+    group: ClassVar[str] = "logs"
+
+    partitions: tuple[PartitionStatistics, ...]
+    appended: int
+    duplicates: int
+    producers: int
+    credit: int
+    readers: int
+    groups: Mapping[str, GroupStatistics]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatistics:
     """A whole node at one moment: its connections, its links, and its addresses.
 
@@ -199,6 +269,7 @@ class NodeStatistics:
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
+        logs: Logs, by name.
         others: Addresses of kinds that a program has added, by name.
     """
 
@@ -211,6 +282,7 @@ class NodeStatistics:
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
+    logs: Mapping[str, LogStatistics] = field(default_factory=dict)
     others: Mapping[str, AddressStatistics] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -225,6 +297,7 @@ class NodeStatistics:
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),
+            "logs": _plain(self.logs),
             "others": _plain(self.others),
         }
 

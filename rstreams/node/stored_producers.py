@@ -1,4 +1,4 @@
-"""What a durable queue knows of numbered producers, kept in its part of the store."""
+"""What a durable queue or a log knows of numbered producers, kept in its part of the store."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.memory_partition import AnyPartition
 from rstreams.node.seen_messages import Seen
-from rstreams.store import Partition
 
 _PREFIX: Final = "producer/"
 _LAST: Final = struct.Struct("<Qd")  # the highest number of a producer, and when it came
@@ -24,7 +24,7 @@ class StoredProducers:
         sync_s: As for `Partition.append`.
     """
 
-    def __init__(self, seen: Seen, partition: Partition, sync_s: float) -> None:
+    def __init__(self, seen: Seen, partition: AnyPartition, sync_s: float) -> None:
         self._seen = seen
         self._partition = partition
         self._sync_s = sync_s
