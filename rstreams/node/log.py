@@ -19,11 +19,12 @@ from functools import partial
 from typing import Final
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams.abc import Subscriber
+from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.links.effectively_once import Stamp, read_stamp
-from rstreams.net.links.offsets import GROUP, START_AT, read_group, read_start
+from rstreams.net.dialects.stream_offsets import START_AT
+from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.durable_producer import ClaimingProducer
@@ -31,7 +32,7 @@ from rstreams.node.log_group import Group, Member
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, position_of
-from rstreams.node.memory_partition import AnyPartition
+from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
@@ -68,6 +69,10 @@ class Log(Address):
         sync_s: As for `rstreams.store.Partition.append`.
 
     Errors: If the store fails, messages on their way are rejected.
+
+    Attributes:
+        partitions: The partitions.
+        in_memory: Whether the log is not in a store.
     """
 
     kind = "log"
@@ -90,6 +95,7 @@ class Log(Address):
             LogPartition(each, messages, retention, sync_s, has_gaps=compact)
             for each, messages in zip(names, kept, strict=True)
         )
+        self.in_memory = isinstance(kept[0], MemoryPartition)
         self._start: Offset = start
         self._keys = Keys(key, len(kept))
         self._retention = retention
@@ -303,6 +309,13 @@ class LogProducer(ClaimingProducer):
         self._log = log
         self.number = number
         self.once = once
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Join the log; messages of a log in memory need no claims, because they are safe at once."""
+        if self._log.in_memory:
+            Producer.on_subscribe(self, subscription)
+        else:
+            super().on_subscribe(subscription)
 
     def sends_as(self, producer: str, links: Seen) -> None:
         """Note as which producer it sends; an older link of the same producer gives way."""

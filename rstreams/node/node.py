@@ -50,6 +50,9 @@ from rstreams.net.transport.security import Admission
 from rstreams.node.address import Address, NodeServices, require_address_name
 from rstreams.node.deadlines import Deadlines
 from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
+from rstreams.node.log import Log
+from rstreams.node.log_keys import DEFAULT_KEY, Key
+from rstreams.node.log_options import LogOptions
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.queue import Queue
@@ -327,6 +330,102 @@ class Node:
         """
         return self.add(MulticastAddress(name, overflow, capacity))
 
+    def log(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        key: Key = DEFAULT_KEY,
+        retention_s: float | None = None,
+        retention_bytes: int | None = None,
+        retention_items: int | None = None,
+        compact: bool = False,
+        tombstones_s: float = 86400.0,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
+    ) -> Log:
+        """Add a log: messages stay when they have been read, and are read from any offset, as often as wanted.
+
+        Producers attach to the log. Readers attach to it with `Connection.stream(name, start=...)`; with several
+        partitions to one of them, `name-0`, `name-1` and so on. Members of a group attach to the log with
+        `Connection.stream(name, group=...)` and share the partitions. The log is in the node's store. Without a store
+        it is in memory, and needs a limit.
+
+        Args:
+            name: The name that producers, readers and members attach to.
+            partitions: How many partitions there are. The order of messages holds within each.
+            key: Where the key of a message is, by which its partition is found: the name of a message annotation, or a
+                function of the `Message`. A message without a key goes to the partition whose turn it is.
+            retention_s: How long messages are kept, in seconds; None: for ever.
+            retention_bytes: The bytes that each partition keeps; older messages are deleted. None: any number.
+            retention_items: The messages that each partition keeps; older ones are deleted. None: any number.
+            compact: Whether a message is deleted when a later one of its partition has the same key. A message without
+                a body deletes the earlier ones of its key.
+            tombstones_s: How long such a message without a body stays, in seconds.
+            fsync: As for `queue`.
+            fsync_interval_s: As for `queue`.
+
+        Errors: `ConfigError` for a name that is taken or not allowed, or another option that is not allowed. A reader
+            that asks for an offset that is gone is refused with `amqp:not-found`.
+        """
+        options = LogOptions(
+            partitions=partitions,
+            key=key,
+            retention_s=retention_s,
+            retention_bytes=retention_bytes,
+            retention_items=retention_items,
+            compact=compact,
+            tombstones_s=tombstones_s,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
+            start="next",
+        )
+        return self._add_log(name, options)
+
+    def latest(
+        self,
+        name: str,
+        *,
+        key: Key = DEFAULT_KEY,
+        tombstones_s: float = 86400.0,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
+    ) -> Log:
+        """Add an address for the last value of each key: a reader gets these values, then each change as it comes.
+
+        It is a compacted log whose links begin with the first message.
+
+        Args:
+            name: The name that producers and readers attach to.
+            key: As for `log`.
+            tombstones_s: As for `log`.
+            fsync: As for `queue`.
+            fsync_interval_s: As for `queue`.
+
+        Errors: As `log`.
+        """
+        options = LogOptions(
+            partitions=1,
+            key=key,
+            retention_s=None,
+            retention_bytes=None,
+            retention_items=None,
+            compact=True,
+            tombstones_s=tombstones_s,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
+            start="first",
+        )
+        return self._add_log(name, options)
+
+    def _add_log(self, name: str, options: LogOptions) -> Log:
+        log, parts = options.make(name, self._storage)
+        for address in (log, *parts):
+            self._require_free(address.name)
+        for part in parts:
+            self.add(part)
+        return self.add(log)
+
     def respond(
         self,
         address: str,
@@ -372,12 +471,15 @@ class Node:
             msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
             raise ConfigError(msg)
         name = require_address_name(address.kind, getattr(address, "name", ""))
-        if name in self._addresses:
-            msg = f"address {name!r}: the node has one of this name already"
-            raise ConfigError(msg)
+        self._require_free(name)
         self._addresses[name] = address
         address.begin(self._services)
         return address
+
+    def _require_free(self, name: str) -> None:
+        if name in self._addresses:
+            msg = f"address {name!r}: the node has one of this name already"
+            raise ConfigError(msg)
 
     async def listen(
         self,

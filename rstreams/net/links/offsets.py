@@ -15,24 +15,24 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from rstreams._checks.names import require_name
+from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Described, Symbol
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed
 from rstreams._codec.encode import encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START
+from rstreams.errors import ConfigError
 from rstreams.net.dialects import Offset, require_offset
+from rstreams.net.dialects.stream_offsets import OFFSET, START_AT
 from rstreams.net.links.effectively_once import read_annotations
 
 T = TypeVar("T")
 
-OFFSET: Final = "x-stream-offset"
-"""The annotation with the offset of a message."""
-
-START_AT: Final = "rabbitmq:stream-offset-spec"
-"""The filter that says where a link begins."""
-
 GROUP: Final = "rstreams:consumer-group"
 """The filter that names the consumer group that a link is a member of."""
+
+MAX_GROUP_NAME: Final = 128
 
 _WORDS: Final = ("first", "last", "next")
 _MOST: Final = 2**63
@@ -66,13 +66,39 @@ def read_offset(encoded: bytes) -> int | None:
     return offset if type(offset) is int and 0 <= offset < _MOST else None
 
 
-def start_filter(start: Offset) -> dict[str, Any]:
-    """Return the filter for a link that begins at `start`.
+def require_start(start: Offset | None, *, browse: bool) -> Offset | None:
+    """Return `start` if a stream may begin there.
 
-    Errors: `ConfigError` if it is malformed.
+    Errors: `ConfigError` if it is malformed, or together with `browse`.
     """
-    require_offset(start)
-    return {START_AT: Described(Symbol(START_AT), start)}
+    if start is not None:
+        require_offset(start)
+        _refuse_browse("start", start, browse)
+    return start
+
+
+def require_group(group: str | None, *, browse: bool) -> str | None:
+    """Return `group` if it can be the name of a consumer group.
+
+    Errors: `ConfigError` if not, or together with `browse`.
+    """
+    if group is not None:
+        require_name("", "group", group)
+        if len(group) > MAX_GROUP_NAME:
+            refuse_value("", "group", group, f"a name of 1 to {MAX_GROUP_NAME} characters")
+        _refuse_browse("group", group, browse)
+    return group
+
+
+def _refuse_browse(option: str, value: object, browse: bool) -> None:  # noqa: FBT001 - the option itself
+    if browse:
+        msg = f"{option}={value!r}: a log is not browsed; all its readers get copies"
+        raise ConfigError(msg)
+
+
+def group_filter(group: str | None) -> dict[str, Any]:
+    """Return the filter for a member of a consumer group; none without a group."""
+    return {} if group is None else {GROUP: Described(Symbol(GROUP), group)}
 
 
 def read_start(filters: Mapping[str, Any]) -> Offset | None:
@@ -103,7 +129,7 @@ def read_group(filters: Mapping[str, Any]) -> str | None:
     value = value.value if isinstance(value, Described) else value
     if value is None:
         return None
-    if not isinstance(value, str) or not 0 < len(value) <= 128 or not value.isprintable():
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_GROUP_NAME or not value.isprintable():
         msg = f"{GROUP}={value!r:.80}: it must be a printable name of 1 to 128 characters"
         raise ValueError(msg)
     return str(value)
