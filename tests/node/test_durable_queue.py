@@ -175,7 +175,7 @@ def test_large_messages_count_by_their_bytes_in_memory(first: Bench) -> None:
     for _ in range(40):
         send(queue, bytes(1_000_000))
         first.run()
-    assert sum(len(each.encoded) for each in queue._fresh) < 20_000_000  # type: ignore[union-attr]
+    assert sum(each.size for each in queue._departures.present.values()) < 20_000_000
     assert queue.statistics().ready == 40
 
 
