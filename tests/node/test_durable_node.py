@@ -33,6 +33,20 @@ async def test_what_is_in_a_durable_queue_outlives_the_node(tmp_path: Path) -> N
             assert [int(each) for each in got] == list(range(10, 3000))
 
 
+async def test_failed_attempts_outlive_the_node(tmp_path: Path) -> None:
+    async with connected(store=tmp_path / "s") as (node, connection):
+        queue = node.queue("orders", durable=True)
+        await connection.publish("orders", Stream.of("a", "b"))
+        async with connection.stream("orders", settlement="manual").take(1).open() as deliveries:
+            async for delivery in deliveries:
+                delivery.modify()
+        await until(lambda: queue.statistics().modified == 1)
+    async with connected(store=tmp_path / "s") as (node, connection):
+        node.queue("orders", durable=True)
+        messages = await connection.messages("orders").take(2).to_list()
+        assert [(each.body, each.delivery_count) for each in messages] == [("a", 1), ("b", 0)]
+
+
 async def test_an_effectively_once_publisher_goes_on_after_the_node_was_killed(tmp_path: Path) -> None:
     async with connected(store=tmp_path / "s") as (node, connection):
         node.queue("orders", durable=True)
