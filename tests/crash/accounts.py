@@ -66,5 +66,5 @@ class Account:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing was lost, doubled, disordered or forgotten."""
-        return not (self.lost or self.doubled or self.disordered or self.forgotten)
+        """Whether messages were accepted, and nothing was lost, doubled, disordered or forgotten."""
+        return bool(self.accepted) and not (self.lost or self.doubled or self.disordered or self.forgotten)
