@@ -52,6 +52,7 @@ class Engine(Protocol):
 
     def read(self) -> Iterator[tuple[int, bytes]]:
         """Return the runs in their order: the first number and the joined messages."""
+        ...
 
     def close(self) -> None:
         """Close the files."""
@@ -219,7 +220,7 @@ def size_of(path: Path) -> float:
 
 def commits(name: str, path: Path) -> str:
     """Measure commits of several sizes, then deletions."""
-    figures = []
+    figures, deleted = [], ""
     for size, total in SIZES:
         shutil.rmtree(path)
         path.mkdir()

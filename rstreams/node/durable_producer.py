@@ -15,7 +15,7 @@ from rstreams.node.producer import Producer, Receives
 from rstreams.node.seen_messages import Seen, end_stolen
 
 
-class Keeps(Receives, Protocol):
+class KeepsDurably(Receives, Protocol):
     """The durable queue behind a `DurableProducer`."""
 
     def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
@@ -35,7 +35,7 @@ class DurableProducer(Producer):
 
     __slots__ = ("__weakref__", "_claims", "_producer_id", "_queue", "_seen")
 
-    def __init__(self, queue: Keeps, window: int, seen: Seen | None) -> None:
+    def __init__(self, queue: KeepsDurably, window: int, seen: Seen | None) -> None:
         super().__init__(queue, window)
         self._queue = queue
         self._claims: ClaimsInOrder | None = None  # on the messages that are not safe yet

@@ -18,6 +18,7 @@ attempts, is noted beside it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -294,10 +295,10 @@ class DurableQueue(Queue):
         return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / max(1.0, self._places.mean))))
 
     def _come_in(self, message: Durable) -> None:
-        before = self.next_deadline
+        wakes = message.deadline != math.inf and message.deadline < self.next_deadline
         self._departures.put(message)
         self._fresh.append(message)
-        if message.deadline < before:
+        if wakes:
             self._on_deadline(message.deadline)
 
     def _dispatch(self) -> None:
