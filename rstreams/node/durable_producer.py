@@ -15,7 +15,7 @@ from rstreams.node.producer import Producer, Receives
 from rstreams.node.seen_messages import Seen, end_stolen
 
 
-class Keeps(Receives, Protocol):
+class KeepsDurably(Receives, Protocol):
     """The durable queue behind a `DurableProducer`."""
 
     def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
@@ -107,7 +107,7 @@ class DurableProducer(ClaimingProducer):
 
     __slots__ = ("_queue", "_seen")
 
-    def __init__(self, queue: Keeps, window: int, seen: Seen | None) -> None:
+    def __init__(self, queue: KeepsDurably, window: int, seen: Seen | None) -> None:
         super().__init__(queue, window)
         self._queue = queue
         self._seen = seen

@@ -18,6 +18,7 @@ attempts, is noted beside it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -291,13 +292,13 @@ class DurableQueue(Queue):
 
     @property
     def _most_waiting(self) -> int:
-        return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / self._places.mean)))
+        return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / max(1.0, self._places.mean))))
 
     def _come_in(self, message: Durable) -> None:
-        before = self.next_deadline
+        wakes = message.deadline != math.inf and message.deadline < self.next_deadline
         self._departures.put(message)
         self._fresh.append(message)
-        if message.deadline < before:
+        if wakes:
             self._on_deadline(message.deadline)
 
     def _dispatch(self) -> None:
@@ -320,14 +321,18 @@ class DurableQueue(Queue):
             return
         today = self._clock.today().timestamp()
         begin, before = self._loaded_end, self._on_disk
+        room = self._most_waiting - self._waiting
         for run in answer.runs:
             age_s = max(0.0, today - run.time_s)
             for position, encoded in zip(run.positions, run.messages, strict=True):
-                if position >= begin:  # others have been dropped since they were asked for
-                    self._on_disk -= 1
-                    self._recall(position, encoded, answer.notes.get(position), age_s)
-        self._loaded_end = max(begin, answer.following)
-        if self._on_disk == before:  # they were dropped
+                if position < begin:
+                    continue  # it has been dropped since it was asked for
+                if before - self._on_disk >= room:
+                    break
+                self._on_disk -= 1
+                self._loaded_end = position + 1
+                self._recall(position, encoded, answer.notes.get(position), age_s)
+        if not answer.runs:  # they have been dropped
             self._room.free(self._on_disk)
             self._on_disk = 0
         self._dispatch()

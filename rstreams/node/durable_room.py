@@ -7,6 +7,9 @@ from typing import Final
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 
+_FIRST_MEAN: Final = 256.0
+"""Stands for the mean size before the first message, in bytes."""
+
 _SHARE: Final = 16
 """The newest run counts for one part of so many in the mean size of a message."""
 
@@ -36,7 +39,7 @@ class DurableRoom(Room):
         self._size = size
         self.unsafe = 0
         self.size = 0
-        self.mean = 256.0
+        self.mean = 0.0  # not known yet
 
     @property
     def places(self) -> int:
@@ -45,7 +48,7 @@ class DurableRoom(Room):
         if self._items is not None:
             places = min(places, self._items - self.stored)
         if self._size is not None:
-            places = min(places, int((self._size - self.size) // self.mean))
+            places = min(places, int((self._size - self.size) // (self.mean or _FIRST_MEAN)))
         return places - self.outstanding
 
     def excess(self, messages: int, size: int) -> int:
@@ -63,4 +66,5 @@ class DurableRoom(Room):
     def weigh(self, messages: int, size: int) -> None:
         """Count the bytes of messages that are stored."""
         self.size += size
-        self.mean += (max(1.0, size / messages) - self.mean) / _SHARE
+        mean = max(1.0, size / messages)
+        self.mean = self.mean + (mean - self.mean) / _SHARE if self.mean else mean

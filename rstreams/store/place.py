@@ -26,7 +26,7 @@ LOCK: Final = "lock"
 _MARK: Final = struct.Struct("<16sQI")
 
 
-class Place:
+class StorePlace:
     """The directory of a store, locked for this process.
 
     Args:

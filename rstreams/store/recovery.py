@@ -34,7 +34,7 @@ SMALL: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoreState:
     """The state of a store when it is opened.
 
     Attributes:
@@ -50,7 +50,7 @@ class State:
     records: dict[str, dict[str, bytes]]
 
 
-def recover(path: Path) -> State:
+def recover(path: Path) -> StoreState:
     """Return the state of the store in the directory `path`.
 
     Errors: `StoreError` if it is damaged, of a newer version, or the file is not a store's.
@@ -88,7 +88,7 @@ class _Recovery:
         self._path = path
         self._execute = connection.execute
 
-    def run(self) -> State:
+    def run(self) -> StoreState:
         """Check everything; return the state."""
         files = (self._path / TABLES, self._path / f"{TABLES}-wal")
         size = sum(file.stat().st_size for file in files if file.exists())
@@ -103,7 +103,7 @@ class _Recovery:
         if size <= SMALL:
             self._check_bodies()
             self._check_notes()
-        return State(identity, commits, ledgers, self._records(ledgers))
+        return StoreState(identity, commits, ledgers, self._records(ledgers))
 
     def _require(self, condition: bool, text: str) -> None:  # noqa: FBT001 - as an assert
         if not condition:

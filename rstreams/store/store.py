@@ -19,8 +19,8 @@ from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Modification, Read, Seek
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
-from rstreams.store.place import Place
-from rstreams.store.recovery import APPLICATION, VERSION, State, recover
+from rstreams.store.place import StorePlace
+from rstreams.store.recovery import APPLICATION, VERSION, StoreState, recover
 from rstreams.store.tables import SCHEMA, UNREADABLE, Tables, account_checksum
 
 _COMMIT_BYTES: Final = 8 * 1024 * 1024
@@ -54,7 +54,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], notify: Callable[[], None] = lambda: None) -> None:
         self.path = os.fspath(path)
         self._notify = notify
-        self._place = Place(path)
+        self._place = StorePlace(path)
         try:
             if not self._place.tables.exists():
                 _create(self._place)
@@ -277,7 +277,7 @@ class Store:
         self._notify()
 
 
-def _create(place: Place) -> None:
+def _create(place: StorePlace) -> None:
     """Write the files of an empty store."""
     fresh = Path(f"{place.tables}.new")
     for leftover in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm"), Path(f"{fresh}-journal")):
@@ -300,7 +300,7 @@ def _create(place: Place) -> None:
         os.close(directory)
 
 
-def _open(place: Place, state: State) -> Tables:
+def _open(place: StorePlace, state: StoreState) -> Tables:
     """Open the tables for writing."""
     connection = sqlite3.connect(place.tables, isolation_level=None, check_same_thread=False)
     try:

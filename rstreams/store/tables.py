@@ -227,6 +227,8 @@ class _Transaction:
                 messages.extend(change.messages)
             else:
                 self._appended[name] = first, list(change.messages)
+            for key, value in change.records.items():
+                self._put(ledger, key, value)
         elif isinstance(change, Delete):
             positions = change.positions
             found = [positions] if type(positions) is range and positions.step == 1 else ranges(positions)

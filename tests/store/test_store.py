@@ -70,14 +70,15 @@ def test_records_and_notes(tmp_path: Path) -> None:
         partition.note(1, b"failed")
         partition.note(2, b"x")
         used.wait(lambda done: partition.note(2, b"failed twice", done))
-        assert partition.records == {"one": b"11"}
+        partition.append([b"d"], records={"three": b"3"})
+        assert partition.records == {"one": b"11", "three": b"3"}
     with opened(tmp_path / "s") as used:
-        assert used.partition().records == {"one": b"11"}
+        assert used.partition().records == {"one": b"11", "three": b"3"}
         assert used.read(0).notes == {1: b"failed", 2: b"failed twice"}
         used.delete([1])
         assert used.read(0).notes == {2: b"failed twice"}
         used.delete(range(3))
-        assert used.partition().records == {"one": b"11"}
+        assert used.partition().records == {"one": b"11", "three": b"3"}
 
 
 def test_trim_by_position_bytes_items_and_time(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_damaged_copy_is_refused_or_whole(
         used = Used(copy)
     except StoreError as error:
         assert str(copy) in str(error)  # noqa: PT017 - either this, or everything is there
-        assert snapshot(copy) == before, "no data is touched"  # noqa: PT017
+        assert snapshot(copy) == before, "no data is touched"
         return
     try:
         assert content(used) == expected
