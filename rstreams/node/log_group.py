@@ -122,7 +122,7 @@ class GroupPartition:
         end = min(unsettled, default=self.cursor.position)
         if end > self.committed:
             self.committed = end
-            self._settled = {offset for offset in self._settled if offset > end} if unsettled else set()
+            self._settled = {offset for offset in self._settled if offset >= end}
             self._keep()
 
     def _keep(self) -> None:

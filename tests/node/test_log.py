@@ -13,10 +13,13 @@ import trio
 
 import rstreams
 from rstreams import Message, Node, Reconnect, Stream
+from rstreams._codec import Described, Symbol, encode_value
 from rstreams.errors import ConfigError, LinkDetached
+from rstreams.message import decode_message
 from rstreams.net.connection import Connection
 from rstreams.node.log import LogPartitionAddress
 from rstreams.testing import FaultyNetwork, ProbeSubscriber
+from tests.net.foreign import foreign
 from tests.net.over_tcp import until
 
 AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)
@@ -48,7 +51,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 async def test_a_log_is_read_from_any_offset_as_often_as_wanted(place: Path | None) -> None:
     async with logged(place) as (_, connection):
         assert (await connection.publish("events", Stream.range(300))).accepted == 300
-        for start, expected in ((0, 0), ("first", 0), (120, 120), ("last", 299), (299, 299)):
+        starts: list[tuple[Any, int]] = [(0, 0), ("first", 0), (120, 120), ("last", 299), (299, 299)]
+        for start, expected in starts:
             items = connection.stream("events", start=start).take(min(5, 300 - expected))
             assert await items.to_list() == list(range(expected, min(expected + 5, 300)))
         messages = await connection.messages("events", start=7).take(2).to_list()
@@ -130,6 +134,32 @@ async def test_a_reader_that_is_cut_goes_on_behind_its_last_message(performative
             items = connection.stream("events", start=0, settlement=settlement, window=7).take(200)
             assert await items.to_list() == list(range(200))
             assert network.faults["reset"]
+
+
+@pytest.mark.parametrize("described", [True, False])
+async def test_a_client_of_another_make_reads_with_rabbitmqs_words(*, described: bool) -> None:
+    async with Node() as node:
+        log = node.log("events", retention_items=100)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish("events", Stream.range(10))
+        name = Symbol("rabbitmq:stream-offset-spec")
+        async with foreign(listener) as client:
+            filters = encode_value({name: Described(name, 7) if described else 7})
+            answer = await client.attach("mine", "receiver", address="events", filters=filters)
+            assert name in answer["source"].value[7], "the filter is in force"
+            await client.grant(5)
+            came = [decode_message((await client.due("transfer")).payload) for _ in range(3)]
+            assert [(each.body, each.annotations["x-stream-offset"]) for each in came] == [(7, 7), (8, 8), (9, 9)]
+            assert log.statistics().readers == 1
+
+
+async def test_a_filter_that_cannot_be_is_refused() -> None:
+    async with logged() as (_, connection):
+        filters = {"rabbitmq:stream-offset-spec": Described(Symbol("rabbitmq:stream-offset-spec"), "yesterday")}
+        with pytest.raises(LinkDetached, match=r"'yesterday': it must be 'first', 'last', 'next'") as told:
+            await connection.stream("events", filters=filters).take(1).to_list()
+        assert told.value.condition == "amqp:invalid-field"
 
 
 # partitions
@@ -363,9 +393,15 @@ def test_the_names_of_the_partitions_are_taken() -> None:
 
 async def test_starts_and_groups_that_cannot_be() -> None:
     async with logged() as (_, connection):
-        for options in ({"start": "begin"}, {"start": -1}, {"start": datetime(2020, 1, 1)}, {"group": ""}):  # noqa: DTZ001
+        wrong: list[dict[str, Any]] = [
+            {"start": "begin"},
+            {"start": -1},
+            {"start": datetime(2020, 1, 1)},
+            {"group": ""},
+        ]  # noqa: DTZ001
+        for options in wrong:
             with pytest.raises(ConfigError, match=next(iter(options)).replace("start", "offset")):
-                connection.stream("events", **options)  # type: ignore[call-overload]
+                connection.stream("events", **options)
         with pytest.raises(ConfigError, match="a log is not browsed"):
             connection.stream("events", start="first", browse=True)
 
