@@ -22,8 +22,8 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
-from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.dialects.stream_offsets import START_AT
+from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing

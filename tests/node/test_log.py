@@ -396,9 +396,9 @@ async def test_starts_and_groups_that_cannot_be() -> None:
         wrong: list[dict[str, Any]] = [
             {"start": "begin"},
             {"start": -1},
-            {"start": datetime(2020, 1, 1)},
+            {"start": datetime(2020, 1, 1)},  # noqa: DTZ001
             {"group": ""},
-        ]  # noqa: DTZ001
+        ]
         for options in wrong:
             with pytest.raises(ConfigError, match=next(iter(options)).replace("start", "offset")):
                 connection.stream("events", **options)
