@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -87,6 +87,11 @@ SECONDS ?= 60
 soak: ## publishers and consumers through a network that fails at random, for SECONDS=60; each message counted
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
+
+KILLS ?= 300
+crash: ## a node with durable queues, killed at random KILLS=300 times; each message counted; build/crash/crash.json
+	@tools/setup.sh dev
+	$(BIN)/python -m tests.crash.run --kills $(KILLS) --json build/crash/crash.json
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

@@ -35,6 +35,7 @@ __all__ = [
     "RequestFailed",
     "SessionEnded",
     "SpecViolation",
+    "StoreError",
     "StreamTimeout",
     "TooManyItems",
     "TransportError",
@@ -106,6 +107,13 @@ class ConfigError(RStreamsError, ValueError):
 
 class BufferOverflow(RStreamsError):
     """A bounded buffer was offered more items than it may hold."""
+
+
+class StoreError(RStreamsError):
+    """A store cannot be opened, or cannot go on; the message says which one and why.
+
+    Nothing that a store has accepted is dropped silently: if it is damaged, this error says so.
+    """
 
 
 class NoItem(RStreamsError):

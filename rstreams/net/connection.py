@@ -18,7 +18,7 @@ from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body, encode_item
-from rstreams.net.dialects import Dialect
+from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.bodies import encode_once
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import Drained, drain
@@ -26,6 +26,7 @@ from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamp
 from rstreams.net.links.encoding import Encoding, require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
+from rstreams.net.links.offsets import require_group, require_start
 from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.links.sender import Sender, SenderPublisher
@@ -135,6 +136,8 @@ class Connection(RequestReply):
         capabilities: Sequence[str] = (),
         pack_items: int = 1,
         dedup_window: int | None = None,
+        start: Offset | None = None,
+        group: str | None = None,
     ) -> Stream[Any]:
         """Return the stream of items from `address`; each subscription attaches its own link.
 
@@ -171,6 +174,9 @@ class Connection(RequestReply):
             dedup_window: How many accepted messages are remembered, to drop them when they come again; not less than
                 `window`. By default 4096, or twice the window if that is more. Only with "effectively_once" and
                 "manual".
+            start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
+                on behind the last message that was handed over. None: where the peer begins by itself.
+            group: The consumer group of a log that this stream is a member of. `start` then counts for a new group.
 
         Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
             message id, which its senders must not use twice. A message without either is not recognized. Each
@@ -189,7 +195,7 @@ class Connection(RequestReply):
         Cancels: Withdraws the credit, releases items that were not handed over, detaches.
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 sections 2.6 and 3.4.
         """
-        _check_address(address)
+        require_name("", "address", address)
         require_function("stream", "decode", decode)
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
@@ -206,6 +212,8 @@ class Connection(RequestReply):
             capabilities=require_capabilities(capabilities),
             pack_items=require_pack(pack_items, window),
             window_bytes=require_window_bytes(window_bytes),
+            start=require_start(start, browse=browse),
+            group=require_group(group, browse=browse),
         )
         return Stream(LinkPublisher(self._links, options))
 
@@ -253,7 +261,7 @@ class Connection(RequestReply):
         Settles: Accepted when the pipeline is done with the message and its end has come.
         Spec: AMQP 1.0 section 2.6.14.
         """
-        _check_address(address)
+        require_name("", "address", address)
         if isinstance(on_failure, DeadLetters):
             msg = "streamed_messages(on_failure=DeadLetters(...)): a message that is not kept cannot be sent elsewhere"
             raise ConfigError(msg)
@@ -377,7 +385,7 @@ class Connection(RequestReply):
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         call = f"publish({address!r})"
-        _check_address(address)
+        require_name("", "address", address)
         require_seconds("publish", "linger_s", linger_s, zero=True)
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
@@ -434,7 +442,7 @@ class Connection(RequestReply):
         Context: One task of the connection's trio run enters and leaves the block; at its end it waits until all sent
             messages are settled.
         """
-        _check_address(address)
+        require_name("", "address", address)
         require_encode("sender", encode)
         mode = settlement_named(settlement)
         streams = settlement != EFFECTIVELY_ONCE
@@ -490,10 +498,6 @@ class Connection(RequestReply):
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
         return drained
-
-
-def _check_address(address: str) -> None:
-    require_name("", "address", address)
 
 
 name_arguments("Connection", Connection, RequestReply)

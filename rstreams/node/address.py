@@ -31,6 +31,7 @@ from rstreams.net.links.effectively_once import ONCE
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
+from rstreams.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,14 @@ class NodeServices:
         wake_at: Has `Address.expire` called at a time by `now`, at the latest.
         start_soon: Starts a task in the node's scope: at once, or when the node's block begins.
         find: Returns the address of a name, or None.
+        store: The node's store, for addresses that remember; None if it has none.
     """
 
     now: Callable[[], float]
     wake_at: Callable[[float], None]
     start_soon: StartSoon
     find: Callable[[str], Address | None]
+    store: Store | None = None
 
 
 class Address:

@@ -69,6 +69,14 @@ class Backlog:
                 found = entry
         return found
 
+    def take_first(self) -> Stored:
+        """Take out the first message, whoever may have it; there must be one."""
+        if self.returned:
+            return heapq.heappop(self.returned)
+        entry = self.fresh.popleft()
+        self.taken += 1
+        return entry if isinstance(entry, Lasting) else Stored(self.taken, entry)
+
     def count_alive(self, most: int, now: float) -> int:
         """Return how many of the first `most` fresh messages come before one that is too old."""
         entries = enumerate(islice(self.fresh, most))

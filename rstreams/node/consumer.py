@@ -17,6 +17,11 @@ from rstreams.node.stored_message import Lasting, Stored
 class HandsOut(Protocol):
     """The queue behind a consumer."""
 
+    @property
+    def comes_later(self) -> bool:
+        """Whether messages that are here are not handed over yet, because they are being read from the disk."""
+        ...
+
     def _request(self, consumer: Consumer, n: int) -> None: ...
 
     def _suspend(self, consumer: Consumer) -> None: ...
@@ -144,6 +149,11 @@ class Consumer(Scannable):
         if not self.ended:
             self.ended = True
             self.queue._cancel(self)  # noqa: SLF001
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether more messages come without a further request; a drain is not answered before they have come."""
+        return self.queue.comes_later
 
     def suspend(self) -> None:
         """Get no messages until `resume`."""

@@ -42,14 +42,15 @@ class QueueClock(NamedTuple):
     now: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def deadline(self, encoded: bytes) -> float:
-        """Return the time by `now` at which a message that has just come is too old; infinity for never."""
+    def deadline(self, encoded: bytes, age_s: float = 0.0) -> float:
+        """Return the time by `now` at which a message that came `age_s` ago is too old; infinity for never."""
         if encoded[2:3] > b"s":  # its first section comes after the properties (0x73)
             return math.inf
         try:
             ttl_s, expiry = lifetime_of(encoded)
         except Malformed:
             return math.inf  # not an AMQP message: the queue stores it nevertheless
+        ttl_s -= age_s
         if expiry is not None:
             ttl_s = min(ttl_s, (expiry - self.today()).total_seconds())
         return math.inf if ttl_s == math.inf else self.now() + ttl_s

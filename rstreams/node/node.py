@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import uuid
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -49,15 +49,21 @@ from rstreams.net.transport.listener import (
 from rstreams.net.transport.security import Admission
 from rstreams.node.address import Address, NodeServices, require_address_name
 from rstreams.node.deadlines import Deadlines
+from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
+from rstreams.node.log import Log
+from rstreams.node.log_keys import DEFAULT_KEY, Key
+from rstreams.node.log_options import LogOptions
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.queue import Queue
+from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
-from rstreams.node.statistics import AddressStatistics, NodeStatistics
-from rstreams.node.statistics_address import StatisticsAddress
+from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics_address import StatisticsAddress, counters
+from rstreams.node.storage import Storage
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
@@ -105,6 +111,7 @@ class Node:
         pack_items: The most items that a producer may send in one delivery; 1: no packs. With more, a producer may be a
             pack ahead of the room at its address; these items wait in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
+        store: The directory of durable addresses, made if it is missing. `StoreError` if it cannot be used.
 
     Errors: An exception leaves the block unwrapped. The failure of a connection is logged, and the others go on.
     Cancels: At the end of the block every connection is closed in order, within 3 seconds.
@@ -130,6 +137,7 @@ class Node:
         expose_errors: bool = False,
         pack_items: int = 1,
         container_id: str | None = None,
+        store: str | os.PathLike[str] | None = None,
     ) -> None:
         require_container_id(container_id)
         unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
@@ -157,6 +165,7 @@ class Node:
             budget=Budget(budget),
         )
         self._expose_errors = expose_errors
+        self._storage = Storage(store)
         statistics = StatisticsAddress(self.statistics)
         self._addresses: dict[str, Address] = {statistics.name: statistics}
         self._links = NodeLinks(
@@ -174,6 +183,7 @@ class Node:
             wake_at=self._deadlines.wake_at,
             start_soon=self._start_soon,
             find=self._links.find,
+            store=self._storage.store,
         )
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = NetworkScope()
@@ -191,6 +201,7 @@ class Node:
             msg = "this Node has been entered before; make a new one"
             raise RuntimeError(msg)
         self._entered = self._open = True
+        self._exits.push_async_callback(self._storage.close)
         await self._exits.enter_async_context(self._scope)
         self._exits.push_async_callback(self._close)
         self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
@@ -198,6 +209,7 @@ class Node:
         self._start_soon(self._deadlines.run)
         self._start_soon(self._links.leftovers.run)
         self._start_soon(self._links.kept.run)
+        self._start_soon(self._storage.run)
         for function, arguments in self._first_tasks:
             self._start_soon(function, *arguments)
         return self
@@ -244,13 +256,19 @@ class Node:
         self,
         name: str,
         *,
-        capacity: int = 1024,
+        capacity: int | None = 1024,
         dead_letters: str | None = None,
         max_deliveries: int | None = None,
         redelivery_delay_s: float = 0.0,
         redelivery_delay_factor: float = 2.0,
         max_redelivery_delay_s: float = 60.0,
         dedup_producers: int = DEFAULT_PRODUCERS,
+        when_full: WhenFull = "block",
+        durable: bool = False,
+        capacity_bytes: int | None = None,
+        capacity_in_memory: int = DEFAULT_IN_MEMORY,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
     ) -> Queue:
         """Add a queue: messages wait for one of its competing consumers.
 
@@ -258,7 +276,7 @@ class Node:
 
         Args:
             name: The name that producers and consumers attach to.
-            capacity: The most messages stored and granted to producers together.
+            capacity: The most messages stored and granted to producers together; None: any number, if it is durable.
             dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
                 `max_deliveries` times or are too old; annotations tell the reason. None: they are dropped and counted.
             max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as one for each
@@ -269,20 +287,33 @@ class Node:
             max_redelivery_delay_s: The longest wait, in seconds.
             dedup_producers: How many producers of "effectively_once" are remembered. For one more, the one that has
                 been silent longest is forgotten.
+            when_full: "block": producers get no credit while the queue is full. "reject": messages are rejected.
+                "drop_oldest": the oldest message that no consumer has is dropped. "drop_newest": the message that comes
+                is accepted and dropped. Dropped messages are counted, and do not become dead letters.
+            durable: Whether the messages are in the node's store, and come back when the node starts again.
+            capacity_bytes: The most bytes stored, about, if it is durable; None: any number.
+            capacity_in_memory: If it is durable, the most messages that wait in memory, and on their way to the disk.
+            fsync: When a message of a durable queue is accepted. "always": when it is synced to the disk. "interval"
+                and "never": when the operating system has it; a loss of power may then lose messages.
+            fsync_interval_s: For "interval": after how many seconds at most messages are synced.
 
         Errors: `ConfigError` for a name that is taken or not allowed, a number below 1, or a `dead_letters` that the
-            node does not have yet. Therefore dead letters cannot go in a circle.
+            node does not have yet (dead letters cannot go in a circle), or options that contradict each other.
         """
-        queue = Queue(
-            name,
-            capacity,
-            dead_letters=self._dead_letters(name, dead_letters),
+        options = QueueOptions(
+            capacity=capacity,
+            capacity_bytes=capacity_bytes,
+            capacity_in_memory=capacity_in_memory,
+            when_full=when_full,
+            durable=durable,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
             max_deliveries=max_deliveries,
             redelivery=RedeliveryDelay(redelivery_delay_s, redelivery_delay_factor, max_redelivery_delay_s),
             expose_errors=self._expose_errors,
             dedup_producers=dedup_producers,
         )
-        return self.add(queue)
+        return self.add(options.make(name, find_dead_letters(self._addresses, name, dead_letters), self._storage))
 
     def multicast(
         self, name: str, *, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256
@@ -298,6 +329,102 @@ class Node:
         Errors: `ConfigError` for a name that is taken or not allowed, another overflow, or a capacity below 1.
         """
         return self.add(MulticastAddress(name, overflow, capacity))
+
+    def log(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        key: Key = DEFAULT_KEY,
+        retention_s: float | None = None,
+        retention_bytes: int | None = None,
+        retention_items: int | None = None,
+        compact: bool = False,
+        tombstones_s: float = 86400.0,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
+    ) -> Log:
+        """Add a log: messages stay when they have been read, and are read from any offset, as often as wanted.
+
+        Producers attach to the log. Readers attach to it with `Connection.stream(name, start=...)`; with several
+        partitions to one of them, `name-0`, `name-1` and so on. Members of a group attach to the log with
+        `Connection.stream(name, group=...)` and share the partitions. The log is in the node's store. Without a store
+        it is in memory, and needs a limit.
+
+        Args:
+            name: The name that producers, readers and members attach to.
+            partitions: How many partitions there are. The order of messages holds within each.
+            key: Where the key of a message is, by which its partition is found: the name of a message annotation, or a
+                function of the `Message`. A message without a key goes to the partition whose turn it is.
+            retention_s: How long messages are kept, in seconds; None: for ever.
+            retention_bytes: The bytes that each partition keeps; older messages are deleted. None: any number.
+            retention_items: The messages that each partition keeps; older ones are deleted. None: any number.
+            compact: Whether a message is deleted when a later one of its partition has the same key. A message without
+                a body deletes the earlier ones of its key.
+            tombstones_s: How long such a message without a body stays, in seconds.
+            fsync: As for `queue`.
+            fsync_interval_s: As for `queue`.
+
+        Errors: `ConfigError` for a name that is taken or not allowed, or another option that is not allowed. A reader
+            that asks for an offset that is gone is refused with `amqp:not-found`.
+        """
+        options = LogOptions(
+            partitions=partitions,
+            key=key,
+            retention_s=retention_s,
+            retention_bytes=retention_bytes,
+            retention_items=retention_items,
+            compact=compact,
+            tombstones_s=tombstones_s,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
+            start="next",
+        )
+        return self._add_log(name, options)
+
+    def latest(
+        self,
+        name: str,
+        *,
+        key: Key = DEFAULT_KEY,
+        tombstones_s: float = 86400.0,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
+    ) -> Log:
+        """Add an address for the last value of each key: a reader gets these values, then each change as it comes.
+
+        It is a compacted log whose links begin with the first message.
+
+        Args:
+            name: The name that producers and readers attach to.
+            key: As for `log`.
+            tombstones_s: As for `log`.
+            fsync: As for `queue`.
+            fsync_interval_s: As for `queue`.
+
+        Errors: As `log`.
+        """
+        options = LogOptions(
+            partitions=1,
+            key=key,
+            retention_s=None,
+            retention_bytes=None,
+            retention_items=None,
+            compact=True,
+            tombstones_s=tombstones_s,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
+            start="first",
+        )
+        return self._add_log(name, options)
+
+    def _add_log(self, name: str, options: LogOptions) -> Log:
+        log, parts = options.make(name, self._storage)
+        for address in (log, *parts):
+            self._require_free(address.name)
+        for part in parts:
+            self.add(part)
+        return self.add(log)
 
     def respond(
         self,
@@ -344,12 +471,15 @@ class Node:
             msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
             raise ConfigError(msg)
         name = require_address_name(address.kind, getattr(address, "name", ""))
-        if name in self._addresses:
-            msg = f"address {name!r}: the node has one of this name already"
-            raise ConfigError(msg)
+        self._require_free(name)
         self._addresses[name] = address
         address.begin(self._services)
         return address
+
+    def _require_free(self, name: str) -> None:
+        if name in self._addresses:
+            msg = f"address {name!r}: the node has one of this name already"
+            raise ConfigError(msg)
 
     async def listen(
         self,
@@ -456,15 +586,6 @@ class Node:
 
         A client gets the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
         """
-        counted: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for name, address in self._addresses.items():
-            numbers = address.statistics()
-            if numbers is not None:
-                if not isinstance(numbers, AddressStatistics):
-                    kind = type(address).__name__
-                    msg = f"{kind}.statistics() must return AddressStatistics or None, not {numbers!r:.80}"
-                    raise TypeError(msg)
-                counted[numbers.group][name] = numbers
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
             container_id=self._options.container_id,
@@ -473,7 +594,7 @@ class Node:
             unsettled_bytes=self._options.budget.used,
             waiting=sum(bool(end.waits_for) for end in ends),
             unfinished_bytes=self._options.unfinished.size,
-            **counted,
+            **counters(self._addresses),
         )
 
     def explain(self) -> Sight:
@@ -486,16 +607,6 @@ class Node:
         heading = f"node {self._options.container_id!r:.80}: {connections} connection{'' if connections == 1 else 's'}"
         lines = (address.explain() for address in self._addresses.values())
         return Sight(heading, tuple(line for line in lines if line))
-
-    def _dead_letters(self, name: str, dead_letters: str | None) -> Address | None:
-        if dead_letters is None:
-            return None
-        address = self._addresses.get(dead_letters) if isinstance(dead_letters, str) else None
-        if address is not None and address.takes_dead_letters and dead_letters != name:
-            return address
-        why = "it cannot be the queue itself" if dead_letters == name else "it must be a queue made before this one"
-        msg = f"queue {name!r:.80}: dead_letters={dead_letters!r:.80}: {why}"
-        raise ConfigError(msg)
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
         if self._entered:

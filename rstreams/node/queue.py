@@ -241,6 +241,11 @@ class Queue(Address):
             self._backlog.put_back(due)
         self._dispatch()
 
+    @property
+    def comes_later(self) -> bool:
+        """Whether a consumer may get messages without asking again that are here already; see `Consumer`."""
+        return False
+
     # producers call these
 
     def _join(self, producer: Producer) -> None:

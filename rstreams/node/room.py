@@ -51,6 +51,11 @@ class Room:
         self._serving = False
 
     @property
+    def places(self) -> int:
+        """How many places are free: not taken, and not promised."""
+        return self.capacity - self.stored - self.outstanding
+
+    @property
     def first_window(self) -> int:
         """The most that a new producer may have outstanding."""
         return max(1, self.capacity // _FIRST_PART)
@@ -99,7 +104,7 @@ class Room:
             return
         self._serving = True
         try:
-            while self._waiting and self.stored + self.outstanding < self.capacity:
+            while self._waiting and self.places > 0:
                 most = self._most(self._waiting[0])
                 self._grant(self._waiting.popleft(), most)
         finally:
@@ -108,11 +113,11 @@ class Room:
     @property
     def is_short(self) -> bool:
         """Whether a producer waits, and no place is free."""
-        return bool(self._waiting) and self.stored + self.outstanding >= self.capacity
+        return bool(self._waiting) and self.places <= 0
 
     def _most(self, producer: Producer) -> int:
         """Return the limit of `producer`, which has a place or finds a free one."""
-        own_or_free = self.capacity - self.stored - self.outstanding + producer.outstanding
+        own_or_free = self.places + producer.outstanding
         part = own_or_free // max(4, len(self._waiting))
         return min(producer.window, max(1, part))
 

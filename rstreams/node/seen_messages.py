@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from rstreams._stages.stage import Stage
+from rstreams.abc import Subscription
 from rstreams.errors import Condition, ConfigError, RemoteProtocolError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer
@@ -25,6 +27,14 @@ from rstreams.protocol.receiver import LinkSubscription
 DEFAULT_PRODUCERS = 4096
 
 logger = logging.getLogger("rstreams.node")
+
+
+class GivesWay(Protocol):
+    """The end of a link that sends as a numbered producer."""
+
+    def give_way(self, producer: str) -> None:
+        """End the link: another one sends as the same producer now."""
+        ...
 
 
 class Seen:
@@ -47,7 +57,7 @@ class Seen:
             raise ConfigError(msg)
         self._most = producers
         self._highest: dict[str, int] = {}  # the one that sent last is behind
-        self._links: WeakValueDictionary[str, DropSeen] = WeakValueDictionary()  # the link of each producer
+        self._links: WeakValueDictionary[str, GivesWay] = WeakValueDictionary()  # the link of each producer
         self.duplicates = 0
 
     def __len__(self) -> int:
@@ -58,16 +68,25 @@ class Seen:
         producer, sequence = stamp
         return sequence <= self._highest.get(producer, -1)
 
-    def note(self, stamp: Stamp) -> None:
-        """Count a message as stored."""
+    def note(self, stamp: Stamp) -> str | None:
+        """Count a message as stored; return the id of a producer that is forgotten instead, if there is one."""
         producer, sequence = stamp
         highest = self._highest
         before = highest.pop(producer, None)
+        forgotten = None
         if before is None and len(highest) >= self._most:
-            del highest[next(iter(highest))]
+            forgotten = next(iter(highest))
+            del highest[forgotten]
         highest[producer] = sequence if before is None else max(before, sequence)
+        return forgotten
 
-    def sends_as(self, producer: str, link: DropSeen, before: str) -> None:
+    def take_back(self, stamp: Stamp) -> None:
+        """Count a message, and all later ones of its producer, as not stored."""
+        producer, sequence = stamp
+        if self._highest.get(producer, -1) >= sequence:
+            self._highest[producer] = sequence - 1
+
+    def sends_as(self, producer: str, link: GivesWay, before: str) -> None:
         """Note that a link sends as `producer`, and no more as `before`; another link of that producer gives way."""
         if self._links.get(before) is link:
             del self._links[before]
@@ -123,10 +142,17 @@ class DropSeen(Stage[bytes, bytes]):
         """End the link: another one sends as the same producer now."""
         if self._ended:
             return
-        error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")
-        logger.warning("a link that sends to a node is ended: %s", error.description)
-        if isinstance(self._upstream, LinkSubscription):
-            self._upstream.give_up(error)
-        else:
-            self._upstream.cancel()
+        error = end_stolen(self._upstream, producer)
+        if error is not None:
             self.on_error(error)
+
+
+def end_stolen(subscription: Subscription, producer: str) -> RemoteProtocolError | None:
+    """End the link of a producer as which another link sends now; return the error if no signal tells of it."""
+    error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")
+    logger.warning("a link that sends to a node is ended: %s", error.description)
+    if isinstance(subscription, LinkSubscription):
+        subscription.give_up(error)
+        return None
+    subscription.cancel()
+    return error

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from rstreams.node.statistics import MulticastStatistics, QueueStatistics, ServedStatistics
+from rstreams.node.statistics import LogStatistics, MulticastStatistics, QueueStatistics, ServedStatistics
 
 
 def queue_line(name: str, numbers: QueueStatistics) -> str:
     """Return how many messages a queue stores, and which producers wait for room."""
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
     full = " is full" if stored >= numbers.capacity else ""
+    text = f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {_at_consumers(numbers)}"
+    return text + (_waiting(numbers.producers) if full else "")
+
+
+def durable_queue_line(name: str, numbers: QueueStatistics, *, full: bool) -> str:
+    """Return how many messages a durable queue stores and where, and which producers wait for room."""
+    stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving + numbers.unsafe
+    limit = f" of {numbers.capacity}" if numbers.capacity else ""
     text = (
-        f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {numbers.ready} ready, "
-        f"{numbers.unsettled} unsettled at {_number(numbers.consumers, 'consumer')}"
+        f"durable queue {name!r:.80}{' is full' if full else ''}: {stored}{limit} stored, {numbers.on_disk} of them on "
+        f"disk only, {_at_consumers(numbers)}"
     )
+    if numbers.unsafe:
+        text += f", {numbers.unsafe} on their way to the disk"
+    return text + (_waiting(numbers.producers) if full else "")
+
+
+def _at_consumers(numbers: QueueStatistics) -> str:
+    text = f"{numbers.ready} ready, {numbers.unsettled} unsettled at {_number(numbers.consumers, 'consumer')}"
     if numbers.delayed:
         text += f", {numbers.delayed} delayed until the next attempt"
     if numbers.leaving:
         text += f", {numbers.leaving} wait for room among the dead letters"
-    return text + (_waiting(numbers.producers) if full else "")
+    return text
 
 
 def multicast_line(name: str, numbers: MulticastStatistics) -> str:
@@ -34,6 +49,17 @@ def served_line(name: str, numbers: ServedStatistics) -> str:
     away = f" ({numbers.away} away)" if numbers.away else ""
     subscribers = _number(numbers.subscribers, "subscriber")
     return f"served stream {name!r:.80}: {subscribers}{away}, {_number(numbers.delivered, 'item')} delivered"
+
+
+def log_line(name: str, numbers: LogStatistics) -> str:
+    """Return how many messages a log has, who reads it, and how far its groups are behind."""
+    messages = sum(each.messages for each in numbers.partitions)
+    parts = "" if len(numbers.partitions) == 1 else f" in {len(numbers.partitions)} partitions"
+    text = f"log {name!r:.80}: {_number(messages, 'message')}{parts}, {_number(numbers.readers, 'reader')}"
+    for group, each in numbers.groups.items():
+        members = _number(each.members, "member")
+        text += f"; group {group!r:.80}: {members}, {each.lag} behind, {each.unsettled} unsettled"
+    return text
 
 
 def _waiting(producers: int) -> str:

@@ -12,8 +12,11 @@ from typing import Any, ClassVar, Literal
 
 __all__ = [
     "AddressStatistics",
+    "GroupStatistics",
+    "LogStatistics",
     "MulticastStatistics",
     "NodeStatistics",
+    "PartitionStatistics",
     "QueueStatistics",
     "ServedStatistics",
     "SubscriberStatistics",
@@ -32,18 +35,25 @@ class AddressStatistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts, lists, strings and integers."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: _as_plain(value) for key, value in asdict(self).items()}
+
+
+def _as_plain(value: Any) -> Any:  # noqa: ANN401 - a part of a dataclass
+    if isinstance(value, tuple | list):
+        return [_as_plain(each) for each in value]
+    return {key: _as_plain(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics(AddressStatistics):
     """A queue at one moment.
 
-    `enqueued = ready + delayed + unsettled + accepted + rejected + exhausted + expired`, `delivered = unsettled +
-    accepted + rejected + released + modified`, and `ready + delayed + unsettled + leaving + credit <= capacity`.
+    `enqueued = ready + delayed + unsettled + unsafe + accepted + rejected + exhausted + expired + dropped`,
+    `delivered = unsettled + accepted + rejected + released + modified`, and `ready + delayed + unsettled + unsafe +
+    leaving + credit <= capacity`, unless the queue drops or rejects messages when it is full.
 
     Attributes:
-        capacity: The most messages it stores and grants together.
+        capacity: The most messages it stores and grants together; 0 for any number.
         enqueued: Messages accepted from producers.
         duplicates: Messages accepted from producers and not stored, because they were stored before.
         delivered: Messages handed to consumers; a message counts each time it is handed over.
@@ -60,6 +70,12 @@ class QueueStatistics(AddressStatistics):
         unsettled: Messages at consumers.
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
+        dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
+        refused: Messages rejected because the queue was full; they were not enqueued.
+        durable: Whether its messages are in the node's store.
+        on_disk: The part of `ready` that is not in memory.
+        unsafe: Messages received whose commit to the store is on the way.
+        size_bytes: The bytes of the messages in the store, about.
         producers: Producers attached.
         credit: Messages that the producers may send now.
         demand: Messages that the consumers have asked for and not received.
@@ -87,6 +103,12 @@ class QueueStatistics(AddressStatistics):
     leaving: int = 0
     delayed: int = 0
     browsers: int = 0
+    dropped: int = 0
+    refused: int = 0
+    durable: bool = False
+    on_disk: int = 0
+    unsafe: int = 0
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +195,67 @@ class ServedStatistics(AddressStatistics):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionStatistics:
+    """One partition of a log at one moment.
+
+    Attributes:
+        first: The offset of the oldest message.
+        next: The offset that the next message gets.
+        messages: The messages that are there.
+        bytes: Their bytes.
+    """
+
+    first: int
+    next: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """One consumer group of a log at one moment.
+
+    Attributes:
+        members: Members that are there.
+        committed: For each partition, the offset behind the last message that is settled without a gap before it.
+        lag: Messages from there to the end, in all partitions together.
+        unsettled: Messages at members.
+        waiting_to_move: Partitions that change hands when their member has settled its messages.
+    """
+
+    members: int
+    committed: tuple[int, ...]
+    lag: int
+    unsettled: int
+    waiting_to_move: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics(AddressStatistics):
+    """A log at one moment.
+
+    Attributes:
+        partitions: The numbers of each partition.
+        appended: Messages accepted from producers.
+        duplicates: Messages accepted from producers and not appended, because they were appended before.
+        producers: Producers attached.
+        credit: Messages that the producers may send now.
+        readers: Readers attached that are in no group.
+        groups: Consumer groups, by name.
+    """
+
+    group: ClassVar[str] = "logs"
+
+    partitions: tuple[PartitionStatistics, ...]
+    appended: int
+    duplicates: int
+    producers: int
+    credit: int
+    readers: int
+    groups: Mapping[str, GroupStatistics]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatistics:
     """A whole node at one moment: its connections, its links, and its addresses.
 
@@ -186,6 +269,7 @@ class NodeStatistics:
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
+        logs: Logs, by name.
         others: Addresses of kinds that a program has added, by name.
     """
 
@@ -198,6 +282,7 @@ class NodeStatistics:
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
+    logs: Mapping[str, LogStatistics] = field(default_factory=dict)
     others: Mapping[str, AddressStatistics] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -212,6 +297,7 @@ class NodeStatistics:
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),
+            "logs": _plain(self.logs),
             "others": _plain(self.others),
         }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from rstreams.node.address import Address, LinkRequest, Supply
-from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics import AddressStatistics, NodeStatistics
 from rstreams.sources import generate
 
 STATISTICS: Final = "$statistics"
@@ -33,3 +34,20 @@ class StatisticsAddress(Address):
     def explain(self) -> str:
         """Return an empty line: the other addresses tell their states."""
         return ""
+
+
+def counters(addresses: Mapping[str, Address]) -> dict[str, dict[str, Any]]:
+    """Return the counters of all addresses, by the attribute of `NodeStatistics` and by name.
+
+    Errors: `TypeError` for an address of another kind of counters.
+    """
+    counted: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for name, address in addresses.items():
+        numbers = address.statistics()
+        if numbers is not None:
+            if not isinstance(numbers, AddressStatistics):
+                kind = type(address).__name__
+                msg = f"{kind}.statistics() must return AddressStatistics or None, not {numbers!r:.80}"
+                raise TypeError(msg)
+            counted[numbers.group][name] = numbers
+    return counted

@@ -85,7 +85,7 @@ def as_handed_over(messages: Sequence[bytes | Lasting], numbers: range) -> list[
     for number, message in zip(numbers, messages, strict=True):
         if isinstance(message, Lasting):
             message.sequence, message.ready = number, False
-            encoded.append(message.encoded)
+            encoded.append(message.as_sent())
         else:
             encoded.append(message)
     return encoded

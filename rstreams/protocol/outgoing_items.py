@@ -255,6 +255,16 @@ class OutgoingItems(Scannable, Generic[T]):
         """Wake the link from now on when items come."""
         self._attended = False
 
+    def look_again(self) -> None:
+        """Have the link look whether it can answer a drain: no more items come later."""
+        self._wake()
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether the publisher has items that come without a further request, for instance from a disk."""
+        later: bool = getattr(self._subscription, "comes_later", False)
+        return later
+
     def starve(self) -> None:
         """Note that the publisher can send no more before items are settled."""
         self._starved = True

@@ -301,7 +301,7 @@ class LinkSubscriber(End, Generic[T]):
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
             self._tell_starved()
-            if self._drain and at_rest:
+            if self._drain and at_rest and not self._items.comes_later:
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))

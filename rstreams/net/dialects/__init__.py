@@ -16,6 +16,7 @@ from rstreams.net.dialects.base import NONE, Dialect, Filters, Offset, PeerDescr
 from rstreams.net.dialects.rabbitmq4 import RabbitMQ4
 from rstreams.net.dialects.rabbitmq310 import RabbitMQ310
 from rstreams.net.dialects.router import Router
+from rstreams.net.dialects.stream_offsets import RStreamsNode
 
 __all__ = [
     "DIALECTS",
@@ -34,6 +35,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     dialect.name: dialect
     for dialect in (
         NONE,
+        RStreamsNode(),
         RabbitMQ4(),
         RabbitMQ310(),
         Artemis(),

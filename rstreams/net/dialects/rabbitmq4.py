@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
-from rstreams.message import Message
-from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, Place, kind_of, require_offset
+from rstreams.net.dialects.base import Filters, PeerDescription, Place, kind_of
+from rstreams.net.dialects.stream_offsets import StreamOffsets
 
 _OWN: Final = ("/queues/", "/exchanges/")
 
 
-class RabbitMQ4(Dialect):
+class RabbitMQ4(StreamOffsets):
     """RabbitMQ 4: queues to receive from, queues and exchanges to send to."""
 
     name = "rabbitmq4"
@@ -38,20 +38,6 @@ class RabbitMQ4(Dialect):
         if kind == "topic":
             return Place(f"/exchanges/amq.topic/{quote(rest, safe='')}")
         return Place(self._own(address, rest))
-
-    def offset(self, offset: Offset) -> Filters:
-        """Return the filter for a place in a stream queue to begin at; the first chunk may hold earlier messages."""
-        require_offset(offset)
-        name = "rabbitmq:stream-offset-spec"
-        return _filter(name, name, offset)
-
-    def after(self, message: Message) -> Filters:
-        """Return the filter for the messages of a stream queue behind `message`; `x-stream-offset` tells its place."""
-        offset = message.annotations.get("x-stream-offset")
-        if isinstance(offset, int) and not isinstance(offset, bool):
-            return self.offset(offset + 1)
-        error = self._nowhere("x-stream-offset")
-        raise error
 
     def selector(self, expression: str) -> Filters:
         """Return an SQL filter, for stream queues of RabbitMQ 4.2 and later."""

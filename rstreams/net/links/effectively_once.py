@@ -136,10 +136,11 @@ def read_stamp(encoded: bytes) -> Stamp | None:
                 return encoded[_ID_AT:end].decode(), _read_sequence(encoded, number)[0]
         except Malformed:
             return None
-    return _stamp_of(_annotations(encoded))
+    return _stamp_of(read_annotations(encoded))
 
 
-def _annotations(encoded: bytes) -> Mapping[Any, Any]:
+def read_annotations(encoded: bytes) -> Mapping[Any, Any]:
+    """Return the annotations of an encoded message; none if it has none, or is malformed."""
     at = before = 0
     try:
         while at < len(encoded):

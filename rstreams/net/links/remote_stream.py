@@ -9,14 +9,16 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
+from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Subscriber
-from rstreams.errors import Condition, LinkDetached
+from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.message import decode_body
-from rstreams.net.dialects import Dialect
+from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.manual_settlement import ManualStage
+from rstreams.net.links.offsets import Position, group_filter
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -38,6 +40,8 @@ class StreamOptions(TypedDict, total=False):
     capabilities: Sequence[str]
     pack_items: int
     dedup_window: int | None
+    start: Offset | None
+    group: str | None
 
 
 @runtime_checkable
@@ -65,6 +69,8 @@ class ReceivingOptions(Generic[T]):
         pack_items: The most items a delivery may carry, if the peer knows packs.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         browse: Whether to get copies of the messages of the source, and leave them there.
+        start: Where in a log it begins; None: where the peer begins.
+        group: The consumer group that it is a member of; None: none.
         remembered: How many messages accepted last are known if they come again; 0: every message is handed over.
     """
 
@@ -80,6 +86,8 @@ class ReceivingOptions(Generic[T]):
     window_bytes: int = 0
     remembered: int = 0
     browse: bool = False
+    start: Offset | None = None
+    group: str | None = None
 
 
 class Browsing(LinkSubscription[T]):
@@ -97,13 +105,17 @@ class Browsing(LinkSubscription[T]):
 
 
 class Resuming(LinkSubscription[T]):
-    """The receiving end of a link whose items are handed over once. A peer that keeps subscriptions goes on with it."""
+    """The receiving end of a link that goes on after a loss where it was.
+
+    Attributes:
+        go_on: Returns the attach for that, made from the first one.
+    """
+
+    go_on: Callable[[Attach], Attach]
 
     def next_attach(self, frame: Attach) -> Attach:
-        """After a loss, say whether items were handed over: the stream must then not begin again."""
-        if not self.counts().delivered:
-            return frame
-        return replace(frame, properties={**frame.properties, RESUMES: True})
+        """Return the first attach, or one that goes on behind the items that were handed over."""
+        return self.go_on(frame) if self.counts().delivered else frame
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -123,6 +135,11 @@ class LinkPublisher(Watched, Generic[T]):
         if place is None:
             return
         dialect = links.dialect
+        try:
+            begin = {} if options.start is None else dialect.offset(options.start)
+        except ConfigError as error:
+            subscribe_failed(subscriber, error)
+            return
 
         receiver: Subscriber[Any] = subscriber
         if options.manual:
@@ -134,7 +151,11 @@ class LinkPublisher(Watched, Generic[T]):
                 receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
             )
             decode = once.decode
-        make = Browsing if options.browse else Resuming if options.remembered else LinkSubscription
+        position = None if options.start is None or options.group is not None else Position()
+        if position is not None:
+            decode = position.noting(decode)
+        resumes = position is not None or options.remembered
+        make = Browsing if options.browse else Resuming if resumes else LinkSubscription
         end: LinkSubscription[Any] = make(
             receiver,
             decode=decode,
@@ -150,6 +171,8 @@ class LinkPublisher(Watched, Generic[T]):
             oldest=oldest,
         )
         self._begins(end)
+        if isinstance(end, Resuming):
+            end.go_on = lambda frame: _behind(frame, dialect, position, once=bool(options.remembered))
         frame = Attach(
             links.new_name(),
             Role.RECEIVER,
@@ -157,7 +180,7 @@ class LinkPublisher(Watched, Generic[T]):
             "",
             options.settlement,
             distribution="copy" if options.browse else "",
-            filters=options.filters,
+            filters={**options.filters, **begin, **group_filter(options.group)},
             capabilities=options.capabilities or place.capabilities,
             properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
         )
@@ -165,6 +188,13 @@ class LinkPublisher(Watched, Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
+
+
+def _behind(frame: Attach, dialect: Dialect, position: Position | None, *, once: bool) -> Attach:
+    """Return the attach that goes on behind what was handed over."""
+    if position is not None and position.following is not None:
+        frame = replace(frame, filters={**frame.filters, **dialect.offset(position.following)})
+    return replace(frame, properties={**frame.properties, RESUMES: True}) if once else frame
 
 
 def label_of(address: str, dialect: Dialect) -> str:

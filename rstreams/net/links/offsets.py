@@ -1,0 +1,160 @@
+"""Offsets: the positions of the messages of a log, and how a link says where it begins.
+
+The words are those of RabbitMQ's streams. Therefore the same client reads a log of a node and a stream of RabbitMQ 4:
+
+    filter `rabbitmq:stream-offset-spec`    where a link begins: "first", "last", "next", an offset or a time
+    annotation `x-stream-offset`            the offset of a message
+
+Both sides of a link use this module.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from rstreams._checks.names import require_name
+from rstreams._checks.refusals import refuse_value
+from rstreams._codec import Described, Symbol
+from rstreams._codec.annotations import with_annotations
+from rstreams._codec.decode import Malformed
+from rstreams._codec.encode import encode_symbol
+from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START
+from rstreams.errors import ConfigError
+from rstreams.net.dialects import Offset, require_offset
+from rstreams.net.dialects.stream_offsets import OFFSET, START_AT
+from rstreams.net.links.effectively_once import read_annotations
+
+T = TypeVar("T")
+
+GROUP: Final = "rstreams:consumer-group"
+"""The filter that names the consumer group that a link is a member of."""
+
+MAX_GROUP_NAME: Final = 128
+
+_WORDS: Final = ("first", "last", "next")
+_MOST: Final = 2**63
+_ULONG: Final = 0x80
+_SYMBOL: Final = encode_symbol(OFFSET)
+_CONTENT: Final = b"\x02" + _SYMBOL + bytes((_ULONG,))
+_HEAD: Final = START[MESSAGE_ANNOTATIONS] + b"\xc1" + bytes((len(_CONTENT) + 8,)) + _CONTENT
+_AFTER_HEAD: Final = len(_HEAD)
+_pack: Final = struct.Struct(">Q").pack
+_unpack: Final = struct.Struct(">Q").unpack_from
+
+
+def with_offset(encoded: bytes, offset: int) -> bytes:
+    """Return an encoded message with its offset; its own annotations are kept."""
+    if encoded[2:3] > b"r":  # it begins behind the place of the annotations: 0x72
+        return _HEAD + _pack(offset) + encoded
+    try:
+        return with_annotations(encoded, {OFFSET: bytes((_ULONG,)) + _pack(offset)})
+    except Malformed:
+        return encoded  # the receiver that decodes it gets the error
+
+
+def read_offset(encoded: bytes) -> int | None:
+    """Return the offset of an encoded message; None if it has none."""
+    if encoded[:_AFTER_HEAD] == _HEAD:
+        offset: int = _unpack(encoded, _AFTER_HEAD)[0]
+        return offset
+    if encoded[2:3] > b"r":
+        return None
+    offset = read_annotations(encoded).get(OFFSET, -1)
+    return offset if type(offset) is int and 0 <= offset < _MOST else None
+
+
+def require_start(start: Offset | None, *, browse: bool) -> Offset | None:
+    """Return `start` if a stream may begin there.
+
+    Errors: `ConfigError` if it is malformed, or together with `browse`.
+    """
+    if start is not None:
+        require_offset(start)
+        _refuse_browse("start", start, browse)
+    return start
+
+
+def require_group(group: str | None, *, browse: bool) -> str | None:
+    """Return `group` if it can be the name of a consumer group.
+
+    Errors: `ConfigError` if not, or together with `browse`.
+    """
+    if group is not None:
+        require_name("", "group", group)
+        if len(group) > MAX_GROUP_NAME:
+            refuse_value("", "group", group, f"a name of 1 to {MAX_GROUP_NAME} characters")
+        _refuse_browse("group", group, browse)
+    return group
+
+
+def _refuse_browse(option: str, value: object, browse: bool) -> None:  # noqa: FBT001 - the option itself
+    if browse:
+        msg = f"{option}={value!r}: a log is not browsed; all its readers get copies"
+        raise ConfigError(msg)
+
+
+def group_filter(group: str | None) -> dict[str, Any]:
+    """Return the filter for a member of a consumer group; none without a group."""
+    return {} if group is None else {GROUP: Described(Symbol(GROUP), group)}
+
+
+def read_start(filters: Mapping[str, Any]) -> Offset | None:
+    """Return where a peer wants a link to begin; None if it does not say.
+
+    Errors: `ValueError` for a value that is not a place in a log.
+    """
+    value = filters.get(START_AT)
+    value = value.value if isinstance(value, Described) else value
+    if value is None:
+        return None
+    if isinstance(value, str) and value in _WORDS:
+        return str(value)  # type: ignore[return-value]
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+        return int(value)
+    msg = f"{START_AT}={value!r:.80}: it must be 'first', 'last', 'next', an offset or a timestamp"
+    raise ValueError(msg)
+
+
+def read_group(filters: Mapping[str, Any]) -> str | None:
+    """Return the consumer group that a peer wants its link to be in; None for none.
+
+    Errors: `ValueError` for a value that is not a name.
+    """
+    value = filters.get(GROUP)
+    value = value.value if isinstance(value, Described) else value
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_GROUP_NAME or not value.isprintable():
+        msg = f"{GROUP}={value!r:.80}: it must be a printable name of 1 to 128 characters"
+        raise ValueError(msg)
+    return str(value)
+
+
+class Position:
+    """The place in a log that a receiver has got to: it notes the offset of each message that is decoded.
+
+    Attributes:
+        following: The offset behind the last message that was handed over; None if there was none with an offset.
+    """
+
+    __slots__ = ("following",)
+
+    def __init__(self) -> None:
+        """Have no messages yet."""
+        self.following: int | None = None
+
+    def noting(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+        """Return a function that decodes a message, which is handed over then, and notes its offset."""
+
+        def note_and_decode(encoded: bytes) -> T:
+            offset = read_offset(encoded)
+            if offset is not None:
+                self.following = offset + 1
+            return decode(encoded)
+
+        return note_and_decode

@@ -1,0 +1,143 @@
+"""The node's end of a link that sends to a durable queue: a message is accepted when it is safe in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from rstreams._core.gathering import ClaimsInOrder, gather
+from rstreams._core.subscription import ENDED
+from rstreams.abc import Subscription
+from rstreams.errors import DeliveryFailed
+from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.node.producer import Producer, Receives
+from rstreams.node.seen_messages import Seen, end_stolen
+
+
+class KeepsDurably(Receives, Protocol):
+    """The durable queue behind a `DurableProducer`."""
+
+    def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+        """Store messages; `repeated` further ones have been stored before."""
+        ...
+
+
+class ClaimingProducer(Producer):
+    """The end of one producer link, with a claim on each message that is not safe yet.
+
+    Args:
+        address: The address.
+        window: As for `Producer`.
+    """
+
+    __slots__ = ("__weakref__", "_claims", "_producer_id")
+
+    def __init__(self, address: Receives, window: int) -> None:
+        super().__init__(address, window)
+        self._claims: ClaimsInOrder | None = None  # on the messages that are not safe yet
+        self._producer_id = ""
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Join the address; a second subscription is cancelled."""
+        if self._subscription is ENDED and not self.ended:
+            gathering = gather(subscription, loose=False)
+            self._claims = None if gathering is None else gathering.in_order()
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: bytes) -> None:
+        """Store a message."""
+        if self.ended or not self.outstanding:
+            super().on_next(item)  # which refuses it
+            return
+        if self._claims is not None:
+            self._claims.keep()
+        self._take((item,))
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Store many messages; see `TakesRuns`."""
+        run: list[bytes] = []
+        claims = self._claims
+        try:
+            if claims is None or claims.whole_runs:
+                run.extend(islice(items, self.outstanding))
+            else:
+                for item in islice(items, self.outstanding):
+                    run.append(item)
+                    claims.keep()
+        finally:  # if the next one cannot be had, those before it are taken nevertheless
+            if run:
+                self._take(run)
+
+    def _take(self, run: Sequence[bytes]) -> None:
+        """Have the address store messages, whose claims are kept."""
+        raise NotImplementedError
+
+    # the address calls these, in the order in which it got the messages
+
+    def accept(self, messages: int) -> None:
+        """Accept messages: they are safe."""
+        if self._claims is not None:
+            self._claims.done(messages)
+
+    def refuse(self, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages: they are not in the store. A publisher that cannot be told is cancelled."""
+        if self._claims is not None:
+            for _ in range(messages):
+                self._claims.fail(error)
+        elif not self.ended:
+            self._end()
+            self._subscription.cancel()
+
+    def give_way(self, producer: str) -> None:
+        """End the link: another one sends as the same producer now."""
+        if not self.ended and end_stolen(self._subscription, producer) is not None:
+            self.on_complete()
+
+
+class DurableProducer(ClaimingProducer):
+    """The end of one producer link of a durable queue, which tells it which messages are safe, in their order.
+
+    Args:
+        queue: The queue.
+        window: As for `Producer`.
+        seen: Knows the messages that numbered producers have sent; None if this one does not number them. A message
+            that comes again is accepted when the one that came first is safe.
+    """
+
+    __slots__ = ("_queue", "_seen")
+
+    def __init__(self, queue: KeepsDurably, window: int, seen: Seen | None) -> None:
+        super().__init__(queue, window)
+        self._queue = queue
+        self._seen = seen
+
+    def _take(self, run: Sequence[bytes]) -> None:
+        if self._seen is None:
+            self._queue._keep(self, run, (), 0)  # noqa: SLF001 - the producer is a part of its queue
+            return
+        fresh, stamps = self._new_ones(self._seen, run)
+        repeated = len(run) - len(fresh)
+        self._queue._keep(self, fresh, stamps, repeated)  # noqa: SLF001
+        if repeated and not self.ended:
+            self._subscription.request(repeated)
+
+    def _new_ones(self, seen: Seen, run: Iterable[bytes]) -> tuple[list[bytes], list[Stamp]]:
+        """Return the messages that have not been stored, and their stamps."""
+        fresh: list[bytes] = []
+        stamps: list[Stamp] = []
+        known: dict[str, int] = {}
+        for item in run:
+            stamp = read_stamp(item)
+            if stamp is not None:
+                producer, sequence = stamp
+                if producer != self._producer_id:
+                    before, self._producer_id = self._producer_id, producer
+                    seen.sends_as(producer, self, before)
+                if seen.has(stamp) or sequence <= known.get(producer, -1):
+                    seen.duplicates += 1
+                    continue
+                known[producer] = sequence
+                stamps.append(stamp)
+            fresh.append(item)
+        return fresh, stamps

@@ -1,0 +1,129 @@
+"""A queue in memory that does not hold its producers back when it is full: it rejects or drops messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from rstreams.abc import Subscriber
+from rstreams.errors import Condition, DeliveryFailed
+from rstreams.node.producer import Producer
+from rstreams.node.queue import Queue
+from rstreams.node.room import Room
+from rstreams.node.seen_messages import DropSeen
+from rstreams.node.statistics import QueueStatistics
+from rstreams.node.stored_message import is_gone
+
+
+class OpenRoom(Room):
+    """Places of a queue that promises some to its producers also when it is full."""
+
+    __slots__ = ()
+
+    @property
+    def places(self) -> int:
+        """How many places are promised further, for messages that are stored, dropped or rejected."""
+        return max(self.capacity - self.stored, self.capacity // 4, 1) - self.outstanding
+
+
+class LimitedQueue(Queue):
+    """A queue with at most `capacity` messages, whose producers always have credit.
+
+    Args:
+        name: The address.
+        capacity: The most messages stored.
+        when_full: What becomes of a message that comes to a full queue: it is rejected, or accepted and dropped
+            ("drop_newest"), or stored in the place of the oldest one that no consumer has ("drop_oldest").
+        options: As for `Queue`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        capacity: int,
+        when_full: Literal["reject", "drop_oldest", "drop_newest"],
+        **options: Any,  # noqa: ANN401 - those of `Queue`
+    ) -> None:
+        super().__init__(name, capacity, **options)
+        self._room = OpenRoom(capacity)
+        self._when_full = when_full
+        self._dropped = 0
+        self._refused = 0
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link; see `Queue.producer`."""
+        window = self._room.first_window
+        producer = _RejectingProducer(self, window) if self._when_full == "reject" else Producer(self, window)
+        return DropSeen(self.seen, producer) if once else producer
+
+    def statistics(self) -> QueueStatistics:
+        """Return the queue's counters."""
+        return replace(super().statistics(), dropped=self._dropped, refused=self._refused)
+
+    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+        if self._when_full == "drop_oldest":
+            super()._receive(producer, run)
+            self._drop_oldest(self._room.stored - self._room.capacity)
+            self._room.serve()
+            return
+        excess = min(len(run), max(0, self._room.stored + len(run) - self._room.capacity))
+        if excess:
+            run = run[: len(run) - excess]
+            self.pass_over(producer, excess)
+        super()._receive(producer, run)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further message can be stored."""
+        return self._room.stored >= self._room.capacity
+
+    def pass_over(self, producer: Producer, messages: int) -> None:
+        """Count messages that are not stored, because the queue is full."""
+        if self._when_full == "reject":
+            self._refused += messages
+        else:
+            self._dropped += messages
+        producer.outstanding -= messages
+        self._room.outstanding -= messages
+        self._room.top_up(producer)
+
+    def _drop_oldest(self, messages: int) -> None:
+        while messages > 0 and (self._returned or self._fresh):
+            message = self._backlog.take_first()
+            if is_gone(message):
+                self._backlog.gone -= 1
+                continue
+            self._deadlines.forget(message)
+            self._room.free(1)
+            self._dropped += 1
+            messages -= 1
+
+
+class _RejectingProducer(Producer):
+    """The end of a producer link that takes messages one by one, because each one has its own outcome."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: LimitedQueue, window: int) -> None:
+        super().__init__(queue, window)
+        self._queue = queue
+
+    def on_next(self, item: bytes) -> None:
+        """Pass a message to the queue, or reject it."""
+        if self.ended or not self.outstanding or not self._queue.is_full:
+            super().on_next(item)
+            return
+        full = f"queue {self._queue.name!r:.80} is full"
+        self._subscription.hold().fail(DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, full))
+        self._queue.pass_over(self, 1)
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Pass many messages to the queue, or reject them; see `TakesRuns`."""
+        for item in items:
+            self.on_next(item)
+
+    @property
+    def stores(self) -> bool:
+        """Whether the next message is stored."""
+        return super().stores and not self._queue.is_full

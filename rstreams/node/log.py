@@ -1,0 +1,387 @@
+"""A log: messages are appended, stay, and are read from any offset, as often as wanted.
+
+Theory of operation. A log has partitions, each with offsets of its own. A message goes to the partition of its key, and
+is accepted when it is as safe as the log promises. Readers attach to a partition, and say where they begin; they do not
+change the log. Members of a consumer group share the partitions, and the group remembers what they have settled.
+
+    producers  ->  "events"                     the partition of each message is found by its key
+                   "events-0", "events-1" ...   that partition
+    readers    <-  "events-0", "events-1" ...   also "events", if it has one partition
+    members    <-  "events", with the name of their group
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from rstreams._checks.publishers import require_subscriber
+from rstreams.abc import Subscriber, Subscription
+from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
+from rstreams.net.dialects import Offset
+from rstreams.net.dialects.stream_offsets import START_AT
+from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.net.links.offsets import GROUP, read_group, read_start
+from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.node.consumer import Subscribing
+from rstreams.node.durable_producer import ClaimingProducer
+from rstreams.node.log_group import Group, Member
+from rstreams.node.log_keys import Compaction, Key, Keys
+from rstreams.node.log_partition import LogPartition, Retention
+from rstreams.node.log_reader import LogReader, position_of
+from rstreams.node.memory_partition import AnyPartition, MemoryPartition
+from rstreams.node.producer import Producer
+from rstreams.node.room import Room
+from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
+from rstreams.node.state_lines import log_line
+from rstreams.node.statistics import LogStatistics, PartitionStatistics
+from rstreams.node.stored_producers import StoredProducers
+from rstreams.store import Done
+
+IN_MEMORY: Final = 4096
+"""The most messages of a log that are granted to producers, or are on their way to the disk."""
+
+MAX_GROUPS: Final = 1024
+"""The most consumer groups of a log."""
+
+_LOOKS: Final = 10
+"""How often in the time of retention the log looks for messages that are too old."""
+
+_LEAST_S: Final = 0.1
+_MOST_S: Final = 60.0
+"""The shortest and the longest time between two such looks, in seconds."""
+
+
+class Log(Address):
+    """A log; see the text of this module, and `Node.log`.
+
+    Args:
+        name: The address.
+        kept: Where the messages of each partition are.
+        key: Where the key of a message is.
+        retention: How much of each partition is kept.
+        compact: Whether a message is deleted when a later one of its partition has the same key.
+        tombstones_s: How long messages without a body stay in a compacted log, in seconds.
+        start: Where a link begins that does not say it.
+        sync_s: As for `rstreams.store.Partition.append`.
+
+    Errors: If the store fails, messages on their way are rejected.
+
+    Attributes:
+        partitions: The partitions.
+        in_memory: Whether the log is not in a store.
+    """
+
+    kind = "log"
+
+    def __init__(
+        self,
+        name: str,
+        kept: Sequence[AnyPartition],
+        *,
+        key: Key,
+        retention: Retention,
+        compact: bool,
+        tombstones_s: float,
+        start: Offset,
+        sync_s: float,
+    ) -> None:
+        self.name = require_address_name(self.kind, name)
+        names = [name] if len(kept) == 1 else [f"{name}-{number}" for number in range(len(kept))]
+        self.partitions = tuple(
+            LogPartition(each, messages, retention, sync_s, has_gaps=compact)
+            for each, messages in zip(names, kept, strict=True)
+        )
+        self.in_memory = isinstance(kept[0], MemoryPartition)
+        self._start: Offset = start
+        self._keys = Keys(key, len(kept))
+        self._retention = retention
+        self._room = Room(IN_MEMORY)
+        self._seen = [Seen(DEFAULT_PRODUCERS) for _ in kept]
+        self._numbered = [StoredProducers(*each, sync_s) for each in zip(self._seen, kept, strict=True)]
+        self._links = Seen(DEFAULT_PRODUCERS)  # which link sends as which producer
+        self._groups: dict[str, Group] = {}
+        self._readers: set[LogReader] = set()
+        compacted = self.partitions if compact else ()
+        self._compactions = [Compaction(each, self._keys, tombstones_s, self._now) for each in compacted]
+        self._services: NodeServices | None = None
+        self._deadline = math.inf
+        self._appended = 0
+
+    def begin(self, services: NodeServices) -> None:
+        """Take the time from the node, and read what a compacted log has."""
+        self._services = services
+        for compaction in self._compactions:
+            compaction.begin()
+        if self._retention.seconds is not None:
+            self._deadline = self._now()
+            services.wake_at(self._deadline)
+
+    def _now(self) -> float:
+        return time.monotonic() if self._services is None else self._services.now()
+
+    # links
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link."""
+        return self.producer_to(None, once=once)
+
+    def producer_to(self, number: int | None, *, once: bool) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link to a partition; None: the messages go where their keys say."""
+        return LogProducer(self, self._room.first_window, number, once=once)
+
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return the messages for a reader, or for a member of a group."""
+        filters = link.attach.filters
+        try:
+            group, start = read_group(filters), read_start(filters)
+        except ValueError as error:
+            raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
+        used = {name: filters[name] for name in (GROUP, START_AT) if name in filters}
+        if group is not None:
+            return Supply(Subscribing(partial(self._join_group, group, start)), encoded=True, filters=used)
+        if len(self.partitions) > 1:
+            names = f"{self.partitions[0].name!r} to {self.partitions[-1].name!r}"
+            text = f"log {self.name!r:.80} has {len(self.partitions)} partitions: read {names}, or join a group"
+            raise ProtocolError(Condition.NOT_ALLOWED.value, text)
+        return self.supply_of(self.partitions[0], link)
+
+    def supply_of(self, partition: LogPartition, link: LinkRequest) -> Supply:
+        """Return the messages of one partition for a reader."""
+        filters = link.attach.filters
+        try:
+            start = read_start(filters)
+        except ValueError as error:
+            raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
+        begin = self._start if start is None else start
+        position_of(partition, begin)  # an offset that is gone refuses the link
+        used = {START_AT: filters[START_AT]} if START_AT in filters else {}
+        return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used)
+
+    def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:
+        require_subscriber(subscriber)
+        reader = LogReader(partition, subscriber, start, self._readers.discard)
+        self._readers.add(reader)
+        subscriber.on_subscribe(reader)
+
+    def _join_group(self, name: str, start: Offset | None, subscriber: Subscriber[bytes]) -> None:
+        require_subscriber(subscriber)
+        group = self._groups.get(name)
+        if group is None:
+            self._forget_groups()
+            begin: Offset = "first" if start is None else start
+            group = self._groups[name] = Group(name, self.partitions, begin)
+        member = Member(self.name, group, subscriber)
+        subscriber.on_subscribe(member)
+        group.join(member)
+
+    def _forget_groups(self) -> None:
+        """Let go of the group that was made first and has no members, if there are too many."""
+        if len(self._groups) >= MAX_GROUPS:
+            for name, group in self._groups.items():
+                if not group.has_members:
+                    del self._groups[name]
+                    return
+            text = f"log {self.name!r:.80} has {MAX_GROUPS} consumer groups with members"
+            raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+
+    # producers call these
+
+    def _join(self, producer: Producer) -> None:
+        self._room.join(producer)
+
+    def _leave(self, producer: Producer) -> None:
+        self._room.leave(producer)
+
+    def explain(self) -> str:
+        """Return how many messages the log has, and which groups read it."""
+        return log_line(self.name, self.statistics())
+
+    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+        assert isinstance(producer, LogProducer), "made by `producer`"
+        self.append(producer, run)
+
+    def append(self, producer: LogProducer, run: Sequence[bytes]) -> None:
+        """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
+        parts: dict[int, tuple[list[bytes], dict[str, int]]] = {}
+        for encoded in run:
+            stamp = read_stamp(encoded) if producer.once else None
+            at = producer.number
+            if at is None:
+                at = self._keys.partition_of(encoded, None if stamp is None else stamp[1])
+            messages, highest = parts.setdefault(at, ([], {}))
+            if stamp is not None:
+                producer.sends_as(stamp[0], self._links)
+                if self._seen[at].has(stamp) or stamp[1] <= highest.get(stamp[0], -1):
+                    continue
+                highest[stamp[0]] = stamp[1]
+            messages.append(encoded)
+        fresh = sum(len(messages) for messages, _ in parts.values())
+        repeated = len(run) - fresh
+        self._links.duplicates += repeated
+        self._room.store(producer, fresh)
+        commit = _Commit(producer, len(run))
+        for at, (messages, highest) in parts.items():
+            self._append_to(at, messages, list(highest.items()), commit.part())
+        commit.part()(None)
+        if repeated and not producer.ended:
+            producer.grant_again(repeated)
+        self._room.top_up(producer)
+
+    def _append_to(self, at: int, messages: list[bytes], stamps: list[Stamp], tell: Done) -> None:
+        partition, numbered = self.partitions[at], self._numbered[at]
+        if not messages:  # those that came first may not be safe yet
+            partition.kept.delete((), tell, sync_s=partition.sync_s)
+            return
+        first = partition.kept.next
+
+        def done(error: StoreError | None) -> None:
+            self._room.free(len(messages))
+            if error is not None:
+                numbered.take_back(stamps)
+            else:
+                self._appended += len(messages)
+                if self._compactions:
+                    self._compact(self._compactions[at], first, messages)
+            tell(error)
+            self._room.serve()
+
+        partition.append(messages, done, numbered.note(stamps))
+
+    def _compact(self, compaction: Compaction, first: int, messages: Sequence[bytes]) -> None:
+        compaction.come(range(first, first + len(messages)), messages)
+        if self._services is not None and compaction.due < self._deadline:
+            self._deadline = compaction.due
+            self._services.wake_at(self._deadline)
+
+    # time
+
+    @property
+    def next_deadline(self) -> float:
+        """When messages are to be deleted because they are too old."""
+        return self._deadline
+
+    def expire(self) -> None:
+        """Delete messages that are too old, and old tombstones."""
+        now = self._now()
+        self._deadline = math.inf
+        if self._retention.seconds is not None:
+            for partition in self.partitions:
+                partition.expire(time.time())
+            self._deadline = now + min(_MOST_S, max(_LEAST_S, self._retention.seconds / _LOOKS))
+        for compaction in self._compactions:
+            compaction.expire()
+            self._deadline = min(self._deadline, compaction.due)
+
+    def statistics(self) -> LogStatistics:
+        """Return the log's counters."""
+        return LogStatistics(
+            partitions=tuple(
+                PartitionStatistics(each.kept.first, each.safe_end, each.kept.count, each.kept.size)
+                for each in self.partitions
+            ),
+            appended=self._appended,
+            duplicates=self._links.duplicates,
+            producers=self._room.producers,
+            credit=self._room.outstanding,
+            readers=len(self._readers),
+            groups={name: group.statistics() for name, group in self._groups.items()},
+        )
+
+
+class LogProducer(ClaimingProducer):
+    """The end of one producer link.
+
+    Args:
+        log: The log.
+        window: As for `Producer`.
+        number: The partition that the messages go to; None: the one of their key.
+        once: Whether messages are numbered, and those that come again are passed over.
+    """
+
+    __slots__ = ("_log", "number", "once")
+
+    def __init__(self, log: Log, window: int, number: int | None, *, once: bool) -> None:
+        super().__init__(log, window)
+        self._log = log
+        self.number = number
+        self.once = once
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Join the log; messages of a log in memory need no claims, because they are safe at once."""
+        if self._log.in_memory:
+            Producer.on_subscribe(self, subscription)
+        else:
+            super().on_subscribe(subscription)
+
+    def sends_as(self, producer: str, links: Seen) -> None:
+        """Note as which producer it sends; an older link of the same producer gives way."""
+        if producer != self._producer_id:
+            before, self._producer_id = self._producer_id, producer
+            links.sends_as(producer, self, before)
+
+    def grant_again(self, messages: int) -> None:
+        """Give back the credit of messages that were not appended."""
+        self._subscription.request(messages)
+
+    def _take(self, run: Sequence[bytes]) -> None:
+        self._log.append(self, run)
+
+
+class _Commit:
+    """The outcome of one run of a producer, whose messages may go to several partitions."""
+
+    __slots__ = ("_error", "_messages", "_parts", "_producer")
+
+    def __init__(self, producer: LogProducer, messages: int) -> None:
+        self._producer = producer
+        self._messages = messages
+        self._parts = 0
+        self._error: StoreError | None = None
+
+    def part(self) -> Done:
+        """Return the function that hears of one part; the last one tells the producer."""
+        self._parts += 1
+        return self._done
+
+    def _done(self, error: StoreError | None) -> None:
+        self._error = self._error or error
+        self._parts -= 1
+        if self._parts:
+            return
+        if self._error is None:
+            self._producer.accept(self._messages)
+        else:
+            text = str(self._error)
+            self._producer.refuse(self._messages, DeliveryFailed("rejected", Condition.INTERNAL_ERROR.value, text))
+
+
+class LogPartitionAddress(Address):
+    """One partition of a log that has several: an address of its own.
+
+    Args:
+        log: The log.
+        number: The number of the partition.
+    """
+
+    kind = "partition of a log"
+
+    def __init__(self, log: Log, number: int) -> None:
+        self.name = log.partitions[number].name
+        self._log = log
+        self._number = number
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link."""
+        return self._log.producer_to(self._number, once=once)
+
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return the messages of the partition."""
+        return self._log.supply_of(self._log.partitions[self._number], link)
+
+    def explain(self) -> str:
+        """Return an empty line: the log tells of its partitions."""
+        return ""

@@ -1,0 +1,331 @@
+"""Consumer groups: members share the partitions of a log, and the group remembers how far each one is settled.
+
+Theory of operation. Each partition of the log belongs to one member at a time. It hands out messages in order, and
+keeps count of those that are not settled:
+
+    committed   the offset behind the last message that is settled without a gap before it; the store keeps it
+    settled     offsets behind it that are settled already
+    position    the offset of the next message that is handed out
+
+When members come or go, the partitions are shared out again, as few as possible change hands. A partition of a member
+that lives is handed on when all its messages are settled; until then it hands out no more. What a member had not
+settled when it left goes to the next owner: the position goes back to `committed`, and settled offsets are passed over.
+The same happens when a member gives a message back.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Sequence
+from typing import Final, overload
+
+from rstreams._core.holds import NO_HOLD, Hold, HoldRun, SharedHold
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed
+from rstreams.net.dialects import Offset
+from rstreams.node.log_partition import LogCursor, LogPartition
+from rstreams.node.log_reader import TakesOffsets, position_of
+from rstreams.node.statistics import GroupStatistics
+
+_RECORD: Final = "group/"
+_OFFSET: Final = struct.Struct("<Q")
+
+logger = logging.getLogger("rstreams.node")
+
+
+class GroupPartition:
+    """One partition of a log, as a group reads it.
+
+    Args:
+        partition: The partition.
+        group: The name of the group.
+        start: Where a new group begins.
+
+    Attributes:
+        owner: The member that gets its messages; None if there is none.
+        heir: The member that gets it when the owner has settled all; None if it stays.
+        owning: The number of times that it began to be handed out, to tell late outcomes from others.
+    """
+
+    def __init__(self, partition: LogPartition, group: str, start: Offset) -> None:
+        self.partition = partition
+        self.owner: Member | None = None
+        self.heir: Member | None = None
+        self._key = _RECORD + group
+        record = partition.kept.records.get(self._key)
+        known = None if record is None else max(_OFFSET.unpack(record)[0], partition.kept.first)
+        self.committed = known if known is not None else position_of(partition, start) or partition.kept.first
+        self._settled: set[int] = set()
+        self._out: dict[int, None] = {}  # offsets at the owner, in rising order
+        self._lowest_back: int | None = None  # the lowest offset that it has given back
+        self.owning = 0
+        self.cursor = LogCursor(partition, self.committed, self._wake, self._warn)
+        if record is None:
+            self._keep()
+
+    @property
+    def unsettled(self) -> int:
+        """How many messages the owner has not settled."""
+        return len(self._out)
+
+    @property
+    def lag(self) -> int:
+        """How many messages are not settled: the distance from the committed offset to the end."""
+        return self.partition.safe_end - self.committed
+
+    def _wake(self) -> None:
+        if self.owner is not None:
+            self.owner.on_ready()
+
+    def _warn(self) -> None:
+        text = "group %r of log %r: the messages from offset %d to %d were deleted before they were settled"
+        first = self.partition.kept.first
+        logger.warning(text, self._key.removeprefix(_RECORD), self.partition.name, self.cursor.position, first - 1)
+
+    def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands."""
+        if self.heir is not None or self._lowest_back is not None:
+            return (), ()
+        while True:
+            offsets, messages = self.cursor.take(most)
+            if self._settled and offsets:
+                fresh = [each for each in zip(offsets, messages, strict=True) if each[0] not in self._settled]
+                if not fresh:
+                    continue
+                offsets, messages = [each[0] for each in fresh], [each[1] for each in fresh]
+            self._out.update(dict.fromkeys(offsets))
+            return offsets, messages
+
+    def settle(self, offsets: Sequence[int], owning: int, *, accepted: bool) -> None:
+        """Note that the owner has settled messages, or has given them back; an earlier owner is not listened to."""
+        if owning != self.owning:
+            return
+        for offset in offsets:
+            if offset in self._out:
+                del self._out[offset]
+                if accepted:
+                    self._settled.add(offset)
+                else:
+                    self._lowest_back = offset if self._lowest_back is None else min(offset, self._lowest_back)
+        self._commit()
+        if self._out or (self._lowest_back is None and self.heir is None):
+            return
+        self.hand_on(self.heir or self.owner)
+        if self.owner is not None:
+            self.owner.emit()
+
+    def _commit(self) -> None:
+        """Move the committed offset up to the first message that is not settled."""
+        unsettled = [] if self._lowest_back is None else [self._lowest_back]
+        unsettled += [next(iter(self._out))] if self._out else []
+        end = min(unsettled, default=self.cursor.position)
+        if end > self.committed:
+            self.committed = end
+            self._settled = {offset for offset in self._settled if offset >= end}
+            self._keep()
+
+    def _keep(self) -> None:
+        self.partition.kept.put(self._key, _OFFSET.pack(self.committed), sync_s=self.partition.sync_s or 1.0)
+
+    def hand_on(self, member: Member | None) -> None:
+        """Have a member get the messages from the committed offset on; None: no one."""
+        if self.cursor.position != self.committed:
+            self.cursor.go_back(self.committed)
+        self._out.clear()
+        self._lowest_back = None
+        self.owning += 1
+        self.owner, self.heir = member, None
+
+    def forget(self) -> None:
+        """Remove what the group knows of it."""
+        self.cursor.close()
+        self.partition.kept.put(self._key, None)
+
+
+class Group:
+    """A consumer group of a log.
+
+    Args:
+        name: The name of the group.
+        partitions: The partitions of the log.
+        start: Where it begins, if it is new.
+    """
+
+    def __init__(self, name: str, partitions: Sequence[LogPartition], start: Offset) -> None:
+        self.name = name
+        self._parts = [GroupPartition(partition, name, start) for partition in partitions]
+        self._members: list[Member] = []
+
+    @property
+    def has_members(self) -> bool:
+        """Whether a member is there."""
+        return bool(self._members)
+
+    def join(self, member: Member) -> None:
+        """Share the partitions out anew: one more member."""
+        self._members.append(member)
+        self._share_out()
+
+    def leave(self, member: Member) -> None:
+        """Share the partitions out anew: one member less."""
+        self._members.remove(member)
+        for part in self._parts:
+            if part.owner is member:
+                part.hand_on(part.heir)
+            elif part.heir is member:
+                part.heir = None
+        self._share_out()
+
+    def parts_of(self, member: Member) -> list[GroupPartition]:
+        """Return the partitions of a member."""
+        return [part for part in self._parts if part.owner is member]
+
+    def _share_out(self) -> None:
+        """Give each partition to a member, so that all have as many; as few as possible change hands."""
+        members = self._members
+        if not members:
+            return
+        shares: dict[Member, list[GroupPartition]] = {member: [] for member in members}
+        free: list[GroupPartition] = []
+        for part in self._parts:
+            holder = part.heir or part.owner
+            (free if holder is None else shares[holder]).append(part)
+        least, more = divmod(len(self._parts), len(members))
+        for member in sorted(members, key=lambda each: -len(shares[each])):
+            most = least + (more > 0)
+            more -= len(shares[member]) > least
+            free += shares[member][most:]
+            del shares[member][most:]
+        for part in free:
+            fewest = min(members, key=lambda each: len(shares[each]))
+            shares[fewest].append(part)
+            self._give(part, fewest)
+        for member in members:
+            member.emit()
+
+    def _give(self, part: GroupPartition, member: Member) -> None:
+        if part.owner is member:
+            part.heir = None
+        elif part.owner is not None and part.unsettled:
+            part.heir = member
+        else:
+            part.hand_on(member)
+
+    def statistics(self) -> GroupStatistics:
+        """Return the group at this moment."""
+        return GroupStatistics(
+            members=len(self._members),
+            committed=tuple(part.committed for part in self._parts),
+            lag=sum(part.lag for part in self._parts),
+            unsettled=sum(part.unsettled for part in self._parts),
+            waiting_to_move=sum(part.heir is not None for part in self._parts),
+        )
+
+    def forget(self) -> None:
+        """Remove what the log knows of the group, which has no members."""
+        for part in self._parts:
+            part.forget()
+
+
+class Member(TakesOffsets):
+    """One member of a group: the subscription behind a link.
+
+    Args:
+        address: The address of the log, for messages.
+        group: The group.
+        subscriber: Gets the messages of its partitions, each with its offset; those of a partition are in order.
+    """
+
+    def __init__(self, address: str, group: Group, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(address, subscriber)
+        self._group = group
+        self._turn = 0
+        self._current: SharedHold = NO_HOLD
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether messages are being read from the disk."""
+        return any(part.cursor.comes_later for part in self._group.parts_of(self))
+
+    def hold(self) -> Hold:
+        """Take a hold on the message that is handed over."""
+        return self._current.hold()
+
+    def _emit_some(self, most: int) -> bool:
+        parts = self._group.parts_of(self)
+        for _ in parts:
+            self._turn = (self._turn + 1) % len(parts)
+            part = parts[self._turn]
+            offsets, messages = part.take(most)
+            if messages:
+                self._hand_over(offsets, messages, _OffsetHolds(part, offsets, part.owning))
+                return True
+            if part.cursor.error is not None:
+                self.fail(part.cursor.error)
+                return False
+        return False
+
+    def _begin_item(self, holds: HoldRun, at: int) -> None:
+        self._current = SharedHold((holds[at],))
+
+    def _end_item(self, error: BaseException | None) -> None:
+        current, self._current = self._current, NO_HOLD
+        if error is None:
+            current.done()
+        else:
+            current.fail(error)
+
+    def _leave(self) -> None:
+        self._group.leave(self)
+
+
+class _OffsetHolds(HoldRun):
+    """The holds on messages of one partition that were handed over in one call."""
+
+    __slots__ = ("_offsets", "_owning", "_part")
+
+    def __init__(self, part: GroupPartition, offsets: Sequence[int], owning: int) -> None:
+        self._part = part
+        self._offsets = offsets
+        self._owning = owning
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, at: int) -> Hold: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> _OffsetHolds: ...
+
+    def __getitem__(self, at: int | slice) -> Hold | _OffsetHolds:
+        if isinstance(at, slice):
+            return _OffsetHolds(self._part, self._offsets[at], self._owning)
+        return _OffsetHold(self._part, self._offsets[at], self._owning)
+
+    def done(self) -> None:
+        """Settle all messages."""
+        self._part.settle(self._offsets, self._owning, accepted=True)
+
+
+class _OffsetHold:
+    """The hold on one message."""
+
+    __slots__ = ("_offset", "_owning", "_part")
+
+    def __init__(self, part: GroupPartition, offset: int, owning: int) -> None:
+        self._part = part
+        self._offset = offset
+        self._owning = owning
+
+    def done(self) -> None:
+        self._part.settle((self._offset,), self._owning, accepted=True)
+
+    def fail(self, error: BaseException) -> None:
+        """Give the message back; one that is rejected counts as settled."""
+        rejected = isinstance(error, DeliveryFailed) and error.outcome == "rejected"
+        self._part.settle((self._offset,), self._owning, accepted=rejected)
+
+    def release(self) -> None:
+        self._part.settle((self._offset,), self._owning, accepted=False)

@@ -1,0 +1,245 @@
+"""A partition of a log, as the node uses it: appended to by producers, read by cursors, cut off by its limits.
+
+Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
+it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. A cursor
+further behind reads from the disk, a chunk at a time, and keeps no more than that chunk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rstreams.errors import Condition, ProtocolError, StoreError
+from rstreams.node.memory_partition import AnyPartition
+from rstreams.store import Chunk, Done
+
+RECENT_BYTES: Final = 1024 * 1024
+"""The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of a partition is kept; None: any number.
+
+    Attributes:
+        seconds: How long messages are kept.
+        size: The bytes that are kept at least; older ones may go.
+        items: The messages that are kept at least; older ones may go.
+    """
+
+    seconds: float | None = None
+    size: int | None = None
+    items: int | None = None
+
+
+class LogPartition:
+    """One partition of a log.
+
+    Args:
+        name: The address of the partition, for messages.
+        kept: Where its messages are.
+        retention: How much of it is kept.
+        sync_s: As for `rstreams.store.Partition.append`.
+        has_gaps: Whether single messages are deleted, because a later one has the same key.
+
+    Attributes:
+        safe_end: The position behind the last message that is safe.
+    """
+
+    def __init__(self, name: str, kept: AnyPartition, retention: Retention, sync_s: float, *, has_gaps: bool) -> None:
+        self.name = name
+        self.kept = kept
+        self.sync_s = sync_s
+        self.has_gaps = has_gaps
+        self.safe_end = kept.next
+        self._retention = retention
+        self._trimming = False
+        self._recent: deque[tuple[int, Sequence[bytes], int]] = deque()
+        self._recent_bytes = 0
+        self._cursors: dict[LogCursor, None] = {}
+
+    def append(self, run: Sequence[bytes], done: Done, records: Mapping[str, bytes]) -> int:
+        """Append messages; cursors at the end get them when they are safe, before `done` is called."""
+        first = self.kept.next
+
+        def committed(error: StoreError | None) -> None:
+            if error is None:
+                self._come(first, run)
+            done(error)
+
+        return self.kept.append(run, committed, sync_s=self.sync_s, records=records)
+
+    def _come(self, first: int, run: Sequence[bytes]) -> None:
+        self.safe_end = first + len(run)
+        size = sum(map(len, run))
+        self._recent.append((first, run, size))
+        self._recent_bytes += size
+        while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
+            self._recent_bytes -= self._recent.popleft()[2]
+        for cursor in list(self._cursors):
+            cursor.wake()
+        retention = self._retention
+        too_many = retention.items is not None and self.kept.count > retention.items
+        if too_many or (retention.size is not None and self.kept.size > retention.size):
+            self._trim(0.0)
+
+    def recent(self, position: int) -> tuple[int, Sequence[bytes]] | None:
+        """Return the run in memory that has a position, with the position of its first message."""
+        if not self._recent or position < self._recent[0][0]:
+            return None
+        return next(((first, run) for first, run, _ in reversed(self._recent) if first <= position), None)
+
+    def expire(self, today_s: float) -> None:
+        """Delete messages that are older than the log keeps them."""
+        if self._retention.seconds is not None:
+            self._trim(today_s - self._retention.seconds)
+
+    def _trim(self, before_s: float) -> None:
+        if not self._trimming:
+            self._trimming = True
+            size, items = self._retention.size, self._retention.items
+            self.kept.trim(
+                before_s=before_s, keep_bytes=size, keep_items=items, done=self._on_trimmed, sync_s=self.sync_s
+            )
+
+    def _on_trimmed(self, error: StoreError | None) -> None:  # noqa: ARG002 - the next message tries it again
+        self._trimming = False
+        self._forget_recent(self.kept.first)
+
+    def remove(self, positions: Sequence[int]) -> None:
+        """Delete single messages: later ones have their keys."""
+        self.kept.delete(positions, sync_s=self.sync_s)
+        self._recent.clear()  # they have deleted messages now
+        self._recent_bytes = 0
+
+    def _forget_recent(self, below: int) -> None:
+        while self._recent and self._recent[0][0] < below:
+            self._recent_bytes -= self._recent.popleft()[2]
+
+    # cursors
+
+    def join(self, cursor: LogCursor) -> None:
+        """Wake a cursor from now on when messages come."""
+        self._cursors[cursor] = None
+
+    def leave(self, cursor: LogCursor) -> None:
+        """Do not wake a cursor any more."""
+        self._cursors.pop(cursor, None)
+
+    def gone(self, offset: int) -> ProtocolError:
+        """Return the error for an offset whose message is not there any more, or not yet."""
+        there = f"{self.kept.first} to {self.safe_end - 1}" if self.kept.first < self.safe_end else "none"
+        text = (
+            f"log {self.name!r:.80} has no offset {offset}: the offsets that are there: {there}; next: {self.safe_end}"
+        )
+        return ProtocolError(Condition.NOT_FOUND.value, text)
+
+
+class LogCursor:
+    """A place in a partition from which messages are taken, one after the other.
+
+    Args:
+        partition: The partition.
+        position: The offset of the first message; None: it is not known yet (see `seek`).
+        wake: Called when `take` may have more.
+        lose: Called when the next messages are not there any more; returns the error for it, or None to pass over them.
+
+    Attributes:
+        position: The offset of the next message.
+        comes_later: Whether messages are being read from the disk.
+        error: Why no more can be taken; None while they can.
+    """
+
+    __slots__ = ("_at", "_lose", "_messages", "_partition", "_positions", "_wake", "comes_later", "error", "position")
+
+    def __init__(
+        self,
+        partition: LogPartition,
+        position: int | None,
+        wake: Callable[[], None],
+        lose: Callable[[], Exception | None],
+    ) -> None:
+        self._partition = partition
+        self._wake = wake
+        self._lose = lose
+        self._positions: Sequence[int] = ()
+        self._messages: Sequence[bytes] = ()
+        self._at = 0
+        self.position = position if position is not None else -1
+        self.comes_later = position is None
+        self.error: Exception | None = None
+        partition.join(self)
+
+    def seek(self, time_s: float) -> None:
+        """Go to the first message of a time."""
+        self._partition.kept.seek(time_s, self._on_found)
+
+    def _on_found(self, answer: int | StoreError) -> None:
+        self.comes_later = False
+        if isinstance(answer, StoreError):
+            self.error = answer
+        else:
+            self.position = answer
+        self._wake()
+
+    def wake(self) -> None:
+        """Note that the partition has more messages."""
+        if not self.comes_later:
+            self._wake()
+
+    def go_back(self, position: int) -> None:
+        """Take the messages from `position` on again."""
+        self.position = position
+        self._positions, self._messages, self._at = (), (), 0
+
+    def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Take up to `most` messages with their offsets; none if there are no more now, or `error` is set."""
+        while not self.comes_later and self.error is None:
+            at, end = self._at, min(self._at + most, len(self._messages))
+            if at < end:
+                self._at = end
+                self.position = self._positions[end - 1] + 1
+                return self._positions[at:end], self._messages[at:end]
+            self._positions, self._messages, self._at = (), (), 0
+            if self.position >= self._partition.safe_end:
+                break
+            self._get_more()
+        return (), ()
+
+    def _get_more(self) -> None:
+        """Get the next run, from memory at once or from the disk later."""
+        found = self._partition.recent(self.position)
+        if found is not None:
+            first, run = found
+            begin = self.position - first
+            self._positions, self._messages = range(self.position, first + len(run)), run[begin:] if begin else run
+            return
+        self.comes_later = True
+        self._partition.kept.read(self.position, self._on_read)
+
+    def _on_read(self, answer: Chunk | StoreError) -> None:
+        self.comes_later = False
+        partition = self._partition
+        if isinstance(answer, StoreError):
+            self.error = answer
+        elif not partition.has_gaps and self.position < partition.kept.first:
+            self.error = self._lose()
+            self._keep(answer)
+        else:
+            self._keep(answer)
+        self._wake()
+
+    def _keep(self, answer: Chunk) -> None:
+        if answer.runs:
+            self._positions = [position for run in answer.runs for position in run.positions]
+            self._messages = [message for run in answer.runs for message in run.messages]
+        else:  # all that was there has been deleted
+            self.position = answer.following if answer.following > self.position else self._partition.safe_end
+
+    def close(self) -> None:
+        """Take no more."""
+        self._partition.leave(self)
+        self.go_back(self.position)

@@ -1,0 +1,150 @@
+"""A partition that is kept in memory, for a log of a node without a store."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from rstreams.errors import StoreError
+from rstreams.store import Chunk, Done, Partition, Run
+
+
+class MemoryPartition:
+    """Messages with positions in memory; the same calls as `rstreams.store.Partition`, which answer at once.
+
+    Attributes:
+        next: The position that the next message gets.
+        first: The position of the oldest message; `next` if there is none.
+        count: How many messages it has.
+        size: Their bytes.
+        records: The small records, by key.
+    """
+
+    def __init__(self, today: Callable[[], float] = time.time) -> None:
+        """Have no messages; `today` returns the seconds since 1970."""
+        self.next = 0
+        self.count = 0
+        self.size = 0
+        self.records: dict[str, bytes] = {}
+        self._today = today
+        self._runs: list[Run] = []
+        self._firsts: list[int] = []  # the first position of each run
+        self._gone: set[int] = set()  # deleted positions of runs that are there
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest message; `next` if there is none."""
+        for run in self._runs:
+            for position in run.positions:
+                if position not in self._gone:
+                    return position
+        return self.next
+
+    def append(
+        self,
+        messages: Sequence[bytes],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
+        records: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> int:
+        """Append messages; return the position of the first one."""
+        first = self.next
+        self.next += len(messages)
+        self.count += len(messages)
+        self.size += sum(map(len, messages))
+        self.records.update(records)
+        self._runs.append(Run(range(first, self.next), messages, self._today()))
+        self._firsts.append(first)
+        if done is not None:
+            done(None)
+        return first
+
+    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+        """Delete single messages; positions that are not there are passed over."""
+        for position in positions:
+            at = bisect_right(self._firsts, position) - 1
+            if at >= 0 and position in self._runs[at].positions and position not in self._gone:
+                self._gone.add(position)
+                self.count -= 1
+                self.size -= len(self._runs[at].messages[position - self._firsts[at]])
+                if all(each in self._gone for each in self._runs[at].positions):
+                    self._remove(at)
+        if done is not None:
+            done(None)
+
+    def trim(
+        self,
+        below: int = 0,
+        *,
+        before_s: float = 0.0,
+        keep_bytes: int | None = None,
+        keep_items: int | None = None,
+        done: Done | None = None,
+        sync_s: float = 0.0,  # noqa: ARG002
+    ) -> None:
+        """Delete the oldest messages; see `rstreams.store.Partition.trim`."""
+        while self._runs:
+            run = self._runs[0]
+            live = [message for at, message in zip(run.positions, run.messages, strict=True) if at not in self._gone]
+            size = sum(map(len, live))
+            too_old = run.time_s < before_s or run.positions[-1] < below
+            too_many = keep_items is not None and self.count - len(live) >= keep_items
+            too_large = keep_bytes is not None and self.size - size >= keep_bytes
+            if not (too_old or too_many or too_large):
+                break
+            self.count -= len(live)
+            self.size -= size
+            self._remove(0)
+        if done is not None:
+            done(None)
+
+    def put(self, key: str, value: bytes | None, done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+        """Set a small record, or remove it with None."""
+        if value is None:
+            self.records.pop(key, None)
+        else:
+            self.records[key] = value
+        if done is not None:
+            done(None)
+
+    def read(
+        self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 256 * 1024
+    ) -> None:
+        """Read messages from a position on."""
+        runs: list[Run] = []
+        size, following = 0, position
+        for at in range(max(0, bisect_right(self._firsts, position) - 1), len(self._runs)):
+            run = self._live(self._runs[at], position)
+            if run.positions:
+                runs.append(run)
+                size += sum(map(len, run.messages))
+            following = max(following, self._runs[at].positions[-1] + 1)
+            if size >= most_bytes:
+                break
+        answer(Chunk(runs, following))
+
+    def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
+        """Find the position of the first run that was appended at a time or later; `next` if there is none."""
+        at = bisect_left(self._runs, time_s, key=lambda run: run.time_s)
+        answer(self._firsts[at] if at < len(self._runs) else self.next)
+
+    def _live(self, run: Run, position: int) -> Run:
+        """Return the messages of a run that are there, from a position on."""
+        begin = max(0, position - run.positions[0])
+        positions, messages = run.positions[begin:], run.messages[begin:]
+        if self._gone and not self._gone.isdisjoint(positions):
+            live = [each for each in zip(positions, messages, strict=True) if each[0] not in self._gone]
+            positions, messages = [each[0] for each in live], [each[1] for each in live]
+        return Run(positions, messages, run.time_s)
+
+    def _remove(self, at: int) -> None:
+        self._gone.difference_update(self._runs[at].positions)
+        del self._runs[at], self._firsts[at]
+
+
+AnyPartition: TypeAlias = Partition | MemoryPartition
+"""Where the messages of a log are."""

@@ -1,0 +1,71 @@
+"""A node's store: opened with the node, heard in its trio run, closed behind its addresses."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+import trio
+
+from rstreams.errors import ConfigError
+from rstreams.store import Store
+
+
+class Storage:
+    """The store of one node, or none.
+
+    Args:
+        path: The directory of the store; None: the node remembers nothing.
+
+    Errors: `ConfigError` for a path that is not a path; `StoreError` as for `Store`.
+    Context: The constructor waits for the disk. The rest belongs to the node's trio run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
+            msg = f"store={path!r:.80}: it must be the path of a directory, or None"
+            raise ConfigError(msg)
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._bell = trio.Event()
+        self._store = None if path is None else Store(path, self._notify)
+
+    @property
+    def store(self) -> Store | None:
+        """The store; None if the node has none."""
+        return self._store
+
+    def require(self, option: str) -> Store:
+        """Return the store.
+
+        Errors: `ConfigError` that names `option` if there is none.
+        """
+        if self._store is None:
+            msg = f"{option}: the node has no store: use Node(store=PATH)"
+            raise ConfigError(msg)
+        return self._store
+
+    async def run(self) -> None:
+        """Tell the addresses what the store has done, until cancelled."""
+        if self._store is None:
+            return
+        self._token = trio.lowlevel.current_trio_token()
+        while True:
+            self._bell = trio.Event()
+            self._store.finish()
+            await self._bell.wait()
+
+    async def close(self) -> None:
+        """Carry out all changes and close the store."""
+        if self._store is not None:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._store.close)
+            self._store.finish()
+
+    def _notify(self) -> None:
+        """Wake `run`, from the store's thread."""
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):  # the run was interrupted; the store closes with the process
+                self._token.run_sync_soon(self._ring, idempotent=True)
+
+    def _ring(self) -> None:
+        self._bell.set()

@@ -1,0 +1,108 @@
+"""What the owner of a store asks of its thread: changes, and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from rstreams.errors import StoreError
+from rstreams.store.entries import Chunk, Done
+from rstreams.store.ledger import Ledger
+
+A = TypeVar("A")
+
+
+@dataclass(slots=True)
+class _Changing:
+    """A change of a partition.
+
+    Attributes:
+        partition: The account of the partition, as the owner sees it.
+        done: Called when the change is safe.
+        sync_s: When it must be synced; 0: before `done` is called.
+    """
+
+    partition: Ledger
+    done: Done | None
+    sync_s: float
+
+
+@dataclass(slots=True)
+class Append(_Changing):
+    """Append messages from a position on, and set records."""
+
+    first: int
+    messages: Sequence[bytes]
+    records: Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class Delete(_Changing):
+    """Delete the messages at some positions."""
+
+    positions: Iterable[int]
+
+
+@dataclass(slots=True)
+class Trim(_Changing):
+    """Delete the oldest messages."""
+
+    below: int
+    before_s: float
+    keep_bytes: int | None
+    keep_items: int | None
+
+
+@dataclass(slots=True)
+class Put(_Changing):
+    """Set or remove a record."""
+
+    key: str
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Note(_Changing):
+    """Keep something beside a message."""
+
+    position: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class Drop(_Changing):
+    """Delete a partition."""
+
+
+@dataclass(slots=True)
+class _Asking(Generic[A]):
+    """A question about a partition.
+
+    Attributes:
+        partition: The account of the partition, as the owner sees it.
+        answer: Called with the answer.
+    """
+
+    partition: Ledger
+    answer: Callable[[A | StoreError], None]
+
+
+@dataclass(slots=True)
+class Read(_Asking[Chunk]):
+    """Read messages from a position on."""
+
+    position: int
+    most_bytes: int
+
+
+@dataclass(slots=True)
+class Seek(_Asking[int]):
+    """Find the first position of a time."""
+
+    time_s: float
+
+
+Modification: TypeAlias = Append | Delete | Trim | Put | Note | Drop
+Question: TypeAlias = Read | Seek
+Change: TypeAlias = Modification | Question

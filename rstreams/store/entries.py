@@ -1,0 +1,107 @@
+"""The values that go into a store and come out of it: runs of messages, and the bytes that stand for them on disk."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from rstreams.errors import StoreError
+
+Done: TypeAlias = Callable[[StoreError | None], None]
+"""Called once in the owner's thread: with None when a change is as safe as it asked for, or with the reason why not."""
+
+MOST_ITEMS: Final = 1024
+"""The most messages of one run on disk."""
+
+MOST_BYTES: Final = 128 * 1024
+"""The size at which a run on disk is full; a single message may be larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages that were read from a partition, which were appended together.
+
+    Attributes:
+        positions: The position of each message, in rising order: a `range` if no message between them is gone.
+        messages: The messages.
+        time_s: The time at which they were appended, in seconds since 1970.
+    """
+
+    positions: Sequence[int]
+    messages: Sequence[bytes]
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The answer to `Partition.read`.
+
+    Attributes:
+        runs: The messages, in their order.
+        following: The position at which reading goes on. If it is not behind the position that was asked for, there
+            are no more messages that are safe.
+        notes: What was noted of single messages, by position.
+    """
+
+    runs: Sequence[Run]
+    following: int
+    notes: Mapping[int, bytes] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Return each message with its position."""
+        for run in self.runs:
+            yield from zip(run.positions, run.messages, strict=True)
+
+
+def join(messages: Sequence[bytes]) -> bytes:
+    """Return the body of a run: the sizes of the messages, then the messages."""
+    return struct.pack(f"<{len(messages)}I", *map(len, messages)) + b"".join(messages)
+
+
+def split(body: bytes, count: int) -> list[bytes]:
+    """Return the messages of a body."""
+    at = 4 * count
+    messages: list[bytes] = []
+    for size in struct.unpack_from(f"<{count}I", body):
+        messages.append(body[at : at + size])
+        at += size
+    return messages
+
+
+def checksum(numbers: Iterable[int], *texts: bytes) -> int:
+    """Return the checksum of some numbers and bytes."""
+    crc = zlib.crc32(struct.pack(f"<{len(known)}q", *known)) if (known := list(numbers)) else 0
+    for text in texts:
+        crc = zlib.crc32(text, crc)
+    return crc
+
+
+def cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Return the messages in parts that are not larger than a run on disk."""
+    begin = size = 0
+    for at, message in enumerate(messages):
+        if at > begin and (at - begin >= MOST_ITEMS or size + len(message) > MOST_BYTES):
+            yield messages[begin:at]
+            begin, size = at, 0
+        size += len(message)
+    if begin < len(messages):
+        yield messages[begin:]
+
+
+def ranges(positions: Iterable[int]) -> list[range]:
+    """Return the same positions as ranges, in rising order."""
+    found: list[range] = []
+    begin = end = -1
+    for position in sorted(positions):
+        if position == end:
+            end += 1
+        elif position > end:
+            if end > begin:
+                found.append(range(begin, end))
+            begin, end = position, position + 1
+    if end > begin:
+        found.append(range(begin, end))
+    return found

@@ -1,0 +1,48 @@
+"""The account of a partition: its position, and sums over its runs, which show whether a run is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rstreams.store.entries import checksum
+
+POSITION_BITS = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The account of one partition, as it is on disk.
+
+    Attributes:
+        number: The partition's number in the tables; 0 before it is there.
+        name: Its name.
+        next: The position that the next message gets.
+        first: The position of its oldest run; `next` if there is none.
+        rows: How many runs it has.
+        live: How many messages it has.
+        size: The bytes of its runs.
+        sum: The sum over all runs of the lower 32 bits of the first position and of the checksum.
+        notes: How many notes it has.
+        records: How many records it has.
+    """
+
+    number: int
+    name: str
+    next: int = 0
+    first: int = 0
+    rows: int = 0
+    live: int = 0
+    size: int = 0
+    sum: int = 0
+    notes: int = 0
+    records: int = 0
+
+    def numbers(self) -> tuple[int, ...]:
+        """Return the numbers as they are stored, and a checksum of them and the name behind them."""
+        kept = (self.next, self.first, self.rows, self.live, self.size, self.sum, self.notes, self.records)
+        return (*kept, checksum((self.number, *kept), self.name.encode()))
+
+    def become(self, other: Ledger) -> None:
+        """Take over the numbers of another one."""
+        for name in ("number", "next", "first", "rows", "live", "size", "sum", "notes", "records"):
+            setattr(self, name, getattr(other, name))

@@ -1,0 +1,172 @@
+"""A partition of a store, as its owner uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+from rstreams.errors import StoreError
+from rstreams.store.changes import Append, Change, Delete, Drop, Note, Put, Read, Seek, Trim
+from rstreams.store.entries import Chunk, Done
+from rstreams.store.ledger import Ledger
+
+
+class Takes(Protocol):
+    """The store behind a partition."""
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why the store cannot go on; None while it can."""
+        ...
+
+    def take(self, change: Change) -> None:
+        """Carry out a change soon."""
+        ...
+
+
+class Partition:
+    """An ordered sequence of messages, each with a position, and a few small records.
+
+    Positions rise by 1 for each message, from 0. A position is never used twice. A message that was deleted leaves a
+    gap.
+
+    Attributes:
+        name: Its name in the store.
+        next: The position that the next message gets.
+        records: The small records, by key. `put` changes them.
+
+    Context: The owner's thread. No method waits for the disk. The functions `done` are called by `Store.finish`, in the
+        order of the calls that they belong to.
+    Errors: `done` gets a `StoreError` if the change could not be made; for instance the disk is full. Nothing of the
+        change is in the store then. All changes that waited behind it fail with the same error, so that the order of
+        the messages stays. Later changes are tried again.
+    """
+
+    __slots__ = ("_committed", "_store", "name", "next", "records")
+
+    def __init__(self, store: Takes, name: str, ledger: Ledger, records: dict[str, bytes]) -> None:
+        self._store = store
+        self._committed = ledger
+        self.name = name
+        self.next = ledger.next
+        self.records = records
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest run with a message; `next` if there is none. As of the last finished commit."""
+        return self._committed.first
+
+    @property
+    def count(self) -> int:
+        """How many messages it has, as of the last finished commit."""
+        return self._committed.live
+
+    @property
+    def size(self) -> int:
+        """The bytes of the runs that have a message, as of the last finished commit."""
+        return self._committed.size
+
+    @property
+    def store_error(self) -> StoreError | None:
+        """Why the store cannot go on; None while it can."""
+        return self._store.error
+
+    def append(
+        self,
+        messages: Sequence[bytes],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,
+        records: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> int:
+        """Append a run of messages.
+
+        Args:
+            messages: The messages; at least one. The sequence must not be changed afterwards.
+            done: Called when the messages are safe.
+            sync_s: 0: they are safe when they are synced to the disk. Else they are safe when the operating system has
+                them (they outlive the process, not a loss of power), and are synced within that many seconds.
+                `math.inf`: they are synced at some time.
+            records: Records that are set in the same commit.
+
+        Returns: The position of the first one.
+        """
+        first = self.next
+        self.next = first + len(messages)
+        self.records.update(records)
+        self._store.take(Append(self._committed, done, sync_s, first, messages, records))
+        return first
+
+    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
+        """Delete single messages; positions that are not there are passed over.
+
+        Args:
+            positions: The positions, in any order; a `range` is cheap.
+            done: Called when they will not come back.
+            sync_s: As for `append`.
+        """
+        self._store.take(Delete(self._committed, done, sync_s, positions))
+
+    def trim(
+        self,
+        below: int = 0,
+        *,
+        before_s: float = 0.0,
+        keep_bytes: int | None = None,
+        keep_items: int | None = None,
+        done: Done | None = None,
+        sync_s: float = 0.0,
+    ) -> None:
+        """Delete the oldest messages. `first` tells the result.
+
+        Args:
+            below: Delete all messages below this position.
+            before_s: Delete runs that were appended before this time, in seconds since 1970.
+            keep_bytes: Delete the oldest runs while at least as many bytes remain.
+            keep_items: Delete the oldest runs while at least as many messages remain.
+            done: Called when they will not come back.
+            sync_s: As for `append`.
+        """
+        self._store.take(Trim(self._committed, done, sync_s, below, before_s, keep_bytes, keep_items))
+
+    def put(self, key: str, value: bytes | None, done: Done | None = None, *, sync_s: float = 0.0) -> None:
+        """Set a small record, or remove it with None; `records` has it at once.
+
+        Changes that are made one after the other without waiting are in the same commit or in later ones, never in
+        earlier ones. Therefore a record that is put after an `append` never is there without the messages.
+        """
+        if value is None:
+            self.records.pop(key, None)
+        else:
+            self.records[key] = value
+        self._store.take(Put(self._committed, done, sync_s, key, value))
+
+    def note(self, position: int, value: bytes, done: Done | None = None, *, sync_s: float = 0.0) -> None:
+        """Keep something beside a message; it is read with the message, and deleted with it."""
+        self._store.take(Note(self._committed, done, sync_s, position, value))
+
+    def read(
+        self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 256 * 1024
+    ) -> None:
+        """Read messages that are safe, from a position.
+
+        Args:
+            position: The position; messages that are gone are passed over.
+            answer: Called in the owner's thread with the messages, or with an error if the store is damaged.
+            most_bytes: The most bytes read, except that one run on disk (at most 128 KiB, or a single message) is
+                always read.
+        """
+        self._store.take(Read(self._committed, answer, position, most_bytes))
+
+    def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
+        """Find the position of the first run that was appended at a time or later; `next` if there is none."""
+        self._store.take(Seek(self._committed, answer, time_s))
+
+    def committed(self, ledger: Ledger) -> None:
+        """Take over the account of a commit; a part of `Store`."""
+        self._committed.become(ledger)
+
+    def drop(self, done: Done | None = None) -> None:
+        """Delete the partition with all it has. It must not be used any more."""
+        self._store.take(Drop(self._committed, done, 0.0))

@@ -1,0 +1,108 @@
+"""The directory of a store: whose it is, and how far its commits have got.
+
+    lock       locked by the process that uses the store; has its process id
+    store.db   the tables (SQLite, with `store.db-wal`, and `store.db-shm` while it is used)
+    mark       the number of the last commit that was synced
+
+The mark is written when a commit has been synced. Tables with fewer commits than the mark says have lost some that were
+promised to be safe, for instance because `store.db-wal` was cut off or removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+from rstreams.errors import StoreError
+from rstreams.store.entries import checksum
+
+TABLES: Final = "store.db"
+MARK: Final = "mark"
+LOCK: Final = "lock"
+
+_MARK: Final = struct.Struct("<16sQI")
+
+
+class StorePlace:
+    """The directory of a store, locked for this process.
+
+    Args:
+        path: The directory. It is made if it is missing; the directory above it must be there.
+
+    Errors: `StoreError` if it is used by another process, has other files, or cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        shown = str(self.path)
+        try:
+            made = not self.path.exists()
+            if made:
+                self.path.mkdir()
+            if not self.path.is_dir():
+                msg = f"store {shown!r}: it must be a directory, or a new name"
+                raise StoreError(msg)
+            names = {file.name for file in self.path.iterdir()}
+            if names and LOCK not in names:
+                msg = f"store {shown!r}: the directory has other files and is not a store"
+                raise StoreError(msg)
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            msg = f"store {shown!r} cannot be used: {error.strerror or error}"
+            raise StoreError(msg) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._lock)
+            msg = f"store {shown!r} is in use by the process {owner or '(unknown)'}"
+            raise StoreError(msg) from None
+        try:
+            os.pwrite(self._lock, f"{os.getpid():<20}".encode(), 0)
+        except OSError as error:
+            os.close(self._lock)
+            msg = f"store {shown!r} cannot be written: {error.strerror or error}"
+            raise StoreError(msg) from error
+        self._mark = -1
+
+    @property
+    def tables(self) -> Path:
+        """The file of the tables."""
+        return self.path / TABLES
+
+    def begin_marks(self) -> None:
+        """Open the mark for writing."""
+        self._mark = os.open(self.path / MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def mark(self, identity: bytes, commits: int) -> None:
+        """Note that so many commits have been synced."""
+        os.pwrite(self._mark, _MARK.pack(identity, commits, checksum((commits,), identity)), 0)
+
+    def close(self) -> None:
+        """Unlock the store."""
+        if self._mark >= 0:
+            os.close(self._mark)
+            self._mark = -1
+        os.close(self._lock)  # unlocks it
+
+
+def read_mark(path: Path) -> tuple[bytes, int] | None:
+    """Return the store's own number and the number of commits that are safe; None if there is no mark.
+
+    Errors: `StoreError` if it is damaged.
+    """
+    try:
+        found = (path / MARK).read_bytes()
+    except FileNotFoundError:
+        return None
+    if not found:
+        return None  # a crash came before the first commit
+    if len(found) == _MARK.size:
+        identity, commits, crc = _MARK.unpack(found)
+        if crc == checksum((commits,), identity):
+            return identity, commits
+    msg = f"store {str(path)!r} is damaged: the file {MARK!r} is not readable"
+    raise StoreError(msg)

@@ -1,0 +1,172 @@
+"""Recovery: from the files of a store to its state. It writes nothing, and finds what is damaged.
+
+Theory of operation. SQLite brings the tables to the state of the last whole commit; a commit that a crash cut off is
+gone as a whole. The checks here find what SQLite does not look for:
+
+    commits that were safe and are missing   the file `mark` says how many there were
+    runs that are missing or changed         the account of their partition has sums over them
+    accounts, records, notes, bodies         each has a checksum
+
+A store of up to `SMALL` bytes is read whole. In a larger one, the bodies and notes are checked when they are read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rstreams.errors import StoreError
+from rstreams.store.entries import checksum
+from rstreams.store.ledger import POSITION_BITS, Ledger
+from rstreams.store.place import TABLES, read_mark
+from rstreams.store.tables import UNREADABLE, account_checksum
+
+APPLICATION: Final = 0x72737472
+"""Stands in the header of the file of the tables: it is a store of rstreams."""
+
+VERSION: Final = 1
+"""The version of the format."""
+
+SMALL: Final = 32 * 1024 * 1024
+"""The size of the files up to which a store is read whole when it is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """The state of a store when it is opened.
+
+    Attributes:
+        identity: The store's own number.
+        commits: How many commits there were.
+        ledgers: The accounts of its partitions, by name.
+        records: The records of each partition, by its name and their key.
+    """
+
+    identity: bytes
+    commits: int
+    ledgers: dict[str, Ledger]
+    records: dict[str, dict[str, bytes]]
+
+
+def recover(path: Path) -> StoreState:
+    """Return the state of the store in the directory `path`.
+
+    Errors: `StoreError` if it is damaged, of a newer version, or the file is not a store's.
+    """
+    _check_header(path)
+    try:
+        connection = sqlite3.connect(f"{(path / TABLES).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        try:
+            return _Recovery(path, connection).run()
+        finally:
+            connection.close()
+    except (*UNREADABLE, OSError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, text: str) -> StoreError:
+    return StoreError(f"store {str(path)!r} is damaged: {text}")
+
+
+def _check_header(path: Path) -> None:
+    """Look at the file's header before SQLite opens it, because SQLite might change files that are not a store's."""
+    with (path / TABLES).open("rb") as file:
+        header = file.read(100)
+    number, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
+    if len(header) < 100 or header[:16] != b"SQLite format 3\0" or number != APPLICATION:
+        raise _damaged(path, f"the file {TABLES!r} does not begin as a store's")
+    if version != VERSION:
+        newer = f"it has the format {version}, and this rstreams reads the format {VERSION}"
+        msg = f"store {str(path)!r} was written by another version: {newer}"
+        raise StoreError(msg)
+
+
+class _Recovery:
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._execute = connection.execute
+
+    def run(self) -> StoreState:
+        """Check everything; return the state."""
+        files = (self._path / TABLES, self._path / f"{TABLES}-wal")
+        size = sum(file.stat().st_size for file in files if file.exists())
+        self._execute("BEGIN")
+        if size <= SMALL:
+            [(found,)] = self._execute("PRAGMA quick_check(1)").fetchall()
+            self._require(found == "ok", found)
+        identity, commits, partitions = self._account()
+        ledgers = self._ledgers()
+        self._require(len(ledgers) == partitions, "a partition is missing")
+        self._check_runs(ledgers)
+        if size <= SMALL:
+            self._check_bodies()
+            self._check_notes()
+        return StoreState(identity, commits, ledgers, self._records(ledgers))
+
+    def _require(self, condition: bool, text: str) -> None:  # noqa: FBT001 - as an assert
+        if not condition:
+            raise _damaged(self._path, text)
+
+    def _account(self) -> tuple[bytes, int, int]:
+        rows = self._execute("SELECT identity, commits, partitions, crc FROM store").fetchall()
+        self._require(len(rows) == 1, "its account is missing")
+        identity, commits, partitions, crc = rows[0]
+        self._require(crc == account_checksum(identity, commits, partitions), "its account is not readable")
+        mark = read_mark(self._path)
+        if mark is not None:
+            self._require(mark[0] == identity, "the files are not of the same store")
+            missing = mark[1] - commits
+            self._require(missing <= 0, f"the last {missing} commits that were safe are missing")
+        return identity, commits, partitions
+
+    def _ledgers(self) -> dict[str, Ledger]:
+        ledgers: dict[str, Ledger] = {}
+        for number, name, *numbers, crc in self._execute("SELECT * FROM partitions"):
+            ledger = Ledger(number, name, *numbers)
+            self._require(ledger.numbers()[-1] == crc, f"the account of the partition {name!r} is not readable")
+            ledgers[name] = ledger
+        return ledgers
+
+    def _check_runs(self, ledgers: dict[str, Ledger]) -> None:
+        found = {
+            number: sums
+            for number, *sums in self._execute(
+                "SELECT partition, count(*), min(first), sum(live), sum(size), sum((first & ?) + crc) FROM runs "
+                "GROUP BY partition",
+                (POSITION_BITS,),
+            )
+        }
+        for ledger in ledgers.values():
+            sums = found.pop(ledger.number, [0, ledger.next, 0, 0, 0])
+            same = sums == [ledger.rows, ledger.first, ledger.live, ledger.size, ledger.sum]
+            self._require(same, f"some messages of the partition {ledger.name!r} are missing")
+        self._require(not found, "there are messages without a partition")
+
+    def _check_bodies(self) -> None:
+        for number, first, count, live, crc, gone, data in self._execute(
+            "SELECT partition, first, count, live, crc, gone, data FROM runs LEFT JOIN bodies ON number = body"
+        ):
+            text = f"the messages from {first} on of the partition number {number} are not readable"
+            self._require(data is not None and checksum((number, first, count), data) == crc, text)
+            self._require(count - int.from_bytes(gone or b"", "little").bit_count() == live, text)
+
+    def _check_notes(self) -> None:
+        for number, position, value, crc in self._execute("SELECT partition, position, value, crc FROM notes"):
+            text = f"what is noted of the message {position} is not readable"
+            self._require(checksum((number, position), value) == crc, text)
+
+    def _records(self, ledgers: dict[str, Ledger]) -> dict[str, dict[str, bytes]]:
+        names = {ledger.number: name for name, ledger in ledgers.items()}
+        records: dict[str, dict[str, bytes]] = {name: {} for name in ledgers}
+        for number, key, value, crc in self._execute("SELECT partition, key, value, crc FROM records"):
+            readable = number in names and checksum((number,), key.encode(), value) == crc
+            self._require(readable, f"the record {key!r} is not readable")
+            records[names[number]][key] = value
+        for name, ledger in ledgers.items():
+            self._require(len(records[name]) == ledger.records, f"a record of the partition {name!r} is missing")
+        notes = dict(self._execute("SELECT partition, count(*) FROM notes GROUP BY partition").fetchall())
+        for name, ledger in ledgers.items():
+            self._require(notes.get(ledger.number, 0) == ledger.notes, f"a note of the partition {name!r} is missing")
+        return records

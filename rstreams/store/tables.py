@@ -1,0 +1,376 @@
+"""The tables of a store: changes become rows inside one transaction, and positions become messages again.
+
+    store        one row: how many commits there were, and how many partitions there are
+    partitions   the account of each partition (`ledger`)
+    runs         where the messages are: one row for messages that were appended together, at most 128 KiB of them
+    bodies       the messages of a run
+    notes        what is kept beside single messages
+    records      small values by key
+
+A run stays until all its messages are deleted. `gone` has a bit for each message that is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from typing import Final
+
+from rstreams.errors import StoreError
+from rstreams.store.changes import Append, Delete, Modification, Note, Put, Trim
+from rstreams.store.entries import Chunk, Run, checksum, cut, join, ranges, split
+from rstreams.store.ledger import POSITION_BITS, Ledger
+
+SCHEMA: Final = """
+    CREATE TABLE store(identity BLOB, commits INTEGER, partitions INTEGER, crc INTEGER);
+    CREATE TABLE partitions(number INTEGER PRIMARY KEY, name TEXT UNIQUE, next INTEGER, first INTEGER, rows INTEGER,
+        live INTEGER, size INTEGER, sum INTEGER, notes INTEGER, records INTEGER, crc INTEGER);
+    CREATE TABLE runs(partition INTEGER, first INTEGER, count INTEGER, live INTEGER, size INTEGER, time_ms INTEGER,
+        crc INTEGER, gone BLOB, body INTEGER, PRIMARY KEY(partition, first)) WITHOUT ROWID;
+    CREATE TABLE bodies(number INTEGER PRIMARY KEY, data BLOB);
+    CREATE TABLE notes(partition INTEGER, position INTEGER, value BLOB, crc INTEGER,
+        PRIMARY KEY(partition, position)) WITHOUT ROWID;
+    CREATE TABLE records(partition INTEGER, key TEXT, value BLOB, crc INTEGER,
+        PRIMARY KEY(partition, key)) WITHOUT ROWID;
+"""
+
+UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError, TypeError, ValueError)
+"""The exceptions of reading damaged tables: a number may have become a text."""
+
+_A_STEP: Final = 512
+"""How many runs are deleted in one commit by `trim` and `drop`; the rest follows in later ones."""
+
+_READ: Final = """
+    SELECT first, count, time_ms, crc, gone, data FROM runs LEFT JOIN bodies ON number = body
+    WHERE partition = ?1 AND first >= coalesce((SELECT max(first) FROM runs WHERE partition = ?1 AND first <= ?2), ?2)
+    ORDER BY first
+"""
+"""Selects the run that has a position, and those behind it."""
+
+_SEEK: Final = """
+    SELECT first, count, time_ms FROM runs
+    WHERE partition = ?1 AND first >= coalesce((SELECT max(first) FROM runs WHERE partition = ?1 AND first <= ?2), ?2)
+    ORDER BY first LIMIT 1
+"""
+
+_TOUCHED: Final = """
+    SELECT first, count, live, size, crc, gone, body FROM runs
+    WHERE partition = ?1 AND first >= coalesce((SELECT max(first) FROM runs WHERE partition = ?1 AND first <= ?2), ?2)
+    AND first < ?3 ORDER BY first LIMIT ?4
+"""
+"""Selects the runs that have a position of a range."""
+
+
+def account_checksum(identity: bytes, commits: int, partitions: int) -> int:
+    """Return the checksum of the row of the table `store`."""
+    return checksum((commits, partitions), identity)
+
+
+class Tables:
+    """The tables, over a connection that is in no transaction between two calls.
+
+    Args:
+        connection: The connection.
+        path: The place of the store, for errors.
+        identity: The store's own number.
+        commits: How many commits there were.
+        ledgers: The accounts by name.
+
+    Context: The store's thread.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, identity: bytes, commits: int, ledgers: dict[str, Ledger]
+    ) -> None:
+        self.connection = connection
+        self.commits = commits
+        self.ledgers = ledgers
+        self._path = path
+        self._identity = identity
+        self._last = max((ledger.number for ledger in ledgers.values()), default=0)
+        self._synchronous = ""
+
+    def commit(self, changes: Sequence[Modification], *, sync: bool) -> tuple[list[Modification], list[Ledger]]:
+        """Make one transaction of the changes.
+
+        Returns: The changes that need a further commit, and the accounts that have changed.
+
+        Errors: `sqlite3.Error`; nothing has changed then.
+        """
+        execute = self.connection.execute
+        wanted = "FULL" if sync else "NORMAL"
+        if wanted != self._synchronous:
+            execute(f"PRAGMA synchronous = {wanted}")
+            self._synchronous = wanted
+        before, last = self.ledgers, self._last
+        self.ledgers = dict(before)
+        execute("BEGIN IMMEDIATE")
+        try:
+            work = _Transaction(self)
+            unfinished = [change for change in changes if not work.apply(change)]
+            changed = work.finish()
+            commits, partitions = self.commits + 1, len(self.ledgers)
+            crc = account_checksum(self._identity, commits, partitions)
+            execute("UPDATE store SET commits = ?, partitions = ?, crc = ?", (commits, partitions, crc))
+            execute("COMMIT")
+        except BaseException:
+            self.ledgers, self._last = before, last
+            if self.connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+        self.commits = commits
+        return unfinished, changed
+
+    def make(self, name: str) -> Ledger:
+        """Make a partition."""
+        self._last += 1
+        ledger = Ledger(self._last, name)
+        self.connection.execute(
+            "INSERT INTO partitions VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (ledger.number, ledger.name, *ledger.numbers()),
+        )
+        return ledger
+
+    def read(self, name: str, position: int, most_bytes: int) -> Chunk:
+        """Return the messages from a position on; see `Partition.read`.
+
+        Errors: `StoreError` if they are damaged.
+        """
+        ledger = self.ledgers.get(name)
+        if ledger is None:
+            return Chunk((), position)
+        found: list[Run] = []
+        following, size = position, 0
+        rows = self.connection.execute(_READ, (ledger.number, position))
+        for first, count, time_ms, crc, gone, body in rows:
+            if body is None or checksum((ledger.number, first, count), body) != crc:
+                msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
+                raise self.damaged(msg)
+            following = max(following, first + count)
+            messages = split(body, count)
+            positions: Sequence[int] = range(first, first + count)
+            if gone is not None or first < position:
+                mask = int.from_bytes(gone or b"", "little")
+                positions = [at for at in positions if at >= position and not mask >> (at - first) & 1]
+                messages = [messages[at - first] for at in positions]
+            if messages:
+                found.append(Run(positions, messages, time_ms / 1000))
+                size += len(body)
+                if size >= most_bytes:
+                    break
+        rows.close()
+        notes = self._notes(ledger, position, following) if ledger.notes else {}
+        return Chunk(found, following, notes)
+
+    def seek(self, name: str, time_s: float) -> int:
+        """Return the first position of a run that was appended at a time or later."""
+        ledger = self.ledgers.get(name)
+        if ledger is None:
+            return 0
+        low, high = ledger.first, ledger.next
+        while low < high:
+            middle = (low + high) // 2
+            found = self.connection.execute(_SEEK, (ledger.number, middle)).fetchall()
+            first, count, time_ms = found[0] if found else (high, 0, 1000 * time_s)
+            if time_ms < 1000 * time_s:
+                low = max(first + count, middle + 1)
+            else:
+                high = min(first, middle)
+        return low
+
+    def damaged(self, text: str) -> StoreError:
+        """Return the error that says what is damaged."""
+        return StoreError(f"store {self._path!r} is damaged: {text}")
+
+    def _notes(self, ledger: Ledger, begin: int, end: int) -> dict[int, bytes]:
+        rows = self.connection.execute(
+            "SELECT position, value, crc FROM notes WHERE partition = ? AND position >= ? AND position < ?",
+            (ledger.number, begin, end),
+        )
+        notes: dict[int, bytes] = {}
+        for position, value, crc in rows:
+            if checksum((ledger.number, position), value) != crc:
+                msg = f"what is noted of the message {position} of {ledger.name!r} is not readable"
+                raise self.damaged(msg)
+            notes[position] = value
+        return notes
+
+
+class _Transaction:
+    """The changes of one commit."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._execute: Callable[..., sqlite3.Cursor] = tables.connection.execute
+        self._time_ms = int(time.time() * 1000)
+        self._ledgers: dict[str, Ledger] = {}  # those that change: copies
+        self._appended: dict[str, tuple[int, list[bytes]]] = {}
+        self._deleted: dict[str, list[range]] = {}
+
+    def apply(self, change: Modification) -> bool:
+        """Make a change; return False if it needs a further commit."""
+        name = change.partition.name
+        ledger = self._ledgers.get(name)
+        if ledger is None:
+            known = self._tables.ledgers.get(name)
+            ledger = self._tables.make(name) if known is None else copy(known)
+            self._ledgers[name] = self._tables.ledgers[name] = ledger
+        if isinstance(change, Append):
+            first, messages = self._appended.get(name, (change.first, ()))
+            if first + len(messages) != change.first:
+                self._write_runs(ledger)
+                first, messages = change.first, ()
+            if messages:
+                messages.extend(change.messages)
+            else:
+                self._appended[name] = first, list(change.messages)
+            for key, value in change.records.items():
+                self._put(ledger, key, value)
+        elif isinstance(change, Delete):
+            positions = change.positions
+            found = [positions] if type(positions) is range and positions.step == 1 else ranges(positions)
+            self._deleted.setdefault(name, []).extend(found)
+        elif isinstance(change, Put):
+            self._put(ledger, change.key, change.value)
+        elif isinstance(change, Note):
+            self._note(ledger, change.position, change.value)
+        elif isinstance(change, Trim):
+            self._flush(ledger)
+            return self._trim(ledger, change)
+        else:
+            self._flush(ledger)
+            return self._drop(ledger)
+        return True
+
+    def finish(self) -> list[Ledger]:
+        """Write what is left, and the accounts; return those that have changed."""
+        for ledger in list(self._ledgers.values()):
+            self._flush(ledger)
+            self._execute(
+                "UPDATE partitions SET next = ?, first = ?, rows = ?, live = ?, size = ?, sum = ?, notes = ?, "
+                "records = ?, crc = ? WHERE number = ?",
+                (*ledger.numbers(), ledger.number),
+            )
+        return [copy(ledger) for ledger in self._ledgers.values()]
+
+    def _flush(self, ledger: Ledger) -> None:
+        self._write_runs(ledger)
+        deleted = self._deleted.pop(ledger.name, None)
+        if deleted:
+            for found in deleted if len(deleted) == 1 else _merged(deleted):
+                self._delete(ledger, found)
+        if not ledger.rows:
+            ledger.first = ledger.next
+        elif deleted:
+            [(ledger.first,)] = self._execute("SELECT min(first) FROM runs WHERE partition = ?", (ledger.number,))
+
+    def _write_runs(self, ledger: Ledger) -> None:
+        first, messages = self._appended.pop(ledger.name, (0, []))
+        for part in cut(messages):
+            count, body = len(part), join(part)
+            crc = checksum((ledger.number, first, count), body)
+            number = self._execute("INSERT INTO bodies(data) VALUES(?)", (body,)).lastrowid
+            self._execute(
+                "INSERT INTO runs VALUES(?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                (ledger.number, first, count, count, len(body), self._time_ms, crc, number),
+            )
+            if not ledger.rows:
+                ledger.first = first
+            ledger.rows += 1
+            ledger.live += count
+            ledger.size += len(body)
+            ledger.sum += (first & POSITION_BITS) + crc
+            first += count
+            ledger.next = first
+
+    def _delete(self, ledger: Ledger, positions: range, most: int = -1) -> bool:
+        """Delete messages; return False if there are more runs than `most`."""
+        begin, end = positions.start, positions.stop
+        rows = self._execute(_TOUCHED, (ledger.number, begin, end, most)).fetchall()
+        for first, count, live, size, crc, gone, body in rows:
+            low, high = max(begin - first, 0), min(end - first, count)
+            if low >= high:
+                continue
+            mask = int.from_bytes(gone or b"", "little") | ((1 << high) - (1 << low))
+            left = count - mask.bit_count()
+            ledger.live -= live - left
+            if left:
+                self._execute(
+                    "UPDATE runs SET live = ?, gone = ? WHERE partition = ? AND first = ?",
+                    (left, mask.to_bytes(-(-count // 8), "little"), ledger.number, first),
+                )
+                continue
+            self._execute("DELETE FROM runs WHERE partition = ? AND first = ?", (ledger.number, first))
+            self._execute("DELETE FROM bodies WHERE number = ?", (body,))
+            ledger.rows -= 1
+            ledger.size -= size
+            ledger.sum -= (first & POSITION_BITS) + crc
+        through = len(rows) != most
+        if ledger.notes:
+            if not through:
+                end = rows[-1][0] + rows[-1][1]
+            ledger.notes -= self._execute(
+                "DELETE FROM notes WHERE partition = ? AND position >= ? AND position < ?", (ledger.number, begin, end)
+            ).rowcount
+        return through
+
+    def _trim(self, ledger: Ledger, change: Trim) -> bool:
+        below = max(change.below, self._end_of_old(ledger, change))
+        through = self._delete(ledger, range(below), _A_STEP) if below > ledger.first else True
+        self._deleted.setdefault(ledger.name, []).append(range(0))  # `_flush` finds the first one
+        self._flush(ledger)
+        return through
+
+    def _end_of_old(self, ledger: Ledger, change: Trim) -> int:
+        """Return the end of the runs at the beginning that are too old, or not to be kept."""
+        below, size, live = 0, ledger.size, ledger.live
+        keep_bytes = size if change.keep_bytes is None else change.keep_bytes
+        keep_items = live if change.keep_items is None else change.keep_items
+        rows = self._execute(
+            "SELECT first, count, live, size, time_ms FROM runs WHERE partition = ? ORDER BY first LIMIT ?",
+            (ledger.number, _A_STEP),
+        )
+        for first, count, its_live, its_size, time_ms in rows:
+            too_old = time_ms < 1000 * change.before_s
+            size, live = size - its_size, live - its_live
+            if not too_old and size < keep_bytes and live < keep_items:
+                break
+            below = first + count
+        rows.close()
+        return below
+
+    def _drop(self, ledger: Ledger) -> bool:
+        if not self._delete(ledger, range(ledger.next), _A_STEP):
+            return False
+        self._execute("DELETE FROM records WHERE partition = ?", (ledger.number,))
+        self._execute("DELETE FROM partitions WHERE number = ?", (ledger.number,))
+        del self._ledgers[ledger.name], self._tables.ledgers[ledger.name]
+        return True
+
+    def _put(self, ledger: Ledger, key: str, value: bytes | None) -> None:
+        where = (ledger.number, key)
+        ledger.records -= self._execute("DELETE FROM records WHERE partition = ? AND key = ?", where).rowcount
+        if value is not None:
+            crc = checksum((ledger.number,), key.encode(), value)
+            self._execute("INSERT INTO records VALUES(?, ?, ?, ?)", (*where, value, crc))
+            ledger.records += 1
+
+    def _note(self, ledger: Ledger, position: int, value: bytes) -> None:
+        where = (ledger.number, position)
+        ledger.notes -= self._execute("DELETE FROM notes WHERE partition = ? AND position = ?", where).rowcount
+        self._execute("INSERT INTO notes VALUES(?, ?, ?, ?)", (*where, value, checksum(where, value)))
+        ledger.notes += 1
+
+
+def _merged(found: Iterable[range]) -> list[range]:
+    """Return the ranges in rising order, those that touch as one."""
+    merged: list[range] = []
+    for each in sorted((each for each in found if each), key=lambda each: each.start):
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
+        else:
+            merged.append(each)
+    return merged

@@ -1,0 +1,263 @@
+"""The crash harness: a node is killed (-9) at random while producers and consumers of its durable queues run.
+
+    python -m tests.crash.run --kills 300 --seed 1 --json build/crash/crash.json
+
+Each life of the node has these clients, until it is killed:
+
+    plain   a producer at least once, and a consumer
+    once    a producer effectively once, which sends its batch again after each crash, and a consumer
+    work    a producer at least once, and a consumer that fails some messages; those become dead letters
+
+A consumer settles a batch, and then publishes a mark to another durable queue of the node. When the mark is accepted,
+the outcomes of the batch are certain to be safe, because they came to the node before the mark.
+
+After each kill the files are copied and damaged at random. Recovery must then find the same state, or say that the copy
+is damaged. At the end the queues are emptied, and everything is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+import rstreams
+from rstreams import Connection, Stream
+from rstreams.errors import RStreamsError, StoreError
+from rstreams.message import Message
+from rstreams.store.place import read_mark
+from rstreams.store.recovery import recover
+from tests.crash.accounts import Account
+
+FILES: Final = ("store.db", "store.db-wal", "mark")
+READY_S: Final = 30.0
+EMPTY_S: Final = 60.0
+
+
+class Harness:
+    """The clients and their accounts.
+
+    Args:
+        folder: Where the store is.
+        seed: Decides when the node is killed, and what its clients do.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.chance = random.Random(seed)  # noqa: S311 - a test
+        self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
+        self.next = dict.fromkeys(self.accounts, 0)
+        self.batch = range(0)  # of the effectively once producer, not known to be accepted
+        self.kills = self.early = self.damaged = self.refused = 0
+        self.problems: list[str] = []
+
+    # the node
+
+    async def life(self, *, kill: bool) -> None:
+        """Run the node once: until it is killed, or until its queues are empty."""
+        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
+            [sys.executable, "-m", "tests.crash.node", str(self.store)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        try:
+            if kill and self.chance.random() < 0.1:  # while it starts
+                await trio.sleep(self.chance.uniform(0.0, 0.6))
+                self.early += 1
+                return
+            with trio.fail_after(READY_S):
+                url = (await trio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)).strip()
+            if not url:
+                self.problems.append(f"the node did not start again: exit code {process.wait()}")
+                return
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.clients, url, kill)
+                if kill:
+                    await trio.sleep(self.chance.uniform(0.02, 0.5))
+                    process.kill()
+                    nursery.cancel_scope.cancel()
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            self.kills += kill
+
+    async def clients(self, url: str, produce: bool) -> None:  # noqa: FBT001 - a task
+        async with trio.open_nursery() as nursery:
+            if produce:
+                for name in ("plain", "work"):
+                    nursery.start_soon(self.client, url, self.produce, name)
+                nursery.start_soon(self.client, url, self.produce_once, "once")
+            for name in self.accounts:
+                nursery.start_soon(self.client, url, self.consume, name)
+            nursery.start_soon(self.client, url, self.consume, "dead")
+            if not produce:
+                await self.client(url, self.finish, "once")
+                nursery.cancel_scope.cancel()
+
+    async def client(self, url: str, work: Callable[[Connection, str], Awaitable[None]], name: str) -> None:
+        """Do the work of one client on a connection of its own, until the node is gone."""
+        try:
+            async with rstreams.connect(url) as connection:
+                await work(connection, name)
+        except* RStreamsError:
+            pass  # the node was killed
+
+    # the clients
+
+    async def produce(self, connection: Connection, name: str) -> None:
+        account = self.accounts[name]
+        while True:
+            begin = self.next[name]
+            self.next[name] = end = begin + self.chance.randint(1, 60)
+            await connection.publish(name, Stream.from_iterable(map(_message, range(begin, end))))
+            account.accepted.update(range(begin, end))
+
+    async def produce_once(self, connection: Connection, name: str) -> None:
+        while True:
+            await self.send_once(connection, name)
+            begin = self.batch.stop
+            self.batch = range(begin, begin + self.chance.randint(1, 200))
+
+    async def send_once(self, connection: Connection, name: str) -> None:
+        if self.batch:
+            items = Stream.from_iterable(map(_message, self.batch))
+            await connection.publish(
+                name, items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
+            )
+            self.accounts[name].accepted.update(self.batch)
+
+    async def consume(self, connection: Connection, name: str) -> None:
+        account = self.accounts["work" if name == "dead" else name]
+        while True:
+            settled: list[int] = []
+            failed: list[int] = []
+            most = self.chance.randint(1, 40)
+            async with connection.messages(name, settlement="manual").take(most).open() as deliveries:
+                with trio.move_on_after(0.2):
+                    async for delivery in deliveries:
+                        number = delivery.item.body["number"]
+                        if name == "dead":
+                            account.delivered.add(number)
+                            delivery.accept()
+                            continue
+                        account.deliver(number, delivery.item.delivery_count)
+                        if name == "work" and number % 7 == 0:
+                            delivery.modify()
+                            failed.append(number)
+                        else:
+                            delivery.accept()
+                            settled.append(number)
+            await connection.publish("marks", Stream.of(len(settled)))
+            account.settled.update(settled)
+            for number in failed:
+                account.attempts[number] = account.attempts.get(number, 0) + 1
+
+    async def finish(self, connection: Connection, name: str) -> None:
+        """Send what is not known to be accepted, and wait until the queues are empty."""
+        await self.send_once(connection, name)
+        with trio.move_on_after(EMPTY_S):
+            while True:
+                numbers = await connection.stream("$statistics").first_or_none()
+                assert numbers is not None, "each request is answered"
+                queues = [numbers["queues"][each] for each in ("plain", "once", "work", "dead")]
+                if not any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues):
+                    return
+        self.problems.append("the queues did not become empty")
+
+    # damage
+
+    def damage(self) -> None:
+        """Damage a copy of the files: recovery finds the same state, or says that it is damaged."""
+        if not (self.store / "store.db").exists():
+            return
+        copy = self.folder / "damaged"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.store, copy)
+        whole, mark = recover(copy), read_mark(copy)
+        promised = mark[1] if mark else 0
+        file = copy / self.chance.choice([name for name in FILES if (copy / name).exists()])
+        data = bytearray(file.read_bytes())
+        if not data:
+            return
+        at, what = self.chance.randrange(len(data)), self.chance.choice(("cut off", "flipped", "written over"))
+        if what == "cut off":
+            del data[at:]
+        elif what == "flipped":
+            data[at] ^= 1 << self.chance.randrange(8)
+        else:
+            data[at : at + 512] = self.chance.randbytes(512)
+        file.write_bytes(data)
+        self.damaged += 1
+        try:
+            found = recover(copy)
+        except StoreError:
+            self.refused += 1
+            return
+        if promised <= found.commits < whole.commits:
+            return  # the last commit was not promised yet: the node was killed before it wrote the mark
+        if (found.commits, found.ledgers, found.records) != (whole.commits, whole.ledgers, whole.records):
+            self.problems.append(f"{file.name} was {what} at {at}, and recovery found another state without an error")
+
+    async def run(self, kills: int, *, verbose: bool) -> dict[str, Any]:
+        begin = time.monotonic()
+        while self.kills < kills and not self.problems:
+            await self.life(kill=True)
+            self.damage()
+            if verbose and self.kills % 20 == 0:
+                print(f"{self.kills} kills, {len(self.accounts['plain'].accepted)} accepted", flush=True)  # noqa: T201
+        if not self.problems:
+            await self.life(kill=False)
+        queues = {name: account.numbers() for name, account in self.accounts.items()}
+        right = not self.problems and all(account.is_right for account in self.accounts.values())
+        return {
+            "kills": self.kills,
+            "while starting": self.early,
+            "damaged copies": self.damaged,
+            "of them refused": self.refused,
+            "seconds": round(time.monotonic() - begin, 1),
+            "queues": queues,
+            "problems": self.problems,
+            "right": right,
+        }
+
+
+def _message(number: int) -> Message:
+    return Message({"number": number, "body": bytes(number * 37 % 1500)})
+
+
+def main() -> int:
+    """Run the harness; print a table; return 1 if something was wrong."""
+    parser = argparse.ArgumentParser(description="kill a node at random, and count what its durable queues keep")
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
+        harness = Harness(Path(folder), arguments.seed)
+        result = trio.run(lambda: harness.run(arguments.kills, verbose=sys.stderr.isatty()))
+    heads = list(next(iter(result["queues"].values())))
+    print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201
+    for name, numbers in result["queues"].items():
+        print(f"{name:8}" + "".join(f"{numbers[head]:>13}" for head in heads))  # noqa: T201
+    keys = ("kills", "while starting", "damaged copies", "of them refused", "seconds")
+    print(", ".join(f"{key} {result[key]}" for key in keys))  # noqa: T201
+    print("\n".join(result["problems"]) or ("right" if result["right"] else "WRONG"))  # noqa: T201
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps({"seed": arguments.seed, **result}, indent=2) + "\n")
+    return 0 if result["right"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

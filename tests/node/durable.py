@@ -1,0 +1,93 @@
+"""A durable queue played by hand: its store runs, and `run` waits until it has done everything."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rstreams.errors import StoreError
+from rstreams.message import decode_message, encode_item
+from rstreams.node.durable_queue import DurableQueue
+from rstreams.store import Store
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+
+class Bench:
+    """A store with queues."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rung = threading.Event()
+        self.store = Store(path, self.rung.set)
+        self.queues: list[DurableQueue] = []
+
+    def queue(self, name: str = "q", **options: Any) -> DurableQueue:  # noqa: ANN401 - those of `DurableQueue`
+        queue = DurableQueue(name, self.store.partition(f"queue/{name}"), **options)
+        self.queues.append(queue)
+        return queue
+
+    def run(self) -> None:
+        """Wait until the store has done everything, and what follows from it."""
+        while True:
+            through: list[StoreError | None] = []
+            self.store.partition("barrier").delete((), through.append)
+            while not through:
+                assert self.rung.wait(30)
+                self.rung.clear()
+                self.store.finish()
+            if not any(map(_is_busy, self.queues)):
+                return
+
+    def killed(self, path: Path) -> Bench:
+        """Return the store as another process finds it, if this one is killed now."""
+        shutil.copytree(self.path, path)
+        return Bench(path)
+
+    def close(self) -> None:
+        self.store.close()
+        self.store.finish()
+
+
+def _is_busy(queue: DurableQueue) -> bool:
+    browsers = any(browser.comes_later for browser in queue._disk_browsers)
+    return queue.comes_later or browsers or queue.statistics().unsafe > 0
+
+
+@contextmanager
+def bench(path: Path) -> Iterator[Bench]:
+    made = Bench(path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def send(queue: DurableQueue, *items: object) -> ManualPublisher[bytes]:
+    link = ManualPublisher[bytes]()
+    link.subscribe(queue.producer())
+    link.next(*map(encode_item, items))
+    link.complete()  # another producer gets its places
+    return link
+
+
+def consumer(queue: DurableQueue, request: int) -> ProbeSubscriber[bytes]:
+    probe = ProbeSubscriber[bytes](request, hold=True)
+    queue.subscribe(probe)
+    return probe
+
+
+def bodies(probe: ProbeSubscriber[bytes]) -> list[Any]:
+    return [decode_message(item).body for item in probe.items]
+
+
+def check_laws(queue: DurableQueue) -> None:
+    now = queue.statistics()
+    here = now.ready + now.delayed + now.unsettled + now.unsafe
+    assert now.enqueued == here + now.accepted + now.rejected + now.exhausted + now.expired + now.dropped
+    assert now.delivered == now.unsettled + now.accepted + now.rejected + now.released + now.modified
+    assert min(now.ready, now.delayed, now.unsettled, now.leaving, now.credit, now.on_disk, now.unsafe) >= 0
+    assert here + now.leaving == queue._room.stored

@@ -1,0 +1,114 @@
+"""Consumer groups under random scripts: members come, go, settle and give back; nothing is lost or out of order."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rstreams.message import decode_body, encode_item
+from rstreams.net.links.offsets import read_offset
+from rstreams.node.log_group import Group, Member
+from rstreams.node.log_partition import LogPartition, Retention
+from rstreams.node.memory_partition import MemoryPartition
+from rstreams.testing import ProbeSubscriber
+
+PARTITIONS = 3
+
+
+class Script:
+    """A group over partitions in memory, and what each member does, by the numbers of a random generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - it shuffles a test
+        self.parts = [
+            LogPartition(str(number), MemoryPartition(), Retention(), 0.0, has_gaps=False)
+            for number in range(PARTITIONS)
+        ]
+        self.group = Group("g", self.parts, "first")
+        self.members: list[tuple[Member, ProbeSubscriber[bytes]]] = []
+        self.seen: dict[int, int] = {}  # by member: how many of its items were looked at
+        self.held: dict[int, dict[tuple[int, int], int]] = {}  # by member: message, and the number of its hold
+        self.accepted: set[tuple[int, int]] = set()
+        self.appended = [0] * PARTITIONS
+
+    def append(self) -> None:
+        at = self.random.randrange(PARTITIONS)
+        count = self.random.randint(1, 5)
+        first = self.appended[at]
+        run = [encode_item([at, number]) for number in range(first, first + count)]
+        self.parts[at].append(run, lambda _: None, {})
+        self.appended[at] += count
+
+    def join(self) -> None:
+        probe = ProbeSubscriber[bytes](0, hold=True)
+        member = Member("log", self.group, probe)
+        probe.on_subscribe(member)
+        self.seen[id(member)], self.held[id(member)] = 0, {}
+        self.members.append((member, probe))
+        self.group.join(member)
+
+    def leave(self) -> None:
+        if self.members:
+            member, probe = self.members.pop(self.random.randrange(len(self.members)))
+            member.cancel()
+            for number in self.held.pop(id(member)).values():
+                probe.holds[number].release()  # too late to have an effect
+
+    def request(self) -> None:
+        if self.members:
+            self.random.choice(self.members)[0].request(self.random.randint(1, 4))
+
+    def settle(self) -> None:
+        busy = [(member, probe) for member, probe in self.members if self.held[id(member)]]
+        if busy:
+            member, probe = self.random.choice(busy)
+            held = self.held[id(member)]
+            message = self.random.choice(list(held))
+            number = held.pop(message)
+            if self.random.random() < 0.8:
+                self.accepted.add(message)
+                probe.holds[number].done()
+            else:
+                probe.holds[number].release()
+
+    def look(self) -> None:
+        """Note what members got, and check it."""
+        for member, probe in self.members:
+            last: dict[int, int] = {}
+            for number, item in list(enumerate(probe.items))[self.seen[id(member)] :]:
+                at, place = message = tuple(decode_body(item))
+                assert read_offset(item) == place
+                assert message not in self.accepted, "it was settled"
+                for held in self.held.values():
+                    assert message not in held, "another member has it, or this one has it twice"
+                assert last.get(at, -1) < place, "they are in order"
+                last[at] = place
+                self.held[id(member)][message] = number
+            self.seen[id(member)] = len(probe.items)
+
+    def finish(self) -> None:
+        """Have one member settle everything."""
+        while self.members:
+            self.leave()
+        self.join()
+        member, probe = self.members[0]
+        member.request(10_000)
+        self.look()
+        for message, number in list(self.held[id(member)].items()):
+            self.accepted.add(message)
+            probe.holds[number].done()
+        assert self.accepted == {(at, place) for at in range(PARTITIONS) for place in range(self.appended[at])}
+        now = self.group.statistics()
+        assert (now.lag, now.unsettled, now.committed) == (0, 0, tuple(self.appended))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_members(seed: int) -> None:
+    script = Script(seed)
+    steps = [script.append, script.request, script.request, script.settle, script.settle, script.settle]
+    for _ in range(300):
+        draw = script.random.random()
+        (script.join if draw < 0.03 else script.leave if draw < 0.05 else script.random.choice(steps))()
+        script.look()
+    script.finish()

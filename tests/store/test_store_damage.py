@@ -1,0 +1,146 @@
+"""Recovery from damaged copies: what is opened is whole, or an error says that it is not. Nothing is changed then."""
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from rstreams.errors import StoreError
+from rstreams.store import Store
+from rstreams.store.recovery import recover
+from tests.store.stores import Used, opened
+
+FILES = ("store.db", "store.db-wal", "mark")
+
+Content = tuple[list[tuple[int, bytes]], dict[int, bytes], dict[str, bytes]]
+
+
+def content(used: Used) -> Content:
+    return used.all(), dict(used.read(0, most_bytes=1 << 30).notes), dict(used.partition().records)
+
+
+def snapshot(path: Path) -> dict[str, bytes]:
+    found = {name: (path / name).read_bytes() for name in FILES if (path / name).exists()}
+    return {name: data for name, data in found.items() if data}  # SQLite makes an empty log
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Content]:
+    """Copy the files of a store in use: they are as a killed process leaves them."""
+    folder = tmp_path_factory.mktemp("killed")
+    with opened(folder / "live") as used:
+        for at in [*range(10), 248, 460]:
+            used.append([b"%d:%d" % (at, each) * (1 + 97 * each % 400) for each in range(20)])
+            used.delete(range(20 * at + 3, 20 * at + 15))
+            used.wait(lambda done, at=at: used.partition().note(20 * at + 1, b"%d" % at, done))
+            used.wait(lambda done, at=at: used.partition().put(f"key {at}", b"v", done))
+        shutil.copytree(folder / "live", folder / "copy")
+        expected = content(used)
+    return folder / "copy", expected
+
+
+def test_a_killed_process_leaves_everything_that_was_safe(killed: tuple[Path, Content], tmp_path: Path) -> None:
+    path, expected = killed
+    shutil.copytree(path, tmp_path / "s")
+    before = snapshot(tmp_path / "s")
+    recover(tmp_path / "s")
+    assert snapshot(tmp_path / "s") == before, "recovery alone writes nothing"
+    with opened(tmp_path / "s") as used:
+        assert content(used) == expected
+
+
+@pytest.mark.parametrize("seed", [*range(10), 248, 460])
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("merged", [False, True], ids=["log", "tables"])
+def test_a_damaged_copy_is_refused_or_whole(
+    killed: tuple[Path, Content], tmp_path: Path, seed: int, how: str, *, merged: bool
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a choice
+    path, expected = killed
+    copy = tmp_path / "s"
+    shutil.copytree(path, copy)
+    if merged:  # the log has been moved into the tables
+        with opened(copy):
+            pass
+    file = copy / chance.choice([name for name in FILES if (copy / name).exists()])
+    data = bytearray(file.read_bytes())
+    at = chance.randrange(len(data))
+    if how == "flip":
+        data[at] ^= 1 << chance.randrange(8)
+    else:
+        del data[at:]
+    file.write_bytes(data)
+    before = snapshot(copy)
+    try:
+        used = Used(copy)
+    except StoreError as error:
+        assert str(copy) in str(error)  # noqa: PT017 - either this, or everything is there
+        assert snapshot(copy) == before, "no data is touched"
+        return
+    try:
+        assert content(used) == expected
+    finally:
+        used.store.close()
+
+
+def test_a_missing_log_is_noticed(killed: tuple[Path, Content], tmp_path: Path) -> None:
+    path, _ = killed
+    shutil.copytree(path, tmp_path / "s")
+    (tmp_path / "s" / "store.db-wal").unlink()
+    with pytest.raises(StoreError, match=r"the last \d+ commits that were safe are missing"):
+        Store(tmp_path / "s")
+
+
+def test_a_store_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    with opened(tmp_path / "s"):
+        pass
+    with sqlite3.connect(tmp_path / "s" / "store.db") as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    before = snapshot(tmp_path / "s")
+    with pytest.raises(StoreError, match="it has the format 2, and this rstreams reads the format 1"):
+        Store(tmp_path / "s")
+    assert snapshot(tmp_path / "s") == before
+
+
+def test_a_foreign_place_is_refused_and_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="has other files and is not a store"):
+        Store(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(StoreError, match="must be a directory"):
+        Store(tmp_path / "notes.txt")
+    with pytest.raises(StoreError, match="cannot be used"):
+        Store(tmp_path / "missing" / "s")
+    with opened(tmp_path / "s"):
+        pass
+    (tmp_path / "s" / "store.db").write_bytes(b"something else" * 100)
+    with pytest.raises(StoreError, match="does not begin as a store's"):
+        Store(tmp_path / "s")
+    assert (tmp_path / "s" / "store.db").read_bytes() == b"something else" * 100
+
+
+def test_a_read_only_place_is_refused() -> None:
+    with pytest.raises(StoreError, match="cannot be used"):
+        Store("/proc/rstreams")
+
+
+def test_a_full_disk_refuses_changes_and_loses_none_before(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as used:
+        used.append([b"first"])
+        used.wait(lambda done: used.partition("limit").put("x", b"", done))  # the thread has nothing to do now
+        connection = used.store._tables.connection
+        [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
+        connection.execute(f"PRAGMA max_page_count = {pages + 4}").fetchall()
+        error = used.wait(lambda done: used.partition().append([bytes(1_000_000)], done))
+        assert isinstance(error, StoreError)
+        assert "full" in str(error)
+        assert used.all() == [(0, b"first")]
+        assert used.store.error is None, "it can go on when there is room again"
+        connection.execute("PRAGMA max_page_count = 1000000").fetchall()
+        used.append([b"later"])
+        assert used.all() == [(0, b"first"), (2, b"later")]
+    with opened(tmp_path / "s") as used:
+        assert used.all() == [(0, b"first"), (2, b"later")]
