@@ -28,7 +28,7 @@ from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.durable_producer import ClaimingProducer
-from rstreams.node.log_group import Group, Member
+from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, position_of
@@ -55,7 +55,7 @@ _MOST_S: Final = 60.0
 """The shortest and the longest time between two such looks, in seconds."""
 
 
-class Log(Address):
+class LogAddress(Address):
     """A log; see the text of this module, and `Node.log`.
 
     Args:
@@ -174,7 +174,7 @@ class Log(Address):
             self._forget_groups()
             begin: Offset = "first" if start is None else start
             group = self._groups[name] = Group(name, self.partitions, begin)
-        member = Member(self.name, group, subscriber)
+        member = GroupMember(self.name, group, subscriber)
         subscriber.on_subscribe(member)
         group.join(member)
 
@@ -304,7 +304,7 @@ class LogProducer(ClaimingProducer):
 
     __slots__ = ("_log", "number", "once")
 
-    def __init__(self, log: Log, window: int, number: int | None, *, once: bool) -> None:
+    def __init__(self, log: LogAddress, window: int, number: int | None, *, once: bool) -> None:
         super().__init__(log, window)
         self._log = log
         self.number = number
@@ -369,7 +369,7 @@ class LogPartitionAddress(Address):
 
     kind = "partition of a log"
 
-    def __init__(self, log: Log, number: int) -> None:
+    def __init__(self, log: LogAddress, number: int) -> None:
         self.name = log.partitions[number].name
         self._log = log
         self._number = number

@@ -50,8 +50,8 @@ class GroupPartition:
 
     def __init__(self, partition: LogPartition, group: str, start: Offset) -> None:
         self.partition = partition
-        self.owner: Member | None = None
-        self.heir: Member | None = None
+        self.owner: GroupMember | None = None
+        self.heir: GroupMember | None = None
         self._key = _RECORD + group
         record = partition.kept.records.get(self._key)
         known = None if record is None else max(_OFFSET.unpack(record)[0], partition.kept.first)
@@ -128,7 +128,7 @@ class GroupPartition:
     def _keep(self) -> None:
         self.partition.kept.put(self._key, _OFFSET.pack(self.committed), sync_s=self.partition.sync_s or 1.0)
 
-    def hand_on(self, member: Member | None) -> None:
+    def hand_on(self, member: GroupMember | None) -> None:
         """Have a member get the messages from the committed offset on; None: no one."""
         if self.cursor.position != self.committed:
             self.cursor.go_back(self.committed)
@@ -155,19 +155,19 @@ class Group:
     def __init__(self, name: str, partitions: Sequence[LogPartition], start: Offset) -> None:
         self.name = name
         self._parts = [GroupPartition(partition, name, start) for partition in partitions]
-        self._members: list[Member] = []
+        self._members: list[GroupMember] = []
 
     @property
     def has_members(self) -> bool:
         """Whether a member is there."""
         return bool(self._members)
 
-    def join(self, member: Member) -> None:
+    def join(self, member: GroupMember) -> None:
         """Share the partitions out anew: one more member."""
         self._members.append(member)
         self._share_out()
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: GroupMember) -> None:
         """Share the partitions out anew: one member less."""
         self._members.remove(member)
         for part in self._parts:
@@ -177,7 +177,7 @@ class Group:
                 part.heir = None
         self._share_out()
 
-    def parts_of(self, member: Member) -> list[GroupPartition]:
+    def parts_of(self, member: GroupMember) -> list[GroupPartition]:
         """Return the partitions of a member."""
         return [part for part in self._parts if part.owner is member]
 
@@ -186,7 +186,7 @@ class Group:
         members = self._members
         if not members:
             return
-        shares: dict[Member, list[GroupPartition]] = {member: [] for member in members}
+        shares: dict[GroupMember, list[GroupPartition]] = {member: [] for member in members}
         free: list[GroupPartition] = []
         for part in self._parts:
             holder = part.heir or part.owner
@@ -204,7 +204,7 @@ class Group:
         for member in members:
             member.emit()
 
-    def _give(self, part: GroupPartition, member: Member) -> None:
+    def _give(self, part: GroupPartition, member: GroupMember) -> None:
         if part.owner is member:
             part.heir = None
         elif part.owner is not None and part.unsettled:
@@ -228,7 +228,7 @@ class Group:
             part.forget()
 
 
-class Member(TakesOffsets):
+class GroupMember(TakesOffsets):
     """One member of a group: the subscription behind a link.
 
     Args:

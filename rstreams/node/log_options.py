@@ -9,7 +9,7 @@ from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net.dialects import Offset
 from rstreams.node.address import Address, require_address_name
-from rstreams.node.log import Log, LogPartitionAddress
+from rstreams.node.log import LogAddress, LogPartitionAddress
 from rstreams.node.log_keys import Key
 from rstreams.node.log_partition import Retention
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
@@ -35,7 +35,7 @@ class LogOptions:
     fsync_interval_s: float
     start: Offset
 
-    def make(self, name: str, storage: Storage) -> tuple[Log, list[Address]]:
+    def make(self, name: str, storage: Storage) -> tuple[LogAddress, list[Address]]:
         """Return the log, and the addresses of its partitions if it has several.
 
         Errors: `ConfigError` that names the log and the option.
@@ -57,7 +57,7 @@ class LogOptions:
             why = "without a store the log is in memory, and needs retention_items or retention_bytes"
             msg = f"{call}: {why}; or use Node(store=PATH)"
             raise ConfigError(msg)
-        log = Log(
+        log = LogAddress(
             name,
             [self._kept(name, number, storage) for number in range(partitions)],
             key=self.key,

@@ -50,7 +50,7 @@ from rstreams.net.transport.security import Admission
 from rstreams.node.address import Address, NodeServices, require_address_name
 from rstreams.node.deadlines import Deadlines
 from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
-from rstreams.node.log import Log
+from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions
 from rstreams.node.multicast import MulticastAddress
@@ -343,7 +343,7 @@ class Node:
         tombstones_s: float = 86400.0,
         fsync: Fsync = "always",
         fsync_interval_s: float = 1.0,
-    ) -> Log:
+    ) -> LogAddress:
         """Add a log: messages stay when they have been read, and are read from any offset, as often as wanted.
 
         Producers attach to the log. Readers attach to it with `Connection.stream(name, start=...)`; with several
@@ -390,7 +390,7 @@ class Node:
         tombstones_s: float = 86400.0,
         fsync: Fsync = "always",
         fsync_interval_s: float = 1.0,
-    ) -> Log:
+    ) -> LogAddress:
         """Add an address for the last value of each key: a reader gets these values, then each change as it comes.
 
         It is a compacted log whose links begin with the first message.
@@ -418,7 +418,7 @@ class Node:
         )
         return self._add_log(name, options)
 
-    def _add_log(self, name: str, options: LogOptions) -> Log:
+    def _add_log(self, name: str, options: LogOptions) -> LogAddress:
         log, parts = options.make(name, self._storage)
         for address in (log, *parts):
             self._require_free(address.name)

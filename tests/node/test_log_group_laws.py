@@ -8,7 +8,7 @@ import pytest
 
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
-from rstreams.node.log_group import Group, Member
+from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.testing import ProbeSubscriber
@@ -26,7 +26,7 @@ class Script:
             for number in range(PARTITIONS)
         ]
         self.group = Group("g", self.parts, "first")
-        self.members: list[tuple[Member, ProbeSubscriber[bytes]]] = []
+        self.members: list[tuple[GroupMember, ProbeSubscriber[bytes]]] = []
         self.seen: dict[int, int] = {}  # by member: how many of its items were looked at
         self.held: dict[int, dict[tuple[int, int], int]] = {}  # by member: message, and the number of its hold
         self.accepted: set[tuple[int, int]] = set()
@@ -42,7 +42,7 @@ class Script:
 
     def join(self) -> None:
         probe = ProbeSubscriber[bytes](0, hold=True)
-        member = Member("log", self.group, probe)
+        member = GroupMember("log", self.group, probe)
         probe.on_subscribe(member)
         self.seen[id(member)], self.held[id(member)] = 0, {}
         self.members.append((member, probe))
