@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from rstreams.testing import FaultyNetwork, ProbeSubscriber, VirtualScheduler
+    from rstreams.testing import FaultyNetwork, ProbeSubscriber, RunningNode, VirtualScheduler
 
 pytest.register_assert_rewrite("rstreams.testing.verification")
 
@@ -57,6 +57,32 @@ async def faulty_network() -> AsyncIterator[Callable[..., Awaitable[FaultyNetwor
             return network
 
         yield begin
+
+
+@pytest.fixture
+async def running_node() -> AsyncIterator[Callable[..., Awaitable[RunningNode]]]:
+    """Return an async function that runs a node until the test ends; for tests under pytest-trio.
+
+    running = await running_node(users={"alice": "sesame"}, faulty=True)
+    """
+    import trio  # noqa: PLC0415 - see the module's text
+
+    from rstreams.runtime.scope import open_nursery  # noqa: PLC0415 - likewise
+    from rstreams.testing import run_node  # noqa: PLC0415 - likewise
+
+    async def run(options: dict[str, Any], task_status: trio.TaskStatus[RunningNode]) -> None:
+        async with run_node(**options) as running:
+            task_status.started(running)
+            await trio.sleep_forever()
+
+    async with open_nursery() as nursery:
+
+        async def begin(**options: Any) -> RunningNode:  # noqa: ANN401 - those of `run_node`
+            running: RunningNode = await nursery.start(run, options)
+            return running
+
+        yield begin
+        nursery.cancel_scope.cancel()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,9 +12,6 @@ from rstreams.tls import ClientCertificate
 MAX_NAME_BYTES: Final = 4096
 """The longest address or container id: an attach must fit into one frame of the peer."""
 
-MAX_CREDENTIALS_BYTES: Final = 400
-"""The longest user and password together: they must fit into one SASL frame of 512 bytes (5.3.1)."""
-
 
 def require_container_id(container_id: str | None) -> str | None:
     """Return a container's name for itself if it can be sent to a peer; None and "" stand for a random name.
@@ -29,32 +26,12 @@ def require_name(call: str, option: str, name: str) -> str:
 
     Errors: `ConfigError` unless it is a string of 1 to 4096 bytes of UTF-8 without a NUL character.
     """
-    if not name or not _can_be_sent(name) or len(name.encode()) > MAX_NAME_BYTES:
+    if not name or not can_be_sent(name) or len(name.encode()) > MAX_NAME_BYTES:
         refuse_value(call, option, name, f"a string of 1 to {MAX_NAME_BYTES} bytes of UTF-8, without a NUL character")
     return name
 
 
-def require_users(users: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return a copy of the passwords by user, or None if no password is needed.
-
-    Errors: `ConfigError` for any other value; its text has the user's name, never a password.
-    """
-    if users is None:
-        return None
-    if not isinstance(users, Mapping):
-        msg = f"users must be None or a mapping of passwords by user name, not {type(users).__name__}"
-        raise ConfigError(msg)
-    for user, password in users.items():
-        if not user or not _can_be_sent(user) or not _can_be_sent(password):
-            msg = f"users: the name and the password of user {user!r} must be strings of UTF-8 without NUL characters"
-            raise ConfigError(msg)
-        if len(user.encode()) + len(password.encode()) > MAX_CREDENTIALS_BYTES:
-            msg = f"users: the name and the password of user {user!r:.80} have more than {MAX_CREDENTIALS_BYTES} bytes"
-            raise ConfigError(msg)
-    return dict(users)
-
-
-CertificateUsers: TypeAlias = "Mapping[str, str] | Callable[[ClientCertificate], str | None]"
+CertificateUsers: TypeAlias = Mapping[str, str] | Callable[[ClientCertificate], str | None]
 """The user for a certificate: by its subject, or by a function; None refuses the certificate."""
 
 
@@ -73,13 +50,13 @@ def require_certificate_users(certificate_users: CertificateUsers | None) -> Cer
         if not isinstance(subject, str) or "=" not in subject:
             msg = f"certificate_users: {subject!r} is not the subject of a certificate, such as 'CN=alice,O=Example'"
             raise ConfigError(msg)
-        if not user or not _can_be_sent(user):
+        if not user or not can_be_sent(user):
             msg = f"certificate_users: the user of {subject!r} must be a name, not {user!r}"
             raise ConfigError(msg)
     return dict(certificate_users)
 
 
-def _can_be_sent(text: object) -> bool:
+def can_be_sent(text: object) -> bool:
     """Tell whether `text` is a string that the engine sends unchanged."""
     if not isinstance(text, str) or "\0" in text:
         return False

@@ -14,6 +14,7 @@ from rstreams._checks.argument_names import name_arguments
 from rstreams.abc import Publisher
 from rstreams.aio._bound import bound_handler, bound_items, bound_tokens, readable
 from rstreams.aio._guest import Guest, guest_run
+from rstreams.aio._management import Management
 from rstreams.aio._requester import Requester
 from rstreams.aio._scope import ASYNCIO, Scope
 from rstreams.aio._sender import Sender
@@ -29,6 +30,7 @@ from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender as TrioSender
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.links.sight import Sight
+from rstreams.net.management import Management as TrioManagement
 from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester as TrioRequester
 from rstreams.net.transport.carrier import ConnectionStatus
@@ -219,6 +221,11 @@ class Connection:
         """Open a requester for an `async with` block; see `rstreams.Connection.requester`."""
         return _open_requester(self._guest, self._connection.requester(address, **options))
 
+    @like_method(TrioConnection.management)
+    def management(self) -> AbstractAsyncContextManager[Management]:
+        """Manage the node at the other end, for an `async with` block; see `rstreams.Connection.management`."""
+        return _open_management(self._guest, self._connection.management())
+
     @like_method(TrioConnection.respond)
     async def respond(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
         """Answer the requests from `address`, a queue of any peer, until the link ends.
@@ -251,6 +258,14 @@ async def _open_sender(guest: Guest, opening: AbstractAsyncContextManager[TrioSe
     async with Scope() as scope, guest.enter(scope, opening) as sender:
         assert isinstance(sender, SenderPublisher), "a connection makes no other"
         yield Sender(guest, sender)
+
+
+@async_entered("async with connection.management() as management:")
+async def _open_management(
+    guest: Guest, opening: AbstractAsyncContextManager[TrioManagement]
+) -> AsyncIterator[Management]:
+    async with Scope() as scope, guest.enter(scope, opening) as management:
+        yield Management(guest, management)
 
 
 @async_entered("async with connection.requester(...) as requester:")

@@ -71,6 +71,11 @@ class Node(TrioNode):
         """Finish the work under way, then close every connection; see `rstreams.Node.drain_and_close`."""
         return await self._run("is drained", "drain_and_close()").run(partial(super().drain_and_close, **options))
 
+    @like_method(TrioNode.renew_access)
+    async def renew_access(self, **options: Any) -> None:  # noqa: ANN401 - as the model
+        """Have other users, permissions and limits from now on; see `rstreams.Node.renew_access`."""
+        await self._run("is changed", "renew_access(...)").run(partial(super().renew_access, **options))
+
     def _scheduler(self) -> AsyncioScheduler:
         assert self._asyncio is not None, "requests come inside the block"
         return self._asyncio.scheduler

@@ -26,7 +26,7 @@ class RabbitMQManagement(network.RabbitMQManagement):
 
     def __init__(self, guest: Guest, management: network.RabbitMQManagement) -> None:
         """Send requests by the links of `management`."""
-        super().__init__(management._sender, management._replies)  # noqa: SLF001 - the same class
+        super().__init__(management._requests)  # noqa: SLF001 - the same class
         self._guest = guest
 
     async def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Message:

@@ -19,6 +19,7 @@ from rstreams.abc import Publisher
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
 from rstreams.blocking._delivery import BlockingDelivery
+from rstreams.blocking._management import BlockingManagement
 from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._stream import AWAITED, BlockingStream
@@ -29,6 +30,7 @@ from rstreams.net.links.effectively_once import decode_unstamped
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender
 from rstreams.net.links.sight import Sight
+from rstreams.net.management import Management
 from rstreams.net.request_reply.answers import refuse_plain_generator
 from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester
@@ -278,6 +280,11 @@ class BlockingConnection:
         """Open a requester for a `with` block; options as for `rstreams.Connection.requester`."""
         return _open_requester(self._portal, self._connection.requester(address, **options))
 
+    @like_method(Connection.management)
+    def management(self) -> AbstractContextManager[BlockingManagement]:
+        """Manage the node at the other end, for the length of a `with` block; see `rstreams.Connection.management`."""
+        return _open_management(self._portal, self._connection.management())
+
     @like_method(Connection.respond)
     def respond(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
         """Answer the requests from `address` until the link ends; see `rstreams.Connection.respond`.
@@ -357,3 +364,9 @@ def _open_requester(
 ) -> Iterator[BlockingRequester[T]]:
     with portal.enter(opening) as requester:
         yield BlockingRequester(portal, requester)
+
+
+@entered("with connection.management() as management:")
+def _open_management(portal: Portal, opening: AbstractAsyncContextManager[Management]) -> Iterator[BlockingManagement]:
+    with portal.enter(opening) as management:
+        yield BlockingManagement(portal, management)

@@ -13,7 +13,8 @@ from rstreams.errors import ConfigError
 from rstreams.net._proton import LOOPS
 
 COMMANDS: Final = (node,)
-"""The modules of the subcommands: each has `add_to(commands)`, which sets `run` to the function of the command."""
+"""The modules of the subcommands: each has `add_to(commands)`, which sets `run` to the function of the command; it
+returns the exit code, or None for 0."""
 
 FAILED: Final = 1
 MISUSED: Final = 2
@@ -35,14 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed the reason: --help, --version, or a mistake
         return stop.code if isinstance(stop.code, int) else MISUSED
     try:
-        arguments.run(arguments)
+        return arguments.run(arguments) or 0
     except ConfigError as error:
         return _say(arguments.command, error, MISUSED)
     except (RStreamsError, OSError) as error:
         return _say(arguments.command, error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 0
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""`rstreams node`: the embedded node as a process of its own, until a signal stops it."""
+"""`rstreams node`: the options of the command, which become the description of a node."""
 
 from __future__ import annotations
 
@@ -6,39 +6,48 @@ import argparse
 import gc
 import logging
 import os
-import signal
-import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+import sys
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final
 
 import trio
 
+from rstreams._checks.numbers import require_seconds
+from rstreams.cli import hash_password
+from rstreams.cli.serving import serve
 from rstreams.errors import ConfigError
-from rstreams.net.options.limits import (
-    DEFAULT_MAX_MESSAGE_BYTES,
-    DEFAULT_MAX_UNFINISHED_BYTES,
-    DEFAULT_MAX_UNSETTLED,
-    DEFAULT_MAX_UNSETTLED_BYTES,
-    DEFAULT_TOTAL_UNFINISHED_BYTES,
-    DEFAULT_TOTAL_UNSETTLED_BYTES,
-)
-from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT
+from rstreams.net.transport.address import parse_place
 from rstreams.net.transport.listener import DEFAULT_MAX_CONNECTIONS
-from rstreams.node import Node
-from rstreams.runtime.scope import Scope
-from rstreams.tls import server_context
+from rstreams.node import Node, PasswordHash
+from rstreams.node.config import BrokenConfig, DeclaredAddress, DeclaredListener, NodeConfig, TlsFiles, read_config
+from rstreams.node.config.description import ACCESS, DEFAULT_DRAIN_S
+from rstreams.node.plain_options import options_of
 
-Overflow: TypeAlias = Literal["block", "drop_oldest"]
+_LIMITS: Final = {
+    "max_connections": "the most open connections",
+    "max_message_bytes": "the largest message",
+    "max_unsettled": "the most messages a consumer may have without settling",
+    "max_unsettled_bytes": "the same in bytes",
+    "total_unsettled_bytes": "the most that those of all may cost",
+    "max_unfinished_bytes": "the most of a connection's unfinished messages",
+    "total_unfinished_bytes": "the same of all connections",
+}
+"""The limits that have an option here, and its help."""
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_OPTIONS: Final = options_of(Node.__init__, *ACCESS)
+_NODE_OPTIONS: Final = [name for name in _LIMITS if name in _OPTIONS]
+
+_BESIDE_FILE: Final = ("command", "node_command", "run", "parser", "config", "check", "url_file")
+"""The options that do not describe the node."""
 
 _EXAMPLES = """\
 examples:
   rstreams node --queue orders --queue jobs:5000
   rstreams node --listen 127.0.0.1:0 --multicast prices:drop_oldest --url-file node.url
   rstreams node --queue orders --user alice:/run/secrets/alice --user bob:env:BOBS_PASSWORD
+  rstreams node --config node.toml
+  rstreams node --config node.toml --check
   rstreams node --listen 0.0.0.0:5671 --tls-cert node.pem --tls-key node.key --tls-client-ca clients.pem --queue orders
 """
 
@@ -47,13 +56,22 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     """Add the command and its options."""
     parser = commands.add_parser(
         "node",
-        help="run a node with queues and multicasts, in memory",
-        description="Run an AMQP 1.0 node with queues and multicasts, in memory, until SIGINT or SIGTERM. When it is "
-        "ready it prints one line: listening on amqp://HOST:PORT, or amqps:// with TLS",
+        help="run a node, described by options or by a file",
+        description="Run an AMQP 1.0 node until SIGINT or SIGTERM. It then finishes the work under way, and a second "
+        "signal ends it at once. When it is ready it prints a line for each listener: listening on amqp://HOST:PORT, "
+        "or amqps:// with TLS",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a file (TOML) that describes the node: listeners, addresses, users, permissions, limits; SIGHUP reads "
+        "users, permissions, limits and certificates again",
+    )
+    parser.add_argument("--check", action="store_true", help="print what would run, or all that is wrong, and end")
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -79,12 +97,24 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         default=[],
         metavar="NAME:FILE",
-        help="let in only these users; the password is the first line of FILE or, with NAME:env:VARIABLE, "
-        "an environment variable; may be repeated (default: everyone is let in)",
+        help="let in only these users; the password, or its hash, is the first line of FILE or, with "
+        "NAME:env:VARIABLE, an environment variable; may be repeated (default: everyone is let in)",
     )
     _add_security_to(parser)
     parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--store", metavar="FOLDER", help="the folder of durable addresses, made if it is missing; see --config"
+    )
+    parser.add_argument(
+        "--drain-s",
+        type=float,
+        metavar="SECONDS",
+        default=DEFAULT_DRAIN_S,
+        help="how long the work under way may take after the first signal; 0: none (default: %(default)s)",
+    )
+    parser.set_defaults(run=run, parser=parser)
+    inner = parser.add_subparsers(dest="node_command", metavar="COMMAND")
+    hash_password.add_to(inner)
 
 
 def _add_security_to(parser: argparse.ArgumentParser) -> None:
@@ -109,33 +139,36 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept passwords in clear text from other machines; by default, without TLS, only from this machine",
     )
-    for option, metavar, default, what in (
-        ("--max-connections", "COUNT", DEFAULT_MAX_CONNECTIONS, "the most open connections"),
-        ("--max-message-bytes", "BYTES", DEFAULT_MAX_MESSAGE_BYTES, "the largest message"),
-        ("--max-unsettled", "COUNT", DEFAULT_MAX_UNSETTLED, "the most messages a consumer may have without settling"),
-        ("--max-unsettled-bytes", "BYTES", DEFAULT_MAX_UNSETTLED_BYTES, "the same in bytes"),
-        ("--total-unsettled-bytes", "BYTES", DEFAULT_TOTAL_UNSETTLED_BYTES, "the most that those of all may cost"),
-        (
-            "--max-unfinished-bytes",
-            "BYTES",
-            DEFAULT_MAX_UNFINISHED_BYTES,
-            "the most of a connection's unfinished messages",
-        ),
-        ("--total-unfinished-bytes", "BYTES", DEFAULT_TOTAL_UNFINISHED_BYTES, "the same of all connections"),
-    ):
+    for name, what in _LIMITS.items():
+        option, metavar = f"--{name.replace('_', '-')}", "BYTES" if name.endswith("bytes") else "COUNT"
+        default = DEFAULT_MAX_CONNECTIONS if name == "max_connections" else _OPTIONS[name].default
         group.add_argument(option, type=int, metavar=metavar, default=default, help=f"{what} (default: %(default)s)")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the node.
+def run(arguments: argparse.Namespace) -> int:
+    """Run the node, or check its description.
 
     Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file
         that cannot be read or written.
     Context: Blocks until a signal comes; then every connection is closed in order.
     """
+    try:
+        config = _config(arguments) if arguments.config is None else _config_of_file(arguments)
+        if arguments.check:
+            if arguments.config is None:  # a file has been tried while it was read
+                config.make(store=None)
+            print("\n".join(config.lines()))
+            return 0
+    except BrokenConfig as error:
+        if not arguments.check:
+            raise
+        print("\n".join(map(str, error.problems)), file=sys.stderr)
+        return 2
     collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    trio.run(_run, arguments)
+    logging.getLogger("rstreams.cli").setLevel(logging.INFO)
+    trio.run(partial(serve, config, file=arguments.config, url_file=arguments.url_file))
+    return 0
 
 
 def collect_seldom() -> None:
@@ -146,91 +179,63 @@ def collect_seldom() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-async def _run(arguments: argparse.Namespace) -> None:
-    tls = _tls(arguments)
-    place = arguments.listen
-    if place is None:
-        place = f"127.0.0.1:{DEFAULT_PORT if tls is None else DEFAULT_TLS_PORT}"
-    node = Node(
+def _config_of_file(arguments: argparse.Namespace) -> NodeConfig:
+    """Return the node that the file describes; no other option may describe it too."""
+    for name, value in vars(arguments).items():
+        if name not in _BESIDE_FILE and value != arguments.parser.get_default(name):
+            msg = f"--{name.replace('_', '-')} with --config: give it in the file"
+            raise ConfigError(msg)
+    return read_config(arguments.config)
+
+
+def _config(arguments: argparse.Namespace) -> NodeConfig:
+    """Return the node that the options describe."""
+    certificate_users = _certificate_users(arguments.certificate_user)
+    listening = {
+        "allow_plain_over_tcp": arguments.allow_plain_over_tcp,
+        "max_connections": arguments.max_connections,
+    }
+    require_seconds("", "--drain-s", arguments.drain_s, zero=True)
+    return NodeConfig(
+        node={"store": arguments.store, **{name: getattr(arguments, name) for name in _NODE_OPTIONS}},
         users=_users(arguments.user),
-        certificate_users=_certificate_users(arguments.certificate_user),
-        max_message_bytes=arguments.max_message_bytes,
-        max_unsettled=arguments.max_unsettled,
-        max_unsettled_bytes=arguments.max_unsettled_bytes,
-        total_unsettled_bytes=arguments.total_unsettled_bytes,
-        max_unfinished_bytes=arguments.max_unfinished_bytes,
-        total_unfinished_bytes=arguments.total_unfinished_bytes,
+        certificate_users=certificate_users,
+        addresses=[*map(_queue, arguments.queue), *map(_multicast, arguments.multicast)],
+        listeners=[DeclaredListener(_place(arguments.listen), _tls(arguments), listening)],
+        drain_s=arguments.drain_s,
     )
-    # One signal is enough: a second one finds the node closing. A second one is usual: a terminal sends a signal to all
-    # processes in it, and the program that started the node may also send one.
-    with trio.open_signal_receiver(*SIGNALS) as signals:
-        stop = trio.Event()
-        async with Scope() as scope, node:
-            scope.nursery.start_soon(_watch, signals, stop)
-            for text in arguments.queue:
-                name, capacity = _queue(text)
-                node.queue(name, capacity=capacity)
-            for text in arguments.multicast:
-                name, overflow = _multicast(text)
-                node.multicast(name, overflow=overflow)
-            listener = await node.listen(
-                place,
-                tls=tls,
-                allow_plain_over_tcp=arguments.allow_plain_over_tcp,
-                max_connections=arguments.max_connections,
-            )
-            with _written(arguments.url_file, listener.url):
-                print(f"listening on {listener.url}", flush=True)
-                await stop.wait()
 
 
-async def _watch(signals: AsyncIterator[int], stop: trio.Event) -> None:
-    async for _ in signals:
-        stop.set()
+def _place(listen: str | None) -> str:
+    if listen is not None:
+        parse_place(listen)
+    return listen or ""
 
 
-@contextmanager
-def _written(path: Path | None, url: str) -> Iterator[None]:
-    """Have `url` in a file for the length of a block; the file never holds only a part of it."""
-    if path is None:
-        yield
-        return
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(f"{url}\n", encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        msg = f"--url-file {str(path)!r} cannot be written: {error.strerror}"
-        raise OSError(msg) from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _queue(text: str) -> tuple[str, int]:
-    """Return the name and capacity in `NAME[:CAPACITY]`."""
+def _queue(text: str) -> DeclaredAddress:
+    """Return the queue for `NAME[:CAPACITY]`."""
     name, colon, capacity = text.rpartition(":")
     if not colon:
-        return text, 1024
-    _check_one_colon("--queue", text, name, "NAME:CAPACITY", "dead letters, and names with a colon, need Node.queue()")
+        return DeclaredAddress("queues", text)
+    _check_one_colon(
+        "--queue", text, name, "NAME:CAPACITY", "dead letters, and names with a colon, need --config, or Node.queue()"
+    )
     if not capacity.isascii() or not capacity.isdigit():
         msg = f"--queue {text!r}: the capacity must be a number of messages, not {capacity!r} (NAME or NAME:CAPACITY)"
         raise ConfigError(msg)
-    return name, int(capacity)
+    return DeclaredAddress("queues", name, {"capacity": int(capacity)})
 
 
-def _multicast(text: str) -> tuple[str, Overflow]:
-    """Return the name and overflow in `NAME[:OVERFLOW]`."""
+def _multicast(text: str) -> DeclaredAddress:
+    """Return the multicast for `NAME[:OVERFLOW]`."""
     name, colon, overflow = text.rpartition(":")
     if not colon:
-        return text, "block"
+        return DeclaredAddress("multicasts", text)
     _check_one_colon("--multicast", text, name, "NAME:OVERFLOW", "names with a colon need Node.multicast()")
     if overflow not in {"block", "drop_oldest"}:
         msg = f"--multicast {text!r}: the overflow must be block or drop_oldest, not {overflow!r}"
         raise ConfigError(msg)
-    return name, cast("Overflow", overflow)
+    return DeclaredAddress("multicasts", name, {"overflow": overflow})
 
 
 def _check_one_colon(option: str, text: str, name: str, form: str, more: str) -> None:
@@ -240,8 +245,8 @@ def _check_one_colon(option: str, text: str, name: str, form: str, more: str) ->
         raise ConfigError(msg)
 
 
-def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
-    """Return the TLS context that the options ask for."""
+def _tls(arguments: argparse.Namespace) -> TlsFiles | None:
+    """Return the files for TLS that the options name; they can be used."""
     options = {"certificate": "--tls-cert", "key": "--tls-key", "client_ca": "--tls-client-ca"}
     if arguments.tls_cert is None:
         for given, option in ((arguments.tls_key, "--tls-key"), (arguments.tls_client_ca, "--tls-client-ca")):
@@ -249,12 +254,14 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
                 msg = f"{option} {given!r}: TLS also needs a certificate of the node; give --tls-cert"
                 raise ConfigError(msg)
         return None
+    files = TlsFiles(arguments.tls_cert, arguments.tls_key, client_ca=arguments.tls_client_ca)
     try:
-        return server_context(arguments.tls_cert, arguments.tls_key, client_ca=arguments.tls_client_ca)
+        files.context()
     except ConfigError as error:
         name, _, why = str(error).partition("=")
         msg = f"{options[name]} {why}"
         raise ConfigError(msg) from None
+    return files
 
 
 def _certificate_users(texts: list[str]) -> dict[str, str] | None:
@@ -269,15 +276,15 @@ def _certificate_users(texts: list[str]) -> dict[str, str] | None:
     return users or None
 
 
-def _users(texts: list[str]) -> dict[str, str] | None:
+def _users(texts: list[str]) -> dict[str, str | PasswordHash] | None:
     """Return the passwords by user, or None if no user was given: then every client is let in."""
-    users: dict[str, str] = {}
+    users: dict[str, str | PasswordHash] = {}
     for text in texts:
         name, password = _user(text)
         if name in users:
             msg = f"--user {name!r} is given twice"
             raise ConfigError(msg)
-        users[name] = password
+        users[name] = PasswordHash(password) if password.startswith("$scrypt$") else password
     return users or None
 
 

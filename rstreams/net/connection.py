@@ -33,6 +33,7 @@ from rstreams.net.links.sender import Sender, SenderPublisher
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
+from rstreams.net.management.client import ManagementMethods
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.byte_bound import require_window_bytes
@@ -51,7 +52,7 @@ DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
 
 
-class Connection(RequestReply):
+class Connection(RequestReply, ManagementMethods):
     """An open connection; made by `rstreams.connect`.
 
     Context: Tasks of the trio run that opened it; other threads use `rstreams.blocking`.
@@ -154,7 +155,6 @@ class Connection(RequestReply):
             decode: Makes an item of an encoded message. By default the item is the body: bytes for a data section,
                 otherwise the value.
             on_failure: The outcome of an item that cannot be decoded, or whose processing failed. "fail" and "modify"
-                give it back as failed, "release" gives it back unchanged; it comes again at once. "reject", "accept"
                 give it back as failed, "release" gives it back unchanged; it comes again at once. "reject" rejects it,
                 "accept" accepts it, and `DeadLetters(address)` sends it to that address. After an item that cannot be
                 decoded the stream ends with "fail", and goes on otherwise. A failure in the pipeline ends the stream,

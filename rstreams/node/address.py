@@ -18,7 +18,7 @@ To an address, a link on which a peer sends is a `Publisher[bytes]`, and a link 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -28,6 +28,8 @@ from rstreams._checks.refusals import refuse_value
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
+from rstreams.net.transport.accounts import Client
+from rstreams.node.access import Access, Action
 from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
@@ -42,10 +44,12 @@ class LinkRequest:
         attach: The peer's attach: its filters, capabilities, properties, settlement, distribution mode, and how long
             the peer wants its end of the link to be kept (`durable`, `expiry`, `expiry_timeout_s`).
         container: The peer's own name, its container id. With the link's name it identifies a durable subscription.
+        client: The client, with its user.
     """
 
     attach: Attach
     container: str = ""
+    client: Client = field(default_factory=Client)
 
     @property
     def origin(self) -> str:
@@ -110,6 +114,7 @@ class NodeServices:
         start_soon: Starts a task in the node's scope: at once, or when the node's block begins.
         find: Returns the address of a name, or None.
         store: The node's store, for addresses that remember; None if it has none.
+        may_publish: Tells whether a client may send to an address.
     """
 
     now: Callable[[], float]
@@ -117,6 +122,12 @@ class NodeServices:
     start_soon: StartSoon
     find: Callable[[str], Address | None]
     store: Store | None = None
+    may_publish: Callable[[Client, Address], bool] = lambda _client, _address: True
+
+    def find_for(self, client: Client, name: str) -> Address | None:
+        """Return the address of a name, or None if there is none, or the client may not send to it."""
+        address = self.find(name)
+        return address if address is not None and self.may_publish(client, address) else None
 
 
 class Address:
@@ -128,17 +139,23 @@ class Address:
     Attributes:
         name: The name that peers attach to. The kind's constructor sets it.
         kind: The name of the kind, in errors and in `explain`.
+        table: The name of the kind's table in a config file, and of its paths in `$management`.
         takes_dead_letters: Whether a queue may send its dead letters here.
         open_while_draining: Whether links that send here are let in, and go on, while the node is drained.
+        parts: The names of addresses that are removed with it.
+        sends_to: The addresses of the node that it sends messages to. They cannot be removed before it.
 
     Context: All methods are called in the node's trio run. Only `close` may wait.
     """
 
     kind: ClassVar[str] = "address"
+    table: str = "others"
     takes_dead_letters: ClassVar[bool] = False
     open_while_draining: ClassVar[bool] = False
 
     name: str
+    sends_to: Sequence[Address] = ()
+    parts: Sequence[str] = ()
 
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node; called once, by `Node.add`."""
@@ -147,6 +164,13 @@ class Address:
         """End; called once at the end of the node's block, when its connections have been closed."""
 
     # links
+
+    def check_access(self, access: Access, client: Client, action: Action) -> None:
+        """Check that a client may have a link to send ("publish") or to receive ("subscribe").
+
+        Errors: `ProtocolError` with `amqp:unauthorized-access`; the peer gets its condition and text.
+        """
+        access.require(client, action, self.name)
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - for those that take messages
         """Return the subscriber of the messages that one sender sends.
@@ -168,6 +192,13 @@ class Address:
         """
         return self.producer(once=link.sends_once)
 
+    def producer_of(self, client: Client) -> Subscriber[bytes]:  # noqa: ARG002 - for those that reply to clients
+        """Return the subscriber of messages that a client sends over a relay; by default `producer`.
+
+        Errors: As `producer`.
+        """
+        return self.producer()
+
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - for those that send messages
         """Return the supply of a link on which a peer receives.
 
@@ -175,6 +206,13 @@ class Address:
         """
         text = f"{self.name!r} is a {self.kind}: there is nothing to receive"
         raise ProtocolError(Condition.NOT_ALLOWED.value, text)
+
+    async def purge(self) -> int:
+        """Delete all messages that wait here; return how many there were.
+
+        Errors: `ProtocolError` if the kind of address does not allow it.
+        """
+        raise ProtocolError(Condition.NOT_ALLOWED.value, f"{self.name!r} is a {self.kind}: it cannot be purged")
 
     # sight
 

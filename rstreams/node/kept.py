@@ -1,7 +1,8 @@
 """Kept subscriptions: those whose connection was lost, and whose peer may attach the same link again.
 
-Theory of operation. A subscription is more than its link: it is known by the peer's container, the address and the name
-of the link. When the connection is lost, the sending end stays, with its publisher, its demand and what is unsettled:
+Theory of operation. A subscription is more than its link: it is known by the peer's container and user, the address and
+the name of the link. When the connection is lost, the sending end stays, with its publisher, its demand and what is
+unsettled:
 
     attached  -- connection lost, or detached without `closed` -->  away
     away      -- the same link is attached again -->                attached: unsettled items first, then the next one
@@ -43,11 +44,12 @@ logger = logging.getLogger("rstreams.node")
 
 
 class SubscriptionName(NamedTuple):
-    """The identity of a subscription."""
+    """The identity of a subscription; no user goes on with that of another one."""
 
     container: str
     address: str
     link: str
+    user: str | None = None
 
 
 class KeptSubscriber(LinkSubscriber[T]):
@@ -95,6 +97,11 @@ class KeptSubscriber(LinkSubscriber[T]):
             error = LinkDetached(Condition.LINK_STOLEN.value, "the link was attached again, on another connection")
             end_link(link, self._carrier, Detach(condition=error.condition, description=error.description))
             link.lose(Lost(error))
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has no link."""
+        return self.state is State.DETACHED
 
     def give_up(self, error: RStreamsError) -> None:
         """End for good: the publisher is cancelled, and items that were sent and not settled count as failed."""

@@ -76,6 +76,7 @@ class LogAddress(Address):
     """
 
     kind = "log"
+    table = "logs"
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class LogAddress(Address):
             LogPartition(each, messages, retention, sync_s, has_gaps=compact)
             for each, messages in zip(names, kept, strict=True)
         )
+        self.parts = tuple(names) if len(names) > 1 else ()
         self.in_memory = isinstance(kept[0], MemoryPartition)
         self._start: Offset = start
         self._keys = Keys(key, len(kept))

@@ -52,6 +52,7 @@ class MulticastAddress(Address):
     """
 
     kind = "multicast"
+    table = "multicasts"
 
     def __init__(self, name: str, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256) -> None:
         self.name = require_address_name(self.kind, name)

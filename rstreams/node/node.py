@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 import trio
 
 from rstreams._checks.argument_names import name_arguments
-from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id, require_users
+from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError, ConnectionLost
@@ -23,7 +23,6 @@ from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
 from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.home import Home
-from rstreams.net.links.sight import Sight
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
@@ -36,6 +35,7 @@ from rstreams.net.options.limits import (
     require_unsettled,
 )
 from rstreams.net.request_reply.answers import Answering, Handler
+from rstreams.net.transport.accounts import Accounts, Client, UserLimits, require_limits
 from rstreams.net.transport.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
@@ -46,23 +46,28 @@ from rstreams.net.transport.listener import (
     ListeningOptions,
     open_listener,
 )
+from rstreams.net.transport.passwords import PasswordHash, require_users
 from rstreams.net.transport.security import Admission
+from rstreams.node.access import Access, Permission
 from rstreams.node.address import Address, NodeServices, require_address_name
+from rstreams.node.administration import AdministeredNode
 from rstreams.node.deadlines import Deadlines
 from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions
+from rstreams.node.management.address import MANAGEMENT, ManagementAddress
+from rstreams.node.management.operations import Operations
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.queue import Queue
 from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
+from rstreams.node.rates import Rates
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served import Served
-from rstreams.node.statistics import NodeStatistics
-from rstreams.node.statistics_address import StatisticsAddress, counters
+from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.node.storage import Storage
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
@@ -79,16 +84,19 @@ T = TypeVar("T")
 A = TypeVar("A", bound=Address)
 
 
-class Node:
+class Node(AdministeredNode):
     """An AMQP 1.0 peer inside this process, for the length of an `async with` block.
 
     Addresses are added by `serve`, `queue`, `multicast`, `respond` and `add`, before or while it listens.
 
     Args:
-        users: Passwords by user name, for SASL PLAIN.
+        users: For each user the password or its `PasswordHash`, for SASL PLAIN.
         certificate_users: The users of verified client certificates, for SASL EXTERNAL: a mapping of user names by
             certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
             returns the user, or None to refuse it. If this and `users` are None, every client is let in.
+        permissions: What users may do; all else is refused. None: every client may publish and subscribe, and users and
+            clients on this machine may also manage.
+        limits: The `UserLimits` by user name, with "*" for all others; or one for each user.
         idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
         max_frame_bytes: The largest frame taken; larger messages come in several.
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
@@ -121,8 +129,10 @@ class Node:
     def __init__(
         self,
         *,
-        users: Mapping[str, str] | None = None,
+        users: Mapping[str, str | PasswordHash] | None = None,
         certificate_users: CertificateUsers | None = None,
+        permissions: Sequence[Permission] | None = None,
+        limits: Mapping[str, UserLimits] | UserLimits | None = None,
         idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
@@ -143,7 +153,7 @@ class Node:
         unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
         budget = require_count("", "total_unsettled_bytes", total_unsettled_bytes, 1, 2**63 - 1, unit=" bytes")
         unfinished = require_count("", "total_unfinished_bytes", total_unfinished_bytes, 1, 2**63 - 1, unit=" bytes")
-        limits = ConnectionLimits(
+        connection_limits = ConnectionLimits(
             idle_timeout_s,
             max_frame_bytes,
             max_message_bytes,
@@ -160,23 +170,27 @@ class Node:
         self._options = ConnectionOptions(
             container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
             admission=Admission(require_users(users), require_certificate_users(certificate_users)),
-            limits=limits,
+            limits=connection_limits,
+            accounts=Accounts(require_limits(limits)),
             unfinished=UnfinishedTotal(unfinished),
             budget=Budget(budget),
         )
+        self._access = Access(permissions)
         self._expose_errors = expose_errors
         self._storage = Storage(store)
         statistics = StatisticsAddress(self.statistics)
-        self._addresses: dict[str, Address] = {statistics.name: statistics}
+        self._addresses = {statistics.name: statistics}
         self._links = NodeLinks(
             self._addresses,
             expose_errors=expose_errors,
             pack_items=require_pack(pack_items, DEFAULT_WINDOW),
-            window_bytes=limits.window_bytes or 0,
+            window_bytes=connection_limits.window_bytes or 0,
             unsettled=unsettled,
             budget=self._options.budget,
+            access=self._access,
+            rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
-        self._listeners: list[Listener] = []
+        self._listeners = []
         self._deadlines = Deadlines(self._addresses)
         self._services = NodeServices(
             now=trio.current_time,
@@ -184,7 +198,13 @@ class Node:
             start_soon=self._start_soon,
             find=self._links.find,
             store=self._storage.store,
+            may_publish=self._links.may_publish,
         )
+        operations = Operations(self, self._addresses, self._links.attached, self._access)
+        for name in MANAGEMENT:
+            management = self._addresses[name] = ManagementAddress(name, operations.answer)
+            management.begin(self._services)
+        self._own = frozenset(self._addresses)
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = NetworkScope()
         self._entered = False
@@ -416,7 +436,9 @@ class Node:
             fsync_interval_s=fsync_interval_s,
             start="first",
         )
-        return self._add_log(name, options)
+        latest = self._add_log(name, options)
+        latest.table = "latest"
+        return latest
 
     def _add_log(self, name: str, options: LogOptions) -> LogAddress:
         log, parts = options.make(name, self._storage)
@@ -581,41 +603,19 @@ class Node:
             for listener in self._listeners:
                 nursery.start_soon(listener.close, Condition.CONNECTION_FORCED.value, CLOSING)
 
-    def statistics(self) -> NodeStatistics:
-        """Return the counters of every address, and how many connections are open.
-
-        A client gets the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
-        """
-        ends = [*self._links.consumers, *self._links.served]
-        return NodeStatistics(
-            container_id=self._options.container_id,
-            connections=sum(listener.connections for listener in self._listeners),
-            unsettled=sum(end.unsettled for end in ends),
-            unsettled_bytes=self._options.budget.used,
-            waiting=sum(bool(end.waits_for) for end in ends),
-            unfinished_bytes=self._options.unfinished.size,
-            **counters(self._addresses),
-        )
-
-    def explain(self) -> Sight:
-        """Return a line for each address, which tells for instance that a queue is full: `print(node.explain())`.
-
-        Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
-        nothing. A program on another machine reads the numbers from `$statistics`.
-        """
-        connections = sum(listener.connections for listener in self._listeners)
-        heading = f"node {self._options.container_id!r:.80}: {connections} connection{'' if connections == 1 else 's'}"
-        lines = (address.explain() for address in self._addresses.values())
-        return Sight(heading, tuple(line for line in lines if line))
-
     def _start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
         if self._entered:
             self._scope.nursery.start_soon(function, *arguments)
         else:
             self._first_tasks.append((function, arguments))
 
-    def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        self._links.attach(driver, frame)
+    def _on_attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
+        self._links.attach(client, driver, frame)
+
+
+async def _call_later(delay_s: float, function: Callable[[], None]) -> None:
+    await trio.sleep(delay_s)
+    function()
 
 
 name_arguments("Node", Node)

@@ -19,9 +19,13 @@ from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
 from rstreams.net.request_reply.properties import REPLY_STREAM
+from rstreams.net.transport.accounts import Client
+from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.attached_links import AttachedLinks, end_attached
 from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionName
 from rstreams.node.leftovers import Leftovers
+from rstreams.node.rates import Rates
 from rstreams.node.relay import Relay
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
@@ -52,8 +56,11 @@ class NodeLinks:
         window_bytes: The most bytes of one producer that may be on the way here; 0 for any number.
         unsettled: The most that one consumer may have unsettled.
         budget: The memory for the unsettled deliveries of all of them.
+        access: Decides what clients may do.
+        rates: How fast users may send.
 
     Attributes:
+        attached: The links that have not ended.
         kept: The subscriptions that outlive their connections.
         leftovers: The unsettled messages of consumers that have gone.
         closing: Whether new links are refused, except those that carry replies.
@@ -72,7 +79,12 @@ class NodeLinks:
         window_bytes: int,
         unsettled: UnsettledLimits,
         budget: Budget,
+        access: Access,
+        rates: Rates,
     ) -> None:
+        self.attached = AttachedLinks()
+        self._access = access
+        self._rates = rates
         self._addresses = addresses
         self._temporaries = Temporaries()
         self._relay = Relay(self, DEFAULT_WINDOW)
@@ -116,23 +128,57 @@ class NodeLinks:
         address = self._addresses.get(name)
         return self._temporaries.get(name) if address is None else address
 
-    def route(self, name: str) -> Subscriber[bytes]:
+    def end_forbidden(self) -> None:
+        """End the links that would not be let in now, because permissions have changed."""
+        for end, link in self.attached:
+            address = self.find(link.address)
+            try:
+                if address is not None:
+                    address.check_access(self._access, link.client, link.does)
+            except ProtocolError as error:
+                end_attached(end, error.condition, error.description)
+
+    def end_all(self, address: str, condition: Condition, description: str) -> None:
+        """End all links to an address."""
+        for end, link in self.attached:
+            if link.address == address:
+                end_attached(end, condition, description)
+        self._relay.address_gone(address)
+
+    def route(self, name: str, client: Client) -> Subscriber[bytes]:
         """Return a producer's end at the address `name`, for a relay; see `Routes`."""
-        address = self.find(name)
-        if address is None:
-            raise _not_found(name)
-        producer = address.producer()
+        address = self._permitted(name, self.find(name), client, "publish")
+        producer = address.producer_of(client)
         if self.closing and not address.open_while_draining:
             raise _closing()
         return producer
 
-    def attach(self, driver: LinkDriver, frame: Attach) -> None:
+    def may_publish(self, client: Client, address: Address) -> bool:
+        """Tell whether a client may send to an address."""
+        try:
+            address.check_access(self._access, client, "publish")
+        except ProtocolError:
+            return False
+        return True
+
+    def _permitted(self, name: str, address: Address | None, client: Client, action: Action) -> Address:
+        """Return the address, if there is one and the client may do this there.
+
+        A client that may not do it is not told whether there is such an address.
+        """
+        if address is None:
+            self._access.require(client, action, name)
+            raise _not_found(name)
+        address.check_access(self._access, client, action)
+        return address
+
+    def attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
         """Answer a peer's attach: with an end over the address, or with a refusal."""
         try:
             if frame.role is Role.RECEIVER:
-                answer = self._answer_receiver(driver, frame)
+                answer = self._answer_receiver(client, driver, frame)
             else:
-                answer = self._answer_sender(driver, frame)
+                answer = self._answer_sender(client, driver, frame)
         except ProtocolError as error:
             driver.bind(refuse(driver, frame, error.condition, error.description))
         except Exception:
@@ -142,31 +188,32 @@ class NodeLinks:
         else:
             answer()
 
-    def _answer_receiver(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
+    def _answer_receiver(self, client: Client, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
         """Return the function that attaches the link of a peer that receives.
 
         Errors: `ProtocolError` if it is refused.
         """
         if self.closing:
             raise _closing()
-        end = self.kept.take(_name_of(driver, frame), frame)
-        if end is not None:
-            return partial(self._attach_end, driver, frame, end, end.supply)
-        address = self._addresses.get(frame.source or "")
         if frame.dynamic:
             address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
             frame = replace(frame, source=address.name)
-        if address is None:
-            raise _not_found(frame.source)
-        supply = address.supply(LinkRequest(frame, driver.peer_container))
+        else:
+            name = frame.source or ""
+            address = self._permitted(name, self._addresses.get(name), client, "subscribe")
+            end = self.kept.take(_name_of(client, driver, frame), frame)
+            if end is not None:
+                return partial(self._attach_end, client, driver, frame, end, end.supply)
+        _refuse_beyond(client)
+        supply = address.supply(LinkRequest(frame, driver.peer_container, client))
         if not isinstance(supply, Supply):
             msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
             raise TypeError(msg)
         if supply.keep_s and RESUMES in frame.properties:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
-        return partial(self._attach_consumer, driver, frame, supply)
+        return partial(self._attach_consumer, client, driver, frame, supply)
 
-    def _answer_sender(self, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
+    def _answer_sender(self, client: Client, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
         """Return the function that attaches the link of a peer that sends.
 
         Errors: `ProtocolError` if it is refused.
@@ -180,16 +227,17 @@ class NodeLinks:
         if frame.dynamic:
             text = "this node makes addresses for receivers only: attach to an address, or to none"
             raise ProtocolError(Condition.NOT_IMPLEMENTED.value, text)
-        if address is None:
-            raise _not_found(target)
-        producer = address.producer_for(LinkRequest(frame, driver.peer_container))
+        _refuse_beyond(client)
+        address = self._permitted(target, address, client, "publish")
+        producer = address.producer_for(LinkRequest(frame, driver.peer_container, client))
         if not callable(getattr(producer, "on_next", None)):
             msg = f"{type(address).__name__}.producer_for() must return a Subscriber, not {producer!r:.80}"
             raise TypeError(msg)
-        return partial(self._attach_producer, driver, replace(frame, target=target), address, producer)
+        producer = self._rates.metered(producer, client.account)
+        return partial(self._attach_producer, client, driver, replace(frame, target=target), address, producer)
 
-    def _attach_consumer(self, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
-        name = _name_of(driver, frame)
+    def _attach_consumer(self, client: Client, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
+        name = _name_of(client, driver, frame)
         make = KeptSubscriber[Any] if supply.keep_s else LinkSubscriber[Any]
         stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
         encode: Callable[[Any], bytes] = _as_is if supply.encoded else encode_item
@@ -215,10 +263,13 @@ class NodeLinks:
         (self.consumers if supply.sees_through else self.served).add(end)
         if isinstance(end, KeptSubscriber):
             self.kept.keep(name, end, frame, supply)
-        self._attach_end(driver, frame, end, supply)
+        self._attach_end(client, driver, frame, end, supply)
 
-    def _attach_end(self, driver: LinkDriver, frame: Attach, end: LinkSubscriber[Any], supply: Supply) -> None:
+    def _attach_end(
+        self, client: Client, driver: LinkDriver, frame: Attach, end: LinkSubscriber[Any], supply: Supply
+    ) -> None:
         """Attach the link of an end, which is new or goes on."""
+        self.attached.add(end, frame.source or "", client, driver.peer_container, frame.name)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
@@ -235,7 +286,7 @@ class NodeLinks:
         end.start()
 
     def _attach_producer(
-        self, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]
+        self, client: Client, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]
     ) -> None:
         end = LinkSubscription(
             producer,
@@ -246,6 +297,7 @@ class NodeLinks:
             window_bytes=self._window_bytes,
         )
         (self.repliers if address.open_while_draining else self.producers).add(end)
+        self.attached.add(end, address.name, client, driver.peer_container, frame.name)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
         driver.bind(link, end.intake)
@@ -270,12 +322,19 @@ class NodeLinks:
             supply.on_ended(error)
 
 
-def _name_of(driver: LinkDriver, frame: Attach) -> SubscriptionName:
-    return SubscriptionName(driver.peer_container, frame.source or "", frame.name)
+def _name_of(client: Client, driver: LinkDriver, frame: Attach) -> SubscriptionName:
+    return SubscriptionName(driver.peer_container, frame.source or "", frame.name, client.user)
 
 
 def _not_found(name: str | None) -> ProtocolError:
     return ProtocolError(Condition.NOT_FOUND.value, f"no address {name!r} here")
+
+
+def _refuse_beyond(client: Client) -> None:
+    """Refuse a link beyond the limit of its user."""
+    why = client.account.why_no_link()
+    if why is not None:
+        raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
 
 def _closing() -> ProtocolError:

@@ -14,6 +14,7 @@ from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, re
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer, HeldMessage, HeldRun, Subscribing
+from rstreams.node.emptying import purge
 from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.lifetime import QueueClock, annotated, dead_letter
@@ -77,6 +78,7 @@ class Queue(Address):
     """
 
     kind = "queue"
+    table = "queues"
     takes_dead_letters = True
 
     def __init__(
@@ -98,26 +100,17 @@ class Queue(Address):
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
         self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
+        self.sends_to = () if dead_letters is None else (dead_letters,)
         self._clock = clock or QueueClock()
         self._on_deadline = on_deadline
-        self._deadlines = MessageDeadlines()
         self._room = Room(require_capacity("queue", name, capacity))
-        self._backlog = Backlog()
+        self._deadlines, self._backlog = MessageDeadlines(), Backlog()
         self._fresh, self._returned = self._backlog.fresh, self._backlog.returned
-        self._delayed = Delayed()
+        self._delayed, self._takers = Delayed(), Takers()
         self._browsers: dict[Browser, None] = {}
-        self._takers = Takers()
         self._dispatching = False
-        self._enqueued = 0
-        self._delivered = 0
-        self._accepted = 0
-        self._rejected = 0
-        self._released = 0
-        self._modified = 0
-        self._expired = 0
-        self._exhausted = 0
-        self._dead_lettered = 0
-        self._leaving = 0
+        self._enqueued = self._delivered = self._accepted = self._rejected = self._released = self._modified = 0
+        self._expired = self._exhausted = self._dead_lettered = self._leaving = 0
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node."""
@@ -176,6 +169,10 @@ class Queue(Address):
         """
         producer = Producer(self, self._room.first_window)
         return DropSeen(self.seen, producer) if once else producer
+
+    async def purge(self) -> int:
+        """Delete the messages that are ready; consumers keep theirs, and delayed ones stay."""
+        return await purge(self)
 
     def statistics(self) -> QueueStatistics:
         """Return the queue's counters."""

@@ -24,16 +24,19 @@ from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
+from rstreams.net.transport.accounts import Client
+from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.outlet import ProducerOutlet
+from rstreams.node.rates import Metered
 from rstreams.protocol.receiver import LinkSubscription
 
 
 class Routes(Protocol):
     """The node's table of addresses, as a relay uses it."""
 
-    def route(self, name: str) -> Subscriber[bytes]:
-        """Return a producer's end at the address `name`.
+    def route(self, name: str, client: Client) -> Subscriber[bytes]:
+        """Return a producer's end at the address `name`, for messages of a client.
 
         Errors: `ProtocolError` with the condition for a refused link to it.
         """
@@ -61,9 +64,12 @@ class Relay(Address):
         """Refuse a message without an address: only links come here."""
         raise ProtocolError(Condition.NOT_FOUND.value, f"no address {self.name!r} here")
 
-    def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:  # noqa: ARG002 - all are alike
+    def check_access(self, access: Access, client: Client, action: Action) -> None:
+        """Let in everyone: each message is checked."""
+
+    def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
         """Return the subscriber of one link's messages."""
-        relayed = Relayed(self._routes, self._window)
+        relayed = Relayed(self._routes, self._window, link.client)
         self.links.add(relayed)
         return relayed
 
@@ -92,14 +98,16 @@ class Relayed:
     Args:
         routes: Finds the addresses.
         window: The most messages that can be on hand; half of them may wait for room.
+        client: The client that sends them.
 
     Demand: As much as the link's window allows: each message keeps its place there until its address has it.
     Errors: A message is rejected if it is malformed, names no address, or its address does not exist or has no room.
     Spec: As the module says.
     """
 
-    def __init__(self, routes: Routes, window: int) -> None:
+    def __init__(self, routes: Routes, window: int, client: Client) -> None:
         self._routes = routes
+        self._client = client
         self._most_waiting = max(1, window // 2)
         self._subscription: Subscription = ENDED
         self._ways: dict[str, _RelayWay] = {}
@@ -140,7 +148,7 @@ class Relayed:
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
         way = self._ways.get(name)
         if way is None:
-            producer = self._routes.route(name)
+            producer = self._routes.route(name, self._client)
             way = self._ways[name] = _RelayWay(self, name, lambda: producer)
         return way
 
@@ -176,7 +184,7 @@ class Relayed:
             hold.fail(DeliveryFailed("rejected", condition, text))
         elif not self._ended:
             error = ProtocolError(condition, text)
-            if isinstance(self._subscription, LinkSubscription):
+            if isinstance(self._subscription, LinkSubscription | Metered):
                 self._subscription.give_up(error)
             else:
                 self._subscription.cancel()

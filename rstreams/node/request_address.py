@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 import trio
 
@@ -16,10 +18,14 @@ from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.request_reply.answers import Answering
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
+from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
+
+Find: TypeAlias = Callable[[str], Address | None]
+"""A function that returns the address of a name, or None."""
 
 
 class RequestAddress(Address):
@@ -35,7 +41,7 @@ class RequestAddress(Address):
     """
 
     kind = "responding address"
-    _replies: LocalReplies
+    table = "responders"
     _services: NodeServices
 
     def __init__(self, answering: Answering, concurrency: int) -> None:
@@ -49,11 +55,18 @@ class RequestAddress(Address):
     def begin(self, services: NodeServices) -> None:
         """Send replies to the node's other addresses, and answer requests in tasks of the node's scope."""
         self._services = services
-        self._replies = LocalReplies(services.find)
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:  # noqa: ARG002 - a repeated request is asked twice
+        """Return the subscriber for requests of the node itself."""
+        return _Requests(self, self._services.find)
+
+    def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
         """Return the subscriber for one requester's link."""
-        return _Requests(self)
+        return self.producer_of(link.client)
+
+    def producer_of(self, client: Client) -> Subscriber[bytes]:
+        """Return the subscriber of a client's requests; replies go where the client itself may send."""
+        return _Requests(self, partial(self._services.find_for, client))
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - all are refused
         """Refuse the link."""
@@ -63,14 +76,14 @@ class RequestAddress(Address):
         """Return an empty line: requests are not stored."""
         return ""
 
-    def take(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None]) -> None:
+    def take(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None], find: Find) -> None:
         """Answer a request as soon as fewer than `concurrency` are in the handler."""
-        self._services.start_soon(self._answer, encoded, hold, on_answered)
+        self._services.start_soon(self._answer, encoded, hold, on_answered, find)
 
-    async def _answer(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None]) -> None:
+    async def _answer(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None], find: Find) -> None:
         try:
             async with self._free:
-                await self._answering.answer(encoded, self._replies)
+                await self._answering.answer(encoded, LocalReplies(find))
         except Exception as error:
             logger.warning("a request to %r could not be answered", self.name, exc_info=error)
             hold.fail(error)
@@ -85,10 +98,11 @@ class RequestAddress(Address):
 class _Requests:
     """The node's end of one requester's link."""
 
-    __slots__ = ("_address", "_subscription")
+    __slots__ = ("_address", "_find", "_subscription")
 
-    def __init__(self, address: RequestAddress) -> None:
+    def __init__(self, address: RequestAddress, find: Find) -> None:
         self._address = address
+        self._find = find
         self._subscription: Subscription = ENDED
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -99,7 +113,7 @@ class _Requests:
         subscription.request(self._address.concurrency)
 
     def on_next(self, item: bytes) -> None:
-        self._address.take(item, self._subscription.hold(), self._on_answered)
+        self._address.take(item, self._subscription.hold(), self._on_answered, self._find)
 
     def on_error(self, error: BaseException) -> None:
         """Do nothing: the requester has gone, but its requests are still answered."""
@@ -114,7 +128,7 @@ class _Requests:
 class LocalReplies:
     """The way of replies to addresses of the node itself; see `rstreams.net.request_reply.answers.Way`."""
 
-    def __init__(self, find: Callable[[str], Address | None]) -> None:
+    def __init__(self, find: Find) -> None:
         """Send to the addresses that `find` returns by name."""
         self._find = find
 

@@ -36,6 +36,7 @@ class Served(Address, Generic[T]):
     """
 
     kind = "served stream"
+    table = "served"
 
     def __init__(
         self,

@@ -13,6 +13,8 @@ from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.net.request_reply.properties import REPLY_STREAM
+from rstreams.net.transport.accounts import Client
+from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.queue import Queue
 from rstreams.protocol.receiver import LinkSubscription
@@ -29,6 +31,9 @@ class ReplyQueue(Queue):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, CAPACITY)
+
+    def check_access(self, access: Access, client: Client, action: Action) -> None:
+        """Let in everyone who knows the name: it is random, and the requester gives it to its responder."""
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return the replies, for the one receiver: it cannot leave copies to others."""
@@ -55,6 +60,9 @@ class ReplyStream(Address):
         self._senders: list[_Sender] = []
         self._demand = 0
         self._ended = False
+
+    def check_access(self, access: Access, client: Client, action: Action) -> None:
+        """Let in everyone who knows the name: it is random, and the requester gives it to its responder."""
 
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Hand the replies over to `subscriber`; a second one is refused."""

@@ -133,3 +133,13 @@ class SentRuns:
 def _behind(run: SentRun, begin: int) -> SentRun:
     tags, payloads, sizes, holds = run
     return tags[begin:], payloads[begin:], sizes[begin:], holds[begin:]
+
+
+def end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
+    """Give back unsettled items, one at a time: unchanged, or as failed if the receiver may have processed them."""
+    for hold in holds:
+        if error is None:
+            hold.release()
+        else:
+            hold.fail(error)
+        yield

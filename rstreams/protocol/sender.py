@@ -34,6 +34,7 @@ from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Se
 from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
+from rstreams.protocol.outgoing_holds import end_each
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.states import State
@@ -159,6 +160,7 @@ class LinkSubscriber(End, Generic[T]):
         self._refuse_too_large = refuse_too_large
         self._drain = False
         self._goodbye = Detach()
+        self._cut: LinkDetached | None = None
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end: the first one, or a new one in the place of a lost one."""
@@ -227,9 +229,14 @@ class LinkSubscriber(End, Generic[T]):
         """Subscribe to the publisher: the link is attached."""
         self._items.start()
 
-    def abort(self) -> None:
-        """End the stream from this side without waiting for outcomes: the publisher is cancelled."""
-        self._goodbye = Detach(condition=Condition.LINK_DETACH_FORCED.value, description="the publisher was cancelled")
+    def abort(self, why: LinkDetached | None = None) -> None:
+        """End the stream from this side without waiting for outcomes: the publisher is cancelled.
+
+        With `why`, the receiver is told it, and unsettled items fail with it when the detach is sent.
+        """
+        self._cut = why
+        why = why or LinkDetached(Condition.LINK_DETACH_FORCED.value, "the publisher was cancelled")
+        self._goodbye = Detach(condition=why.condition, description=why.description)
         self._stop(None, SenderEvent.ABORT)
         self._wake()
 
@@ -421,6 +428,8 @@ class LinkSubscriber(End, Generic[T]):
         error = self._items.error
         if error is None:
             self._send(self._goodbye)
+            if self._cut is not None:
+                self._finish(self._cut)
         elif isinstance(error, DeliveryFailed):
             text = f"the publisher gave up after an item was {error.outcome}"
             self._send(Detach(condition=Condition.LINK_DETACH_FORCED.value, description=text))
@@ -482,7 +491,7 @@ class LinkSubscriber(End, Generic[T]):
         if not self._items.close(SenderEvent.FINISH, error):
             return
         self.outcome_unknown += self._deliveries.unsettled_items
-        ends = _end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
+        ends = end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
         if self._finish_later is not None:
             self._finish_later(ends)
         else:
@@ -498,13 +507,3 @@ class LinkSubscriber(End, Generic[T]):
 
 _GIVES_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISHED)
 """The phases in which a lost link is not replaced."""
-
-
-def _end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:
-    """Give back unsettled items, one at a time: unchanged, or as failed if the receiver may have processed them."""
-    for hold in holds:
-        if error is None:
-            hold.release()
-        else:
-            hold.fail(error)
-        yield

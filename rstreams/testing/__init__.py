@@ -1,4 +1,4 @@
-"""For tests of pipelines: probes, scripts, drawings, a clock that the test moves, and a network that fails on demand.
+"""For tests of pipelines: probes, scripts, drawings, a clock that the test moves, a node, and a network that fails.
 
 The verification kit is in `rstreams.testing.verification`, because it needs pytest.
 """
@@ -7,6 +7,7 @@ from rstreams.testing.faulty_network import FaultTrigger, FaultyConnection, Faul
 from rstreams.testing.marbles import MarbleError, cold, expect_marbles, hot
 from rstreams.testing.played_publisher import TestPublisher
 from rstreams.testing.probes import ManualPublisher, Outcome, ProbeSubscriber
+from rstreams.testing.running_node import RunningNode, run_node
 from rstreams.testing.seen_frames import SeenFrame
 from rstreams.testing.stream_verifier import StreamVerifier
 from rstreams.testing.virtual_loop import VirtualTimeLoop
@@ -20,6 +21,7 @@ __all__ = [
     "MarbleError",
     "Outcome",
     "ProbeSubscriber",
+    "RunningNode",
     "SeenFrame",
     "StreamVerifier",
     "TestPublisher",
@@ -28,4 +30,5 @@ __all__ = [
     "cold",
     "expect_marbles",
     "hot",
+    "run_node",
 ]

@@ -41,7 +41,7 @@ def test_an_unknown_option_of_a_command_is_answered_with_the_usage_of_the_comman
 ) -> None:
     assert main(["node", "--foo"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("usage: rstreams node [-h] [--listen HOST:PORT]")
+    assert told.startswith("usage: rstreams node [-h] [--config FILE]")
     assert told.endswith("\nrstreams node: error: unrecognized arguments: --foo\n")
 
 

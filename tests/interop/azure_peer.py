@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from rstreams import Message
 from rstreams.net._proton import LinkDriver
+from rstreams.node import Client
 from rstreams.protocol.frames import Attach, Role
 from tests.interop.processes import Event, told_by
 from tests.net.token_node import TokenNode, Tokens
@@ -49,13 +50,13 @@ class ServiceBus(TokenNode):
         self.tokens = AzureTokens()
         self._addresses["$cbs"] = self.tokens
 
-    def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+    def _on_attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
         """See `Node`: `amqps://host:port/orders` is `orders`."""
         if frame.role is Role.RECEIVER:
             frame = replace(frame, source=_entity(frame.source))
         else:
             frame = replace(frame, target=_entity(frame.target))
-        super()._on_attach(driver, frame)
+        super()._on_attach(client, driver, frame)
 
 
 def _entity(address: str | None) -> str | None:

@@ -20,7 +20,7 @@ from rstreams.errors import Condition, DeliveryFailed
 from rstreams.message import decode_message
 from rstreams.net._proton import LinkDriver
 from rstreams.net.cbs import Token, TokenSource, tokens
-from rstreams.node import Address, LinkRequest, Supply
+from rstreams.node import Address, Client, LinkRequest, Supply
 from rstreams.protocol.frames import Attach, Detach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
@@ -215,7 +215,7 @@ class TokenNode(Node):
             self._connections.append(connection)
         return self._connections.index(connection)
 
-    def _on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+    def _on_attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
         address = (frame.source if frame.role is Role.RECEIVER else frame.target) or ""
         address = address.partition("/ConsumerGroups/")[0]
         self.filters = frame.filters
@@ -225,7 +225,7 @@ class TokenNode(Node):
             self.refused.append(address)
             driver.bind(refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS.value, f"no token for {address}"))
             return
-        super()._on_attach(driver, frame)
+        super()._on_attach(client, driver, frame)
         link = driver.link
         if not open_to_all and link is not None:
             self._ends.append((connection, address, link._endpoint))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import logging
 import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from rstreams.net.connection import Connection
 from rstreams.net.links.connection_links import Links
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import Pump
+from rstreams.node import Client
 from rstreams.runtime.scope import Scope
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import until
@@ -410,7 +412,7 @@ async def quiet(node_idle_s: float, client_idle_s: float) -> AsyncIterator[tuple
             peer="the client",
             container_id="node",
             limits=ConnectionLimits(idle_timeout_s=node_idle_s),
-            on_attach=node._on_attach,
+            on_attach=partial(node._on_attach, Client()),
         )
         lib.pn_transport_bind(client.engine._transport, client.engine._connection)
         lib.pn_connection_open(client.engine._connection)

@@ -290,3 +290,77 @@ def test_a_time_that_cannot_be(keep_s: Any) -> None:  # noqa: ANN401
 def bodies(frames: list[Frame]) -> list[bytes]:
     """Return the encoded messages of transfers."""
     return [bytes(frame.payload) for frame in frames]
+
+
+# users, and management
+
+
+async def test_no_user_goes_on_with_the_subscription_of_another_one() -> None:
+    async with Node(users={"alice": "a", "bob": "b"}) as node:
+        node.serve("numbers", Stream.range(ITEMS), keep_s=30)
+        listener = await node.listen("127.0.0.1:0")
+        async with FaultyNetwork(listener.url) as network:
+            place = network.url.removeprefix("amqp://")
+            for user in ("alice:a", "bob:b"):
+                opened = rstreams.connect(f"amqp://{user}@{place}", container_id="same")
+                async with opened as connection, connection.stream("numbers", window=1).open() as numbers:
+                    assert await anext(numbers) == 0
+                    network.reset()
+                    with pytest.raises(ConnectionLost):
+                        await anext(numbers)
+            await until(lambda: node.statistics().served["numbers"].away == 2)
+            assert node.statistics().served["numbers"].subscriptions == 2
+
+
+async def test_management_lists_and_ends_a_subscription_that_is_away() -> None:
+    async with Node() as node:
+        source = ManualPublisher[int]()
+        node.serve("numbers", source, keep_s=30)
+        listener = await node.listen("127.0.0.1:0")
+        async with FaultyNetwork(listener.url) as network:
+            async with rstreams.connect(network.url) as connection:
+                probe = ProbeSubscriber[int](10)
+                connection.stream("numbers").subscribe(probe)
+                await until(lambda: source.requested == 10)
+                network.reset()
+                await until(lambda: node.statistics().served["numbers"].away == 1)
+            async with rstreams.connect(listener.url) as connection, connection.management() as management:
+                (away,) = await management.subscriptions("numbers")
+                await management.end_subscription(away.number)
+                assert source.cancelled
+                assert await management.subscriptions("numbers") == []
+        assert node.statistics().served["numbers"].away == 0
+
+
+async def test_management_ends_a_kept_subscription_that_has_a_link() -> None:
+    async with Node() as node:
+        source = ManualPublisher[int]()
+        node.serve("numbers", source, keep_s=30)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, connection.management() as management:
+            probe = ProbeSubscriber[int](10, hold=True)
+            connection.stream("numbers").subscribe(probe)
+            await until(lambda: source.requested == 10)
+            source.next(1)
+            await until(lambda: probe.items)
+            (subscription,) = await management.subscriptions("numbers")
+            await management.end_subscription(subscription.number)
+            assert source.cancelled
+            assert source.outcomes == ["failed"]
+            await until(lambda: probe.error)
+            assert isinstance(probe.error, LinkDetached)
+            probe.holds[0].done()
+        assert node.statistics().served["numbers"].away == 0
+
+
+async def test_an_address_that_is_removed_ends_subscriptions_that_are_away() -> None:
+    async with serving(keep_s=30) as (node, network):
+        async with rstreams.connect(network.url) as connection, connection.stream("numbers").open() as numbers:
+            assert await anext(numbers) == 0
+            network.reset()
+            await until(lambda: node.statistics().served["numbers"].away == 1)
+        node.remove("numbers")
+        assert "numbers" not in node.statistics().served
+        node.serve("numbers", Stream.range(3))
+        async with rstreams.connect(network.url) as connection:
+            assert await connection.stream("numbers").to_list() == [0, 1, 2]

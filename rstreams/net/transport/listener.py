@@ -16,16 +16,25 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import trio
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
-from rstreams.errors import Condition, ConfigError, RemoteProtocolError, RStreamsError, TransportError
+from rstreams.errors import (
+    AuthenticationFailed,
+    Condition,
+    ConfigError,
+    RemoteProtocolError,
+    RStreamsError,
+    TransportError,
+)
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
 from rstreams.net.options.limits import MAX_COUNT, ConnectionLimits, require_time_limit, require_tls
+from rstreams.net.transport.accounts import Account, Accounts, Client
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.pump import Pump
@@ -45,7 +54,7 @@ DEFAULT_MAX_HANDSHAKE_BYTES: Final = 64 * 1024
 HANG_UP_TIMEOUT_S: Final = 1.0
 """How long a refused client may take to hang up, in seconds."""
 
-Attaching = Callable[[LinkDriver, Attach], None]
+Attaching = Callable[[Client, LinkDriver, Attach], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class ConnectionOptions:
         limits: The limits of each connection.
         unfinished: The messages of all connections that have not come whole.
         budget: The memory that the unsettled deliveries of all connections may take.
+        accounts: What each user has, and the limits of users.
     """
 
     container_id: str
@@ -65,6 +75,7 @@ class ConnectionOptions:
     limits: ConnectionLimits
     unfinished: UnfinishedTotal
     budget: Budget
+    accounts: Accounts = field(default_factory=Accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,7 @@ class Listener:
         self._options = options
         self._accepting = trio.CancelScope()
         self._handshakes = Handshakes(options.max_handshakes, options.handshake_timeout_s)
-        self._connections: set[Pump] = set()  # authenticated
+        self._connections: dict[Pump, Client] = {}  # authenticated
         self._opened: set[Pump] = set()  # and open
 
     @property
@@ -156,11 +167,29 @@ class Listener:
         """Accept and pump connections until closed; the failure of one is logged, and the others go on."""
 
         async def serve(stream: trio.SocketStream) -> None:
-            await self._serve(_Client(self._options, options, on_attach, stream))
+            await self._serve(_Arriving(self._options, options, on_attach, stream))
 
         async with open_nursery() as connections:
             with self._accepting:
                 await trio.serve_listeners(serve, list(self._listeners), handler_nursery=connections)
+
+    def renew_tls(self, tls: ssl.SSLContext | None) -> None:
+        """Speak TLS with another context to clients that come from now on; connections stay.
+
+        Errors: `ConfigError` for a listener without TLS, or for no context.
+        """
+        require_tls(tls, server=True)
+        if tls is None or self._options.tls is None:
+            msg = f"{self.url} speaks {'plain AMQP' if self._options.tls is None else 'TLS'}, and cannot change that"
+            raise ConfigError(msg)
+        self._options = replace(self._options, tls=tls)
+
+    async def close_clients(self, choose: Callable[[Client], bool], condition: str, description: str) -> None:
+        """Close the connections of the clients for which `choose` returns True, telling the peers why."""
+        async with trio.open_nursery() as nursery:
+            for pump, client in list(self._connections.items()):
+                if choose(client):
+                    nursery.start_soon(pump.close, condition, description)
 
     def stop(self) -> None:
         """Stop listening; the connections stay."""
@@ -173,64 +202,72 @@ class Listener:
             for pump in list(self._connections):
                 nursery.start_soon(pump.close, condition, description)
 
-    async def _serve(self, client: _Client) -> None:
+    async def _serve(self, arrival: _Arriving) -> None:
         try:
-            await self._serve_client(client)
+            await self._serve_client(arrival)
         except Exception:  # a defect that one peer has found must not end the others' connections
-            logger.exception("the connection from %s failed", client.peer)
+            logger.exception("the connection from %s failed", arrival.peer)
         finally:
             with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(client.tcp)
+                await trio.aclose_forcefully(arrival.tcp)
 
-    async def _serve_client(self, client: _Client) -> None:
+    async def _serve_client(self, arrival: _Arriving) -> None:
         """Let a client in, and pump its connection until it ends."""
         try:
             async with open_nursery() as nursery:
                 with self._handshakes.enter() as handshake:
-                    await self._admit(client, handshake, nursery)
+                    await self._admit(arrival, handshake, nursery)
                 if handshake.scope.cancelled_caught:
-                    await self._refuse(client, self._handshakes.why(handshake))
+                    await self._refuse(arrival, self._handshakes.why(handshake))
                     nursery.cancel_scope.cancel()  # its time is over
         finally:
-            if client.pump is not None:
-                self._connections.discard(client.pump)
-                self._opened.discard(client.pump)
-        error = None if client.pump is None else client.pump.error
+            if arrival.pump is not None:
+                self._opened.discard(arrival.pump)
+                self._connections.pop(arrival.pump, None)
+                if arrival.counted is not None:
+                    arrival.counted.connections -= 1
+        error = None if arrival.pump is None else arrival.pump.error
         if error is not None:
             logger.log(logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO, "%s", error)
 
-    async def _admit(self, client: _Client, handshake: Handshake, nursery: trio.Nursery) -> None:
+    async def _admit(self, arrival: _Arriving, handshake: Handshake, nursery: trio.Nursery) -> None:
         """Authenticate a client, and open its connection if there is room for one more."""
         try:
-            pump = await client.enter(handshake)
+            pump, client = await arrival.enter(handshake)
         except (RStreamsError, trio.BrokenResourceError) as error:
-            why = error.description if isinstance(error, RemoteProtocolError) else str(error)
-            await self._refuse(client, why or "it hung up before it had said who it is")
+            said = error.description if isinstance(error, RemoteProtocolError) else str(error)
+            await self._refuse(arrival, said or "it hung up before it had said who it is")
             return
-        self._connections.add(pump)
+        why = client.account.why_no_connection()
+        self._connections[pump] = client
+        if why is None:
+            client.account.connections += 1
+            arrival.counted = client.account
         nursery.start_soon(pump.run)
-        if len(self._opened) < self._options.max_connections:
+        if why is None and len(self._opened) < self._options.max_connections:
             await pump.opened.wait()
-        if len(self._opened) < self._options.max_connections:
+        if why is None and len(self._opened) >= self._options.max_connections:
+            why = f"this listener has its max_connections={self._options.max_connections}"
+        if why is None:
             self._opened.add(pump)
         else:
-            await self._refuse(client, f"this listener has its max_connections={self._options.max_connections}")
+            await self._refuse(arrival, why)
 
     @staticmethod
-    async def _refuse(client: _Client, why: str) -> None:
+    async def _refuse(arrival: _Arriving, why: str) -> None:
         """Log once why a client is refused, tell the client as far as possible, and wait for it only a moment."""
-        if client.refused:
+        if arrival.refused:
             return
-        client.refused = True
-        logger.warning("refused a connection from %s: %s", client.peer, why)
+        arrival.refused = True
+        logger.warning("refused a connection from %s: %s", arrival.peer, why)
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
-            if client.pump is None:
-                await _hang_up(client.tcp)
+            if arrival.pump is None:
+                await _hang_up(arrival.tcp)
             else:  # the engine sends this when the client has opened the connection
-                await client.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
+                await arrival.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
 
-class _Client:
+class _Arriving:
     """A client that has connected, and its pump when it has one."""
 
     def __init__(
@@ -239,13 +276,14 @@ class _Client:
         self.tcp = tcp
         self.pump: Pump | None = None
         self.refused = False
+        self.counted: Account | None = None
         self.peer = _peer_of(tcp)
         self._listening = listening
         self._options = options
         self._on_attach = on_attach
 
-    async def enter(self, handshake: Handshake) -> Pump:
-        """Do TLS and SASL; return the pump of the connection, which has not run yet."""
+    async def enter(self, handshake: Handshake) -> tuple[Pump, Client]:
+        """Do TLS and SASL; return the pump of the connection, which has not run yet, and the client."""
         options, certificate = self._options, None
         metered = MeteredStream(self.tcp, self._listening.max_handshake_bytes)
         stream: trio.abc.Stream = self.tcp
@@ -259,6 +297,10 @@ class _Client:
         if isinstance(stream, TlsStream):
             stream.transport = self.tcp
         handshake.phase = "open"
+        if not options.admission.lets_in(user):
+            msg = f"user {user!r:.80} was refused: the users have changed meanwhile"
+            raise AuthenticationFailed(msg)
+        client = Client(user, self.peer, _is_local(self.tcp), options.accounts.of(user))
         self.pump = pump = Pump(
             stream,
             peer=self.peer if user is None else f"{user}@{self.peer}",
@@ -266,11 +308,11 @@ class _Client:
             limits=options.limits,
             unfinished=Unfinished(options.limits.max_unfinished_bytes, options.unfinished),
             share=Share(options.budget),
-            on_attach=self._on_attach,
+            on_attach=partial(self._on_attach, client),
         )
         pump.engine.accept()
         pump.engine.feed(first)
-        return pump
+        return pump, client
 
 
 async def open_listener(place: str, options: ListeningOptions, admission: Admission) -> Listener:
@@ -312,3 +354,11 @@ def _peer_of(stream: trio.SocketStream) -> str:
     except OSError:
         return "a client that has gone"
     return str(PeerAddress(host, port))
+
+
+def _is_local(stream: trio.SocketStream) -> bool:
+    """Tell whether the client is on this machine."""
+    try:
+        return bool(is_loopback(str(stream.socket.getpeername()[0])))
+    except OSError:
+        return False

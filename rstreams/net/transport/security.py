@@ -6,11 +6,9 @@ reads and writes the few frames before the AMQP header itself, and hands the oth
 
 from __future__ import annotations
 
-import hmac
 import logging
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import trio
@@ -19,6 +17,7 @@ from rstreams._checks.names import CertificateUsers
 from rstreams._codec import Described, decode_value, encode_symbols
 from rstreams._codec.encode import encode_fields
 from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
+from rstreams.net.transport.passwords import PasswordHash, Passwords
 from rstreams.tls import ClientCertificate
 
 logger = logging.getLogger("rstreams.net")
@@ -32,18 +31,37 @@ MAX_SASL_FRAME_BYTES: Final = 512
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 
 
-@dataclass(frozen=True, slots=True)
 class Admission:
     """The clients that are let in.
 
-    Attributes:
-        users: Passwords by user, for PLAIN; in no repr.
+    Args:
+        users: For each user the password or its hash, for PLAIN; in no repr.
         certificate_users: The users of client certificates, for EXTERNAL: users by the certificate's subject, or a
             function of the certificate that returns the user, or None for a certificate without one.
     """
 
-    users: Mapping[str, str] | None = field(default=None, repr=False)
-    certificate_users: CertificateUsers | None = None
+    def __init__(
+        self,
+        users: Mapping[str, str | PasswordHash] | None = None,
+        certificate_users: CertificateUsers | None = None,
+    ) -> None:
+        self.renew(users, certificate_users)
+
+    def renew(self, users: Mapping[str, str | PasswordHash] | None, certificate_users: CertificateUsers | None) -> None:
+        """Let in other clients from now on. Clients that are in stay."""
+        self.users = None if users is None else Passwords(users)
+        self.certificate_users = certificate_users
+
+    def lets_in(self, user: str | None) -> bool:
+        """Tell whether a client that is in as `user` would be let in now."""
+        who = self.certificate_users
+        if self.is_open:
+            return True
+        if user is None:
+            return False
+        if self.users is not None and user in self.users:
+            return True
+        return user in who.values() if isinstance(who, Mapping) else who is not None
 
     @property
     def is_open(self) -> bool:
@@ -103,7 +121,7 @@ async def authenticate(
     offered = admission.mechanisms(certificate)
     await stream.send_all(_frame(_MECHANISMS, encode_fields([encode_symbols(offered)])))
     init = await reader.sasl_init()
-    user, refusal = _check(init, offered, admission, certificate)
+    user, refusal = await _check(init, offered, admission, certificate)
     await stream.send_all(_outcome_frame(accepted=refusal is None))
     if refusal is not None:
         raise AuthenticationFailed(refusal)
@@ -122,7 +140,7 @@ def _no_sasl(header: bytes) -> str:
     return f"the client sent no AMQP header: {header!r}"
 
 
-def _check(
+async def _check(
     init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None
 ) -> tuple[str | None, str | None]:
     """Return the user of a sasl-init, and the reason of a refusal; None if it is not refused."""
@@ -138,10 +156,7 @@ def _check(
     if len(parts) != 3:
         return None, "the client was refused: it sent no user and password"
     user = parts[1].decode("utf-8", "replace")
-    password = admission.users.get(user)
-    # An unknown user's password is compared as well: otherwise the time would show that the user is unknown.
-    right = hmac.compare_digest(parts[2], ("" if password is None else password).encode())
-    return user, None if right and password is not None else f"user {user!r} was refused"
+    return user, None if await admission.users.check(user, parts[2]) else f"user {user!r} was refused"
 
 
 def _check_external(

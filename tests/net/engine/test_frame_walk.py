@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+from functools import partial
 from typing import Final
 
 import pytest
@@ -16,6 +17,7 @@ from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import frame_walk, host_connection, loops
 from rstreams.net.transport.pump import RUN
+from rstreams.node import Client
 from tests.compiled import compiled
 from tests.net.engines import Side
 from tests.net.recorded import mutated, recorded
@@ -187,7 +189,7 @@ def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes
         node = Node(container_id="node")
         node.queue("work", capacity=100)
         node.serve("numbers", Stream.range(5))
-        side.answer = node._on_attach
+        side.answer = partial(node._on_attach, Client())
         said = []
         try:
             for piece in pieces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from cproton_ffi import lib
@@ -13,6 +14,7 @@ from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.receiving_driver import MAX_LATE_BYTES
 from rstreams.net.transport.pump import RUN
+from rstreams.node import Client
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
@@ -41,7 +43,7 @@ def counting_flow(count: int | None, *, drain: bool = False, echo: bool = False)
 def producing(node: Node, count: int = 0) -> Alone:
     """Return a node's end of a connection, to which a producer has been attached."""
     alone = Alone()
-    alone.side.answer = node._on_attach
+    alone.side.answer = partial(node._on_attach, Client())
     attach = attach_frame("l", "sender", target="queue", initial_delivery_count=count)
     alone.feed(AMQP_HEADER + open_frame() + begin_frame(None) + attach)
     return alone

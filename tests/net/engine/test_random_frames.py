@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL
+from rstreams.node import Client
 from tests.net.engines import Alone
 from tests.net.wire import (
     AMQP_HEADER,
@@ -78,7 +81,7 @@ def test_random_frames_harm_nothing(pieces: list[bytes]) -> None:
     node.multicast("multicast")
     node.serve("served", Stream.range(20))
     engine = Alone()
-    engine.side.answer = node._on_attach
+    engine.side.answer = partial(node._on_attach, Client())
     try:
         engine.feed(AMQP_HEADER + open_frame() + begin_frame(None))
         for piece in pieces:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from rstreams import Node, Reconnect, Stream
 from rstreams.errors import Condition, RStreamsError
 from rstreams.message import encode_item
 from rstreams.net.transport.listener import Listener
+from rstreams.node import Client
 from rstreams.node.queue import Queue
 from rstreams.testing import ProbeSubscriber
 from tests.net.certificates import node_context
@@ -364,7 +366,7 @@ def _attack_engine(seed: int, count: int) -> None:
         node = Node(pack_items=4)
         addresses(node)
         engine = Alone()
-        engine.side.answer = node._on_attach
+        engine.side.answer = partial(node._on_attach, Client())
         try:
             script = mutated(choose.choice(scripts), choose, choose.choice(scripts))
             for piece in pieces_of(b"".join(chunk.data for chunk in script[2:])):  # behind SASL

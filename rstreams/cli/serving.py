@@ -1,0 +1,136 @@
+"""A node as a process: it runs until a signal ends it.
+
+SIGTERM, SIGINT    the node finishes the work under way and ends; a second one ends it at once
+SIGHUP             the config file is read again: users, permissions, limits and certificates
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from rstreams.errors import ConfigError
+from rstreams.net.transport.listener import Listener
+from rstreams.node import Node
+from rstreams.node.config import BrokenConfig, NodeConfig, read_config
+from rstreams.runtime.scope import Scope
+
+HANG_UP: Final = getattr(signal, "SIGHUP", None)
+"""The signal for reading the file again; None on systems without it."""
+
+logger = logging.getLogger("rstreams.cli")
+
+
+async def serve(config: NodeConfig, *, file: Path | None = None, url_file: Path | None = None) -> None:
+    """Run a node until a signal ends it.
+
+    Args:
+        config: The node.
+        file: The file that it was read from, to be read again; None: SIGHUP has its usual effect.
+        url_file: A file for the url of the first listener, while the node listens.
+
+    Errors: `ConfigError` for an option that is not allowed; `TransportError` if it cannot listen; `OSError` for a file
+        that cannot be read or written.
+    """
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if file is not None and HANG_UP is not None:
+        heard.append(HANG_UP)
+    with trio.open_signal_receiver(*heard) as signals:
+        node = config.make()
+        async with Scope() as scope, node:
+            process = _Process(node, config, file)
+            scope.nursery.start_soon(process.watch, signals)
+            process.listeners = await config.listen(node)
+            with _written(url_file, process.listeners[0].url):
+                for listener in process.listeners:
+                    print(f"listening on {listener.url}", flush=True)
+                await process.told.wait()
+            await process.drain(config.drain_s)
+
+
+class _Process:
+    """A node that runs, and what signals do to it.
+
+    Attributes:
+        told: Set when a signal has told the node to end.
+        listeners: The places where it listens.
+    """
+
+    def __init__(self, node: Node, config: NodeConfig, file: Path | None) -> None:
+        self.told = trio.Event()
+        self.listeners: Sequence[Listener] = ()
+        self._node = node
+        self._config = config
+        self._file = file
+        self._draining = trio.CancelScope()
+
+    async def watch(self, signals: AsyncIterator[int]) -> None:
+        """Act on signals until cancelled."""
+        async for number in signals:
+            if number == HANG_UP:
+                await self._read_again()
+            elif self.told.is_set():
+                self._draining.cancel()
+            else:
+                self.told.set()
+
+    async def drain(self, drain_s: float) -> None:
+        """Finish the work under way, for at most `drain_s` seconds, or until the second signal."""
+        if not drain_s:
+            return
+        logger.info("the node finishes the work under way, in at most %g s; another signal ends it at once", drain_s)
+        with self._draining:
+            drained = await self._node.drain_and_close(timeout_s=drain_s)
+            if drained.left or drained.given_back or drained.outcome_unknown:
+                logger.warning(
+                    "the node ends: %d messages are left in its queues, %d came and are not stored, "
+                    "%d were sent and are not settled",
+                    drained.left,
+                    drained.given_back,
+                    drained.outcome_unknown,
+                )
+
+    async def _read_again(self) -> None:
+        """Take users, permissions, limits and certificates from the file; if it is broken, keep the old ones."""
+        assert self._file is not None, "the signal is not received without a file"
+        try:
+            config = await trio.to_thread.run_sync(read_config, self._file)
+            await config.renew(self._node, self._config, self.listeners)
+        except ConfigError as error:
+            for problem in error.problems if isinstance(error, BrokenConfig) else (error,):
+                logger.error("%s", problem)  # noqa: TRY400 - the text says it all
+            text = "%s is not used: the old users, permissions, limits and certificates stay"
+            logger.error(text, self._file)  # noqa: TRY400 - likewise
+        else:
+            if config.fixed != self._config.fixed:
+                logger.warning(
+                    "%s has changes that need a restart: options of the node, addresses, listeners", self._file
+                )
+            logger.info("%s has been read again: users, permissions, limits and certificates", self._file)
+
+
+@contextmanager
+def _written(path: Path | None, url: str) -> Iterator[None]:
+    """Have `url` in a file for the length of a block; the file never holds only a part of it."""
+    if path is None:
+        yield
+        return
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(f"{url}\n", encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        msg = f"--url-file {str(path)!r} cannot be written: {error.strerror}"
+        raise OSError(msg) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)

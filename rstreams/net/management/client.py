@@ -1,0 +1,208 @@
+"""The typed client of a node's management: `async with connection.management() as management:`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.names import require_name
+from rstreams._checks.numbers import require_count
+from rstreams.net.links.connection_links import Links
+from rstreams.net.management.paired_requests import ManagementRequests, paired_requests, quoted
+from rstreams.runtime.context_managers import async_entered
+
+ADDRESS = "$management"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressInfo:
+    """An address of a node.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind, such as "queue".
+        options: The options that it was declared with by a client.
+        statistics: Its counters, as in `Node.statistics()`.
+    """
+
+    name: str
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def _of(cls, body: Mapping[str, Any]) -> AddressInfo:
+        return cls(body["name"], body.get("kind", "queue"), body.get("arguments", {}), body.get("statistics", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """A link that a client has attached to a node.
+
+    Attributes:
+        number: Its number at the node.
+        address: The name of the address; "" for a relay.
+        does: What the client does there.
+        user: The client's user; "" for none.
+        peer: The client's host and port.
+        container: The client's container id.
+        link: The name of the link.
+        unsettled: The messages that were sent on it and are not settled.
+    """
+
+    number: int
+    address: str
+    does: Literal["publish", "subscribe"]
+    user: str
+    peer: str
+    container: str
+    link: str
+    unsettled: int
+
+
+@dataclass(frozen=True, slots=True)
+class MovedLetters:
+    """The result of moving dead letters back.
+
+    Attributes:
+        moved: How many are in the queue that they came from.
+        no_room: How many stay, because their queue had no room; by the name of the queue.
+        no_address: How many stay, because their queue is not there, or this client may not manage it; by its name.
+    """
+
+    moved: int
+    no_room: Mapping[str, int] = field(default_factory=dict)
+    no_address: Mapping[str, int] = field(default_factory=dict)
+
+
+class Management:
+    """Manages the node at the other end of a connection; made by `Connection.management`.
+
+    A call sees and changes only addresses that the client's user may manage. Addresses that are declared live as long
+    as the node.
+
+    Errors: Each method raises `ManagementRefused`, whose `status` is as in HTTP, or the error that ended the link or
+        the connection.
+    Context: Any task of the connection's trio run; each call waits for the node's answer.
+    """
+
+    def __init__(self, requests: ManagementRequests) -> None:
+        """Send requests by `requests`."""
+        self._requests = requests
+
+    async def addresses(self) -> list[AddressInfo]:
+        """Return all addresses."""
+        return [AddressInfo._of(each) for each in await self._body("GET", "/addresses")]
+
+    async def queues(self) -> list[AddressInfo]:
+        """Return all queues."""
+        return [AddressInfo._of(each) for each in await self._body("GET", "/queues")]
+
+    async def queue(self, name: str) -> AddressInfo:
+        """Return one queue."""
+        return AddressInfo._of(await self._body("GET", f"/queues/{_path('queue', name)}"))
+
+    async def declare_queue(self, name: str, **options: Any) -> AddressInfo:  # noqa: ANN401 - those of Node.queue
+        """Make a queue, if the node does not have it.
+
+        Args:
+            name: Its name.
+            **options: As for `Node.queue`. A queue that is there must have the same values.
+        """
+        return await self.declare("queues", name, **options)
+
+    async def declare_multicast(self, name: str, **options: Any) -> AddressInfo:  # noqa: ANN401 - of Node.multicast
+        """Make a multicast, if the node does not have it.
+
+        Args:
+            name: Its name.
+            **options: As for `Node.multicast`. A multicast that is there must have the same values.
+        """
+        return await self.declare("multicasts", name, **options)
+
+    async def declare(self, kind: str, name: str, **options: Any) -> AddressInfo:  # noqa: ANN401 - those of the kind
+        """Make an address, if the node does not have it.
+
+        Args:
+            kind: The kind, as in a config file: "queues", "multicasts".
+            name: Its name.
+            **options: As for the method of `Node` that makes the kind; no objects of Python.
+        """
+        body = {"arguments": options}
+        return AddressInfo._of(await self._body("PUT", f"/{quoted(kind)}/{_path('declare', name)}", body))
+
+    async def delete(self, name: str, kind: str = "queues") -> int:
+        """Delete an address; its links end with `amqp:resource-deleted`. Return how many messages it had.
+
+        Args:
+            name: Its name.
+            kind: Its kind, as in a config file.
+        """
+        body = await self._body("DELETE", f"/{quoted(kind)}/{_path('delete', name)}")
+        return int(body["message_count"])
+
+    async def purge(self, name: str) -> int:
+        """Delete the messages of a queue that wait for a consumer; return how many there were."""
+        return int((await self._body("DELETE", f"/queues/{_path('purge', name)}/messages"))["message_count"])
+
+    async def move_dead_letters(self, name: str, *, to: str | None = None, most: int | None = None) -> MovedLetters:
+        """Move the messages of a queue of dead letters back to the queues that they came from.
+
+        A message that cannot be moved stays: its queue has no room, or does not exist. The annotations about its
+        failure are removed from a message that is moved.
+
+        Args:
+            name: The queue of dead letters.
+            to: The address that all of them go to; None: the queue that each came from.
+            most: The most messages that are looked at; None: all that wait.
+        """
+        body: dict[str, Any] = {} if to is None else {"to": require_name("move_dead_letters", "to", to)}
+        if most is not None:
+            body["most"] = require_count("move_dead_letters", "most", most, 1, unit=" messages")
+        found = await self._body("POST", f"/queues/{_path('move_dead_letters', name)}/dead-letters", body)
+        return MovedLetters(found["moved"], found["no_room"], found["no_address"])
+
+    async def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
+        """Return the links that clients have attached, to one address or to all."""
+        query = "" if address is None else "?" + urlencode({"address": address})
+        return [SubscriptionInfo(**each) for each in await self._body("GET", f"/subscriptions{query}")]
+
+    async def end_subscription(self, number: int) -> None:
+        """End a link with `amqp:link:detach-forced`; unsettled messages go back to their queue."""
+        require_count("end_subscription", "number", number, 1, unit="")
+        await self._requests.request("DELETE", f"/subscriptions/{number}")
+
+    async def _body(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401
+        return (await self._requests.request(method, path, body)).body
+
+
+def _path(call: str, name: str) -> str:
+    return quoted(require_name(call, "name", name))
+
+
+class ManagementMethods:
+    """The method of a `Connection` for management."""
+
+    _links: Links
+
+    def management(self) -> AbstractAsyncContextManager[Management]:
+        """Manage the node at the other end, for the length of an `async with` block.
+
+        Errors: `LinkDetached` if the peer has no management, or the user may not manage an address.
+        Cancels: The links are detached; a request that was sent may be carried out.
+        Context: One task of the connection's trio run enters and leaves the block.
+        """
+        return _open_management(self._links)
+
+
+@async_entered("async with connection.management() as management:")
+async def _open_management(links: Links) -> AsyncIterator[Management]:
+    async with paired_requests(links, "management()", ADDRESS, "the node") as requests:
+        yield Management(requests)
+
+
+name_arguments("Management", Management)

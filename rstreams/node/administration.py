@@ -1,0 +1,117 @@
+"""Running a node: its counters, its addresses removed, its users and their permissions renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import trio
+
+from rstreams._checks.names import CertificateUsers, require_certificate_users
+from rstreams.errors import Condition, ConfigError
+from rstreams.net.links.sight import Sight
+from rstreams.net.transport.accounts import UserLimits, require_limits
+from rstreams.net.transport.listener import ConnectionOptions, Listener
+from rstreams.net.transport.passwords import PasswordHash, require_users
+from rstreams.node.access import Access, Permission, require_permissions
+from rstreams.node.address import Address
+from rstreams.node.node_links import NodeLinks
+from rstreams.node.statistics import NodeStatistics
+from rstreams.node.statistics_address import counters
+
+
+class AdministeredNode:
+    """The methods of a `Node` for running it."""
+
+    _addresses: dict[str, Address]
+    _own: frozenset[str]
+    _links: NodeLinks
+    _listeners: list[Listener]
+    _options: ConnectionOptions
+    _access: Access
+    _start_soon: Callable[..., None]
+
+    def statistics(self) -> NodeStatistics:
+        """Return the counters of every address, and how many connections are open.
+
+        A client gets the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
+        """
+        ends = [*self._links.consumers, *self._links.served]
+        return NodeStatistics(
+            container_id=self._options.container_id,
+            connections=self._open_connections,
+            unsettled=sum(end.unsettled for end in ends),
+            unsettled_bytes=self._options.budget.used,
+            waiting=sum(bool(end.waits_for) for end in ends),
+            unfinished_bytes=self._options.unfinished.size,
+            **counters(self._addresses),
+        )
+
+    def explain(self) -> Sight:
+        """Return a line for each address, which tells for instance that a queue is full: `print(node.explain())`.
+
+        Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
+        nothing. A program on another machine reads the numbers from `$statistics`.
+        """
+        connections = self._open_connections
+        heading = f"node {self._options.container_id!r:.80}: {connections} connection{'' if connections == 1 else 's'}"
+        lines = (address.explain() for address in self._addresses.values())
+        return Sight(heading, tuple(line for line in lines if line))
+
+    @property
+    def _open_connections(self) -> int:
+        return sum(listener.connections for listener in self._listeners)
+
+    def remove(self, name: str) -> None:
+        """Remove an address: its links end with `amqp:resource-deleted`, and its messages in memory are lost.
+
+        What a durable address has in the node's store stays there, for an address of the same name.
+
+        Args:
+            name: The name of the address.
+
+        Errors: `ConfigError` for a name that the node does not have, an address of the node itself, or a queue that
+            takes the dead letters of another one.
+        """
+        address = self._addresses.get(name) if isinstance(name, str) and name not in self._own else None
+        if address is None:
+            msg = f"remove({name!r:.80}): the node has no such address, or it is one of the node itself"
+            raise ConfigError(msg)
+        user = next((each.name for each in self._addresses.values() if address in each.sends_to), None)
+        if user is not None:
+            msg = f"remove({name!r:.80}): it takes the dead letters of {user!r:.80}"
+            raise ConfigError(msg)
+        for each in (name, *address.parts):
+            del self._addresses[each]
+            self._links.end_all(each, Condition.RESOURCE_DELETED, f"the address {each!r:.80} has been removed")
+        self._start_soon(address.close)
+
+    async def renew_access(
+        self,
+        *,
+        users: Mapping[str, str | PasswordHash] | None = None,
+        certificate_users: CertificateUsers | None = None,
+        permissions: Sequence[Permission] | None = None,
+        limits: Mapping[str, UserLimits] | UserLimits | None = None,
+    ) -> None:
+        """Have other users, permissions and limits from now on; all are replaced, as in `Node(...)`.
+
+        Connections of users that are not let in any more are closed, and links that are not permitted any more are
+        ended, both with `amqp:unauthorized-access`. Limits of connections and links hold for new ones. A link that was
+        attached without a limited rate stays without one.
+
+        Errors: `ConfigError` for a value that is not allowed; then nothing changes.
+        Cancels: The new ones are in force; some connections may still be open.
+        """
+        checked = require_users(users), require_certificate_users(certificate_users)
+        require_permissions(permissions)
+        self._options.accounts.renew(require_limits(limits))
+        admission = self._options.admission
+        admission.renew(*checked)
+        self._access.renew(permissions)
+        self._links.end_forbidden()
+        condition, text = Condition.UNAUTHORIZED_ACCESS.value, "the node does not let in this user any more"
+        async with trio.open_nursery() as nursery:
+            for listener in self._listeners:
+                nursery.start_soon(
+                    listener.close_clients, lambda each: not admission.lets_in(each.user), condition, text
+                )

@@ -1,0 +1,78 @@
+"""The links that are attached to a node: who has them, and how they are listed and ended."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.net.transport.accounts import Client
+from rstreams.node.kept import KeptSubscriber
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.sender import LinkSubscriber
+
+_NodeEnd: TypeAlias = LinkSubscription[bytes] | LinkSubscriber[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedLink:
+    """One link that a client has attached.
+
+    Attributes:
+        number: Its number at this node, from 1; no other link gets the same one.
+        address: The name of the address; "" for a relay.
+        does: What the client does: "publish" or "subscribe".
+        client: The client.
+        container: The client's container id.
+        name: The name of the link.
+    """
+
+    number: int
+    address: str
+    does: Literal["publish", "subscribe"]
+    client: Client
+    container: str
+    name: str
+
+
+class AttachedLinks:
+    """All links that clients have attached and that have not ended."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._numbers = itertools.count(1)
+        self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()
+
+    def add(
+        self,
+        end: _NodeEnd,
+        address: str,
+        client: Client,
+        container: str,
+        name: str,
+    ) -> None:
+        """Note a link that is about to be attached."""
+        does: Literal["publish", "subscribe"] = "publish" if isinstance(end, LinkSubscription) else "subscribe"
+        before = self._links.get(end)  # a kept subscription, attached again
+        number = next(self._numbers) if before is None else before.number
+        self._links[end] = AttachedLink(number, address, does, client, container, name)
+        client.account.links.add(end)
+
+    def __iter__(self) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
+        """Return the links in the order in which they were attached, each with this side's end."""
+        alive = [(end, link) for end, link in self._links.items() if end.wants_link]
+        return iter(sorted(alive, key=lambda each: each[1].number))
+
+
+def end_attached(end: _NodeEnd, condition: Condition | str, description: str) -> None:
+    """End a link from this side; messages that the client has not settled go back to their address."""
+    name = condition.value if isinstance(condition, Condition) else condition
+    if isinstance(end, LinkSubscription):
+        end.give_up(ProtocolError(name, description))
+    elif isinstance(end, KeptSubscriber) and end.is_away:
+        end.give_up(LinkDetached(name, description))
+    else:
+        end.abort(LinkDetached(name, description))

@@ -1,0 +1,215 @@
+"""A node as data: what the command line, a config file and a test describe, and `Node` then does.
+
+Nothing here knows the options of a kind of address; see `rstreams.node.kinds`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rstreams.errors import ConfigError
+from rstreams.net.transport.accounts import UserLimits
+from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT
+from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.passwords import PasswordHash
+from rstreams.node.access import Permission
+from rstreams.node.kinds import KINDS
+from rstreams.node.node import Node
+from rstreams.node.plain_options import options_of, shown_options
+from rstreams.tls import server_context
+
+DEFAULT_DRAIN_S: Final = 10.0
+"""How long a node that is told to end may finish the work under way, in seconds."""
+
+
+ACCESS: Final = ("users", "certificate_users", "permissions", "limits")
+"""The options of `Node` that have tables of their own in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredAddress:
+    """One address: the name of its kind's table, its name, and the options that were given."""
+
+    table: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def add_to(self, node: Node) -> None:
+        """Add it to a node."""
+        KINDS[self.table].make(node, self.name, self.options)
+
+    def __str__(self) -> str:
+        """Return it with all its options."""
+        kind = KINDS[self.table]
+        return f"{kind.word} {self.name!r}: {shown_options(kind.options(Node), self.options)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files of a listener that speaks TLS; as for `rstreams.tls.server_context`.
+
+    Attributes:
+        certificate: The node's certificate.
+        key: Its private key, if it is not in the same file.
+        password_file: A file whose first line is the password of the key, if it is encrypted.
+        client_ca: The certificates of the authorities whose clients are let in.
+        require_client_certificate: With `client_ca`, whether clients without a certificate are refused.
+    """
+
+    certificate: str
+    key: str | None = None
+    password_file: str | None = None
+    client_ca: str | None = None
+    require_client_certificate: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files.
+
+        Errors: `ConfigError` that names the file and the reason.
+        """
+        password = None
+        if self.password_file is not None:
+            try:
+                text = Path(self.password_file).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+                msg = f"password_file={self.password_file!r}: the file cannot be read: {why}"
+                raise ConfigError(msg) from None
+            password = text.partition("\n")[0].removesuffix("\r")
+        return server_context(
+            self.certificate,
+            self.key,
+            password=password,
+            client_ca=self.client_ca,
+            require_client_certificate=self.require_client_certificate,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredListener:
+    """One listener: its place, its TLS, and the other options of `Node.listen` that were given."""
+
+    place: str = ""
+    tls: TlsFiles | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """The place, or the default one."""
+        return self.place or f"127.0.0.1:{DEFAULT_PORT if self.tls is None else DEFAULT_TLS_PORT}"
+
+    async def open(self, node: Node) -> Listener:
+        """Have the node listen.
+
+        Errors: As `Node.listen`; `ConfigError` for a file that cannot be used.
+        """
+        context = None if self.tls is None else self.tls.context()
+        return await node.listen(self.where, tls=context, **self.options)
+
+    def __str__(self) -> str:
+        """Return it with all its options."""
+        tls = "plain AMQP" if self.tls is None else f"TLS with {self.tls.certificate}"
+        if self.tls is not None and self.tls.client_ca is not None:
+            wanted = "required" if self.tls.require_client_certificate else "asked for"
+            tls += f", client certificates of {self.tls.client_ca} {wanted}"
+        return f"listener {self.where}: {tls}, {shown_options(options_of(Node.listen, 'place', 'tls'), self.options)}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """A whole node.
+
+    Attributes:
+        node: Further options of `Node`.
+        users: As for `Node`.
+        certificate_users: As for `Node`.
+        permissions: As for `Node`.
+        limits: As for `Node`.
+        addresses: The addresses, each after those that it needs.
+        listeners: The listeners; none: one at the default place.
+        drain_s: How long a node that is told to end may finish the work under way, in seconds; 0: it ends at once.
+    """
+
+    node: Mapping[str, Any] = field(default_factory=dict)
+    users: Mapping[str, str | PasswordHash] | None = None
+    certificate_users: Mapping[str, str] | None = None
+    permissions: Sequence[Permission] | None = None
+    limits: Mapping[str, UserLimits] | None = None
+    addresses: Sequence[DeclaredAddress] = ()
+    listeners: Sequence[DeclaredListener] = (DeclaredListener(),)
+    drain_s: float = DEFAULT_DRAIN_S
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """The options of `Node` and of `Node.renew_access` about users."""
+        return {name: getattr(self, name) for name in ACCESS}
+
+    def make(self, **options: Any) -> Node:  # noqa: ANN401 - those of Node
+        """Return the node with its addresses, which does not listen yet.
+
+        Args:
+            **options: Options of `Node` that replace those of the description.
+
+        Errors: `ConfigError` for an option that is not allowed.
+        """
+        node = Node(**{**self.access, **self.node, **options})
+        for address in self.addresses:
+            address.add_to(node)
+        return node
+
+    async def listen(self, node: Node) -> list[Listener]:
+        """Have the node listen at all places.
+
+        Errors: As `DeclaredListener.open`.
+        """
+        return [await listener.open(node) for listener in self.listeners]
+
+    async def renew(self, node: Node, before: NodeConfig, listeners: Sequence[Listener]) -> None:
+        """Have a node that runs take the users, permissions, limits and certificates of this description.
+
+        Args:
+            node: The node.
+            before: The description that it was made from.
+            listeners: Its listeners, in the order of that description.
+
+        Errors: `ConfigError` for a file that cannot be used; then nothing changes.
+        """
+        mine = {each.where: each.tls.context() for each in self.listeners if each.tls is not None}
+        for declared, listener in zip(before.listeners, listeners, strict=True):
+            if declared.tls is not None and declared.where in mine:
+                listener.renew_tls(mine[declared.where])
+        await node.renew_access(**self.access)
+
+    @property
+    def fixed(self) -> tuple[object, ...]:
+        """What a node that runs cannot change."""
+        places = [(each.where, each.tls is None, each.options) for each in self.listeners]
+        return self.node, tuple(self.addresses), places, self.drain_s
+
+    def lines(self) -> list[str]:
+        """Return what would run, in lines."""
+        node = shown_options(options_of(Node.__init__, *ACCESS), self.node)
+        lines = [f"node: {node}, drain_s={self.drain_s:g}", *map(str, self.listeners), *map(str, self.addresses)]
+        certificates = self.certificate_users or {}
+        for user in sorted({*(self.users or {}), *certificates.values()}):
+            ways = ["a password"] if user in (self.users or {}) else []
+            ways += [f"the certificate {subject}" for subject, owner in certificates.items() if owner == user]
+            lines.append(f"user {user!r}: with {' or '.join(ways)}")
+        if self.users is None and self.certificate_users is None:
+            lines.append("users: none, every client is let in")
+        lines += [f"limits of {user!r}: {_shown_limits(each)}" for user, each in (self.limits or {}).items()]
+        for each in self.permissions or ():
+            who, what, where = (", ".join(words) for words in (each.users, each.allow, each.addresses))
+            lines.append(f"permission: {who} may {what} at {where}")
+        if self.permissions is None:
+            lines.append("permissions: none, every client may publish and subscribe; users and this machine may manage")
+        return lines
+
+
+def _shown_limits(limits: UserLimits) -> str:
+    names = ("connections", "links", "items_per_s", "bytes_per_s")
+    return ", ".join(f"{name}={getattr(limits, name)!r}" for name in names)

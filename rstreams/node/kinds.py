@@ -1,0 +1,60 @@
+"""The kinds of address that a file or a request can declare, each with the method of `Node` that makes it.
+
+The options of a kind are the parameters of that method (`plain_options`). A new kind is one line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rstreams.node.plain_options import REQUIRED, PlainOption, options_of
+
+
+@dataclass(frozen=True, slots=True)
+class AddressKind:
+    """A kind of address.
+
+    Attributes:
+        word: Its name in texts.
+        method: The name of the method of `Node` that makes one.
+        named: The parameter of the method for the name of the address.
+    """
+
+    word: str
+    method: str
+    named: str = "name"
+
+    def options(self, node: object) -> dict[str, PlainOption]:
+        """Return its options.
+
+        Args:
+            node: The node, or its class.
+        """
+        return options_of(getattr(node, self.method), self.named)
+
+    def remote_options(self, node: object) -> dict[str, PlainOption] | None:
+        """Return the options that a client may give: no objects of Python. None if the kind needs such an object."""
+        options = self.options(node)
+        if any(option.default is REQUIRED and not option.is_plain for option in options.values()):
+            return None
+        return {name: option for name, option in options.items() if option.is_plain}
+
+    def make(self, node: object, name: str, options: Mapping[str, Any]) -> None:
+        """Make one.
+
+        Errors: `ConfigError` for a name or an option that is not allowed.
+        """
+        getattr(node, self.method)(name, **options)
+
+
+KINDS: Final[Mapping[str, AddressKind]] = {
+    "queues": AddressKind("queue", "queue"),
+    "multicasts": AddressKind("multicast", "multicast"),
+    "logs": AddressKind("log", "log"),
+    "latest": AddressKind("latest", "latest"),
+    "served": AddressKind("served stream", "serve", "address"),
+    "responders": AddressKind("responding address", "respond", "address"),
+}
+"""The kinds, by the name of their table in a file, which is `Address.table` of their classes."""

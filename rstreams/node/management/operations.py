@@ -1,0 +1,279 @@
+"""What a client can ask of a node: the requests of `$management`, and their answers.
+
+A request looks like one of HTTP: a method, a path, a map. The shape is that of RabbitMQ 4, whose client can declare,
+look at, purge and delete queues here. The rest is this library's own:
+
+    GET     /addresses                  the addresses, each with its kind and its counters
+    GET     /<kind>                     those of one kind: queues, multicasts, served, ...
+    GET     /<kind>/<name>              one of them
+    PUT     /<kind>/<name>              declare one; the body has the options
+    DELETE  /<kind>/<name>              remove one; its links end
+    DELETE  /queues/<name>/messages     purge: delete the messages that are ready
+    POST    /queues/<name>/dead-letters move dead letters back; the body may have `to` and `most`
+    GET     /subscriptions              the links that clients have attached; ?address=<name> for those of one address
+    DELETE  /subscriptions/<number>     end one
+
+A client is told of addresses that it may manage, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import parse_qs, unquote
+
+from rstreams.errors import Condition, ConfigError, ProtocolError
+from rstreams.net.transport.accounts import Client
+from rstreams.node.access import Access
+from rstreams.node.address import Address
+from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attached
+from rstreams.node.emptying import Emptied, move_back
+from rstreams.node.kinds import KINDS, AddressKind
+
+OK, CREATED, NO_CONTENT = 200, 201, 204
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404, 405, 409, 500
+
+Answer = tuple[int, Any]
+"""The status, as in HTTP, and the body."""
+
+_ARGUMENTS: Final[Mapping[str, str]] = {"x-max-length": "capacity", "x-delivery-limit": "max_deliveries"}
+"""RabbitMQ's arguments of a queue that have another name here."""
+
+_OWN: Final = ("durable", "auto_delete", "exclusive", "arguments")
+"""The keys of a body that are RabbitMQ's."""
+
+
+class Refused(Exception):
+    """A request that is not carried out."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class _Asked(NamedTuple):
+    """A request: who asks, the map in its body, and the query in its path."""
+
+    client: Client
+    body: Mapping[str, Any]
+    query: Mapping[str, list[str]]
+
+
+def _fits(word: str, part: str) -> bool:
+    """Tell whether a part of a path fits the word of a pattern."""
+    return part in KINDS if word == "<kind>" else word in {part, "<name>"}
+
+
+class Managed(Protocol):
+    """A node, as far as it is managed."""
+
+    def remove(self, name: str) -> None:
+        """Remove an address."""
+        ...
+
+
+class Operations:
+    """Carries out requests.
+
+    Args:
+        node: The node; its methods make addresses.
+        addresses: Its addresses by name.
+        links: The links of its clients.
+        access: Decides what clients may do.
+    """
+
+    def __init__(self, node: Managed, addresses: Mapping[str, Address], links: AttachedLinks, access: Access) -> None:
+        self._node = node
+        self._addresses = addresses
+        self._links = links
+        self._access = access
+        self._declared: dict[str, Mapping[str, Any]] = {}  # the options that clients gave
+        self._known_requests: list[tuple[str, tuple[str, ...], Callable[..., Awaitable[Answer]]]] = [
+            ("GET", ("addresses",), self._list),
+            ("GET", ("subscriptions",), self._subscriptions),
+            ("DELETE", ("subscriptions", "<name>"), self._end_subscription),
+            ("DELETE", ("queues", "<name>", "messages"), self._purge),
+            ("POST", ("queues", "<name>", "dead-letters"), self._move_back),
+            ("GET", ("<kind>",), self._list),
+            ("GET", ("<kind>", "<name>"), self._show),
+            ("PUT", ("<kind>", "<name>"), self._declare),
+            ("DELETE", ("<kind>", "<name>"), self._delete),
+        ]
+
+    async def answer(self, client: Client, method: str, path: str, body: object) -> Answer:
+        """Carry out one request.
+
+        Returns: The status and the body of the answer; for an error the body is a text.
+        """
+        place, _, query = path.partition("?")
+        parts = [unquote(part) for part in place.split("/")[1:]]
+        asked = _Asked(client, body if isinstance(body, Mapping) else {}, parse_qs(query))
+        try:
+            for name, pattern, carry_out in self._known_requests:
+                if name == method and len(pattern) == len(parts) and all(map(_fits, pattern, parts)):
+                    given = [part for part, word in zip(parts, pattern, strict=True) if word in {"<kind>", "<name>"}]
+                    return await carry_out(asked, *given)
+        except Refused as refused:
+            return refused.status, str(refused)
+        except ConfigError as error:
+            return BAD_REQUEST, str(error)
+        except ProtocolError as error:
+            forbidden = error.condition == Condition.UNAUTHORIZED_ACCESS
+            return FORBIDDEN if forbidden else NOT_ALLOWED, error.description
+        return NOT_FOUND, f"there is nothing at {method:.20} {path:.200}"
+
+    # addresses
+
+    async def _list(self, asked: _Asked, table: str | None = None) -> Answer:
+        return OK, [
+            self._described(address)
+            for name, address in self._addresses.items()
+            if name and not _is_own(name) and table in {None, address.table}
+            if self._access.may(asked.client, "manage", name)
+        ]
+
+    async def _show(self, asked: _Asked, table: str, name: str) -> Answer:
+        return OK, self._described(self._known(asked.client, table, name))
+
+    async def _purge(self, asked: _Asked, name: str) -> Answer:
+        return OK, {"message_count": await self._known(asked.client, "queues", name).purge()}
+
+    def _known(self, client: Client, table: str, name: str) -> Address:
+        """Return an address that is there; a client that may not manage it is not told whether it is."""
+        self._access.require(client, "manage", name)
+        address = None if _is_own(name) else self._addresses.get(name)
+        if address is None or address.table != table:
+            raise Refused(NOT_FOUND, f"the node has no {_word(table)} {name!r:.80}")
+        return address
+
+    def _described(self, address: Address) -> dict[str, Any]:
+        numbers = address.statistics()
+        counters = {} if numbers is None else numbers.as_dict()
+        described: dict[str, Any] = {
+            "name": address.name,
+            "kind": address.kind,
+            "table": address.table,
+            "arguments": dict(self._declared.get(address.name, {})),
+            "statistics": counters,
+        }
+        if address.table == "queues":  # the words of RabbitMQ
+            described |= {
+                "durable": bool(getattr(address, "durable", False)),
+                "auto_delete": False,
+                "exclusive": False,
+                "type": "classic",
+                "message_count": counters.get("ready", 0),
+                "consumer_count": counters.get("consumers", 0),
+            }
+        return described
+
+    async def _declare(self, asked: _Asked, table: str, name: str) -> Answer:
+        self._access.require(asked.client, "manage", name)
+        kind = KINDS[table]
+        options = self._options(kind, asked.body)
+        address = self._addresses.get(name)
+        if address is not None:
+            self._compare(address, table, options)
+            return OK, self._described(address)
+        kind.make(self._node, name, options)
+        self._declared[name] = options
+        return CREATED, self._described(self._addresses[name])
+
+    def _options(self, kind: AddressKind, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options in the body of a declaration."""
+        known = kind.remote_options(self._node)
+        if known is None:
+            raise Refused(NOT_ALLOWED, f"a {kind.word} needs objects of Python: it cannot be declared by a client")
+        given = {str(name): value for name, value in body.items() if name not in _OWN}
+        arguments = body.get("arguments")
+        for name, value in (arguments if isinstance(arguments, Mapping) else {}).items():
+            if name == "x-queue-type" and value in {"classic", "quorum"}:
+                continue
+            given[_ARGUMENTS.get(str(name), str(name))] = value + 1 if name == "x-delivery-limit" else value
+        if body.get("auto_delete") or body.get("exclusive"):
+            raise Refused(BAD_REQUEST, "this node has no queues that are exclusive or delete themselves")
+        try:
+            return {name: known[name].read(value) for name, value in given.items()}
+        except KeyError as error:
+            raise Refused(BAD_REQUEST, f"a {kind.word} has no option {error.args[0]!r:.80}") from None
+        except ValueError as error:
+            raise Refused(BAD_REQUEST, str(error)) from None
+
+    def _compare(self, address: Address, table: str, options: Mapping[str, Any]) -> None:
+        """Check that an address that is there is as declared."""
+        if address.table != table:
+            raise Refused(CONFLICT, f"the node has a {address.kind} {address.name!r:.80}")
+        numbers = address.statistics()
+        has = {**({} if numbers is None else numbers.as_dict()), **self._declared.get(address.name, {})}
+        for name, value in options.items():
+            if name not in has or has[name] != value:
+                why = f"{name}={has[name]!r:.80}" if name in has else f"another {name}"
+                raise Refused(CONFLICT, f"the {address.kind} {address.name!r:.80} is there with {why}")
+
+    async def _delete(self, asked: _Asked, table: str, name: str) -> Answer:
+        address = self._known(asked.client, table, name)
+        count = address.left
+        try:
+            self._node.remove(name)
+        except ConfigError as error:
+            raise Refused(CONFLICT, str(error)) from None
+        self._declared.pop(name, None)
+        return OK, {"message_count": count}
+
+    async def _move_back(self, asked: _Asked, name: str) -> Answer:
+        queue: Any = self._known(asked.client, "queues", name)
+        to, most = asked.body.get("to"), asked.body.get("most")
+        if to is not None and (not isinstance(to, str) or to == name):
+            raise Refused(BAD_REQUEST, f"to={to!r:.80}: it must be the name of another address")
+        if most is not None and (not isinstance(most, int) or most < 1):
+            raise Refused(BAD_REQUEST, f"most={most!r:.80}: it must be 1 or more messages")
+
+        def find(target: str) -> Address | None:
+            return self._addresses.get(target) if self._access.may(asked.client, "manage", target) else None
+
+        emptied: Emptied = queue
+        moved = await move_back(emptied, find, to=to, most=most)
+        return OK, asdict(moved)
+
+    # subscriptions
+
+    async def _subscriptions(self, asked: _Asked) -> Answer:
+        wanted = asked.query.get("address")
+        return OK, [
+            {
+                "number": link.number,
+                "address": link.address,
+                "does": link.does,
+                "user": link.client.user or "",
+                "peer": link.client.peer,
+                "container": link.container,
+                "link": link.name,
+                "unsettled": end.in_hand if link.does == "publish" else end.unsettled,
+            }
+            for end, link in self._managed_links(asked.client)
+            if wanted is None or link.address in wanted
+        ]
+
+    def _managed_links(self, client: Client) -> list[tuple[Any, AttachedLink]]:
+        return [(end, link) for end, link in self._links if self._access.may(client, "manage", link.address)]
+
+    async def _end_subscription(self, asked: _Asked, number: str) -> Answer:
+        for end, link in self._managed_links(asked.client):
+            if str(link.number) == number:
+                end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
+                return NO_CONTENT, None
+        raise Refused(NOT_FOUND, f"there is no subscription {number!r:.80}")
+
+
+def _is_own(name: str) -> bool:
+    """Tell whether an address is one of the node itself."""
+    return name.startswith("$") or name == "/management"
+
+
+def _word(table: str) -> str:
+    return KINDS[table].word
+
+
+Carries = Callable[[Client, str, str, object], Awaitable[Answer]]
+"""The type of `Operations.answer`."""

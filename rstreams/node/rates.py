@@ -1,0 +1,243 @@
+"""Limits of the items and bytes that a user sends in a second: over them, the user's links get less credit.
+
+Theory of operation. A `Rate` is a bucket that fills with time, up to one second's worth. The links of one user share
+it. A `Metered` stage is between a link and its address. The address asks for items, and the stage asks the link for
+only as many as the bucket allows. The rest of the demand waits for the bucket. Nothing is dropped, because an item is
+never sent without credit.
+
+    items    taken from the bucket when they are asked for
+    bytes    taken when an item has come, because its size is not known before; meanwhile its expected size is reserved
+
+Items that have been asked for may come much later, or never. Therefore a link asks for at most a tenth of a second's
+worth at a time, but at least for one item. Links that wait are served in turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import resume, suspend
+from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.net.transport.accounts import Account
+from rstreams.protocol.receiver import LinkSubscription
+
+FIRST_GUESS_BYTES: Final = 16 * 1024
+"""The expected size of a link's first item."""
+
+PART: Final = 0.1
+"""The part of a second's worth that one link may have granted and unused."""
+
+
+class Rate:
+    """What the links of one user may still ask for.
+
+    Args:
+        account: Has the limits, which may change.
+        now: Returns the time, in seconds that only go on.
+        call_later: Calls a function after a number of seconds.
+    """
+
+    def __init__(
+        self, account: Account, now: Callable[[], float], call_later: Callable[[float, Callable[[], None]], None]
+    ) -> None:
+        self._account = account
+        self._now = now
+        self._call_later = call_later
+        self._waiting: deque[Metered] = deque()
+        self._looks_again = False
+        self._filled_at = now()
+        self._items = max(1.0, self._items_per_s)
+        self._bytes = self._bytes_per_s
+
+    def ask(self, link: Metered) -> None:
+        """Grant `link` a part of its demand, now or when there is something to grant."""
+        if link not in self._waiting:
+            self._waiting.append(link)
+            self._serve()
+
+    def forget(self, link: Metered) -> None:
+        """Grant a link nothing more; what it had and did not use is the others'."""
+        if link in self._waiting:
+            self._waiting.remove(link)
+        self._items += link.outstanding
+        self._bytes += link.reserved
+        link.outstanding = link.reserved = 0
+        self._serve()
+
+    def came(self, link: Metered, size: int) -> None:
+        """Take the bytes of an item that has come; give back what was reserved for it."""
+        reserved = link.reserved // link.outstanding if link.outstanding else 0
+        link.reserved -= reserved
+        link.outstanding = max(0, link.outstanding - 1)
+        self._bytes += reserved - size
+
+    def _serve(self) -> None:
+        self._fill()
+        while self._waiting and self._items >= 1 and self._bytes > 0:
+            link = self._waiting.popleft()
+            at_once = max(1.0, self._items_per_s * PART)
+            fits = max(1.0, self._bytes_per_s * PART / link.expected)
+            items = int(min(link.demand, at_once, fits, self._items))
+            self._items -= items
+            if math.isfinite(self._bytes_per_s):
+                self._bytes -= items * link.expected
+                link.reserved += items * link.expected
+            link.grant(items)
+        if self._waiting and not self._looks_again:
+            self._looks_again = True
+            self._call_later(self._delay(), self._look_again)
+
+    def _look_again(self) -> None:
+        self._looks_again = False
+        self._serve()
+
+    def _delay(self) -> float:
+        """Return the time until there is enough for a useful grant."""
+        items, size = self._items_per_s, self._bytes_per_s
+        for_items = max(1.0, items * PART / 2) / items - self._items / items if math.isfinite(items) else 0.0
+        for_bytes = size * PART / 2 / size - self._bytes / size if math.isfinite(size) else 0.0
+        return max(for_items, for_bytes, 0.001)
+
+    def _fill(self) -> None:
+        now = self._now()
+        passed, self._filled_at = now - self._filled_at, now
+        self._items = _filled(self._items, passed, self._items_per_s, max(1.0, self._items_per_s))
+        self._bytes = _filled(self._bytes, passed, self._bytes_per_s, self._bytes_per_s)
+
+    @property
+    def _items_per_s(self) -> float:
+        return self._account.limits.items_per_s or math.inf
+
+    @property
+    def _bytes_per_s(self) -> float:
+        return self._account.limits.bytes_per_s or math.inf
+
+
+def _filled(now: float, passed_s: float, rate: float, most: float) -> float:
+    """Return what is in a bucket after some time."""
+    return min(now + rate * passed_s, most) if math.isfinite(rate) else math.inf
+
+
+class Metered:
+    """Between a link on which a user sends and the address: asks for no more than the user's rate allows.
+
+    Demand: The address's, as far as the rate allows.
+    Errors: Passed on.
+    Cancels: Passed on.
+
+    Attributes:
+        demand: Items that the address has asked for, and that have not been asked for here.
+        outstanding: Items asked for that have not come.
+        reserved: The bytes that these are expected to have.
+        expected: The bytes that the next item is expected to have.
+    """
+
+    __slots__ = ("_downstream", "_granted", "_rate", "_upstream", "demand", "expected", "outstanding", "reserved")
+
+    def __init__(self, downstream: Subscriber[bytes], rate: Rate) -> None:
+        self._downstream = downstream
+        self._rate = rate
+        self._upstream: Subscription = ENDED
+        self._granted = 0
+        self.demand = 0
+        self.outstanding = 0
+        self.reserved = 0
+        self.expected = FIRST_GUESS_BYTES
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Pass the subscription on; a second one is cancelled (2.5)."""
+        if self._upstream is not ENDED:
+            subscription.cancel()
+            return
+        self._upstream = subscription
+        self._downstream.on_subscribe(self)
+
+    def on_next(self, item: bytes) -> None:
+        """Pass an item on, and ask for more when half of the last grant is used."""
+        size = len(item)
+        self._rate.came(self, size)
+        self.expected = max(1, size, self.expected - max(1, (self.expected - size) // 8))
+        self._downstream.on_next(item)
+        self._ask()
+
+    def on_error(self, error: BaseException) -> None:
+        """Pass the end on."""
+        self._leave()
+        self._downstream.on_error(error)
+
+    def on_complete(self) -> None:
+        """Pass the end on."""
+        self._leave()
+        self._downstream.on_complete()
+
+    def request(self, n: int) -> None:
+        """Ask for `n` more items, when the rate allows it."""
+        if demand_error(n) is not None:
+            self._upstream.request(n)  # which refuses it
+            return
+        self.demand = add_demand(self.demand, n)
+        self._ask()
+
+    def cancel(self) -> None:
+        """End the link."""
+        self._leave()
+        self._upstream.cancel()
+
+    def hold(self) -> Hold:
+        """Take a hold on the item that is being handed over."""
+        return self._upstream.hold()
+
+    def suspend(self) -> None:
+        """Withdraw credit."""
+        suspend(self._upstream)
+
+    def resume(self) -> None:
+        """Grant credit again."""
+        resume(self._upstream)
+
+    def give_up(self, error: BaseException) -> None:
+        """End the link with an error."""
+        if isinstance(self._upstream, LinkSubscription):
+            self._upstream.give_up(error)
+
+    def grant(self, items: int) -> None:
+        """Ask the link for items; the rate allows them."""
+        self.demand = take_demand(self.demand, items)
+        self.outstanding += items
+        self._granted = self.outstanding
+        self._upstream.request(items)
+
+    def _ask(self) -> None:
+        if self.demand and 2 * self.outstanding <= self._granted:
+            self._rate.ask(self)
+
+    def _leave(self) -> None:
+        self.demand = 0
+        self._rate.forget(self)
+
+
+class Rates:
+    """The rates of all users of a node.
+
+    Args:
+        now: Returns the time, in seconds that only go on.
+        call_later: Calls a function after a number of seconds.
+    """
+
+    def __init__(self, now: Callable[[], float], call_later: Callable[[float, Callable[[], None]], None]) -> None:
+        self._now = now
+        self._call_later = call_later
+
+    def metered(self, producer: Subscriber[bytes], account: Account) -> Subscriber[bytes]:
+        """Return the subscriber for a link of a user, which asks for no more than the user's rate allows."""
+        if account.limits.items_per_s is None and account.limits.bytes_per_s is None:
+            return producer
+        rate = account.rate
+        if not isinstance(rate, Rate):
+            rate = account.rate = Rate(account, self._now, self._call_later)
+        return Metered(producer, rate)

@@ -1,0 +1,426 @@
+"""`rstreams node --config`: a node of a file as a process, what signals do to it, and the commands around it."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from cryptography.x509 import load_pem_x509_certificate
+from proton import Message as ProtonMessage
+from proton.utils import BlockingConnection
+
+import rstreams
+from rstreams import Stream
+from rstreams.cli.__main__ import main
+from rstreams.errors import AuthenticationFailed, ConnectionClosed, LinkDetached, RStreamsError
+from rstreams.net.transport.passwords import PasswordHash
+from tests.net.certificates import Files, alice, certificate
+
+HASHES: dict[str, str] = {}
+
+
+def hash_of(password: str) -> str:
+    """Return the hash of a password; each is made once, because that takes a while."""
+    if password not in HASHES:
+        HASHES[password] = PasswordHash.of(password).text
+    return HASHES[password]
+
+
+class Running:
+    """A node that runs as a process, with what it writes."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self.told = ""
+        self._news = trio.Event()
+
+    @property
+    def urls(self) -> list[str]:
+        return [line.removeprefix("listening on ") for line in self.lines]
+
+    def url_for(self, user: str, password: str) -> str:
+        return self.urls[0].replace("//", f"//{user}:{password}@")
+
+    async def listens(self, listeners: int) -> None:
+        """Wait until the node has said where it listens."""
+        assert self.process.stdout is not None
+        text = ""
+        while text.count("\n") < listeners:
+            piece = await self.process.stdout.receive_some()
+            assert piece, f"the node ended before it listened: {self.told}"
+            text += piece.decode()
+        self.lines = text.splitlines()
+
+    async def read_err(self) -> None:
+        assert self.process.stderr is not None
+        async for piece in self.process.stderr:
+            self.told += piece.decode()
+            self._news.set()
+
+    async def tells(self, text: str) -> None:
+        """Wait until the node has written a text to its log."""
+        with trio.fail_after(60):
+            while text not in self.told:
+                self._news = trio.Event()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def running(file: Path, *, listeners: int = 1) -> AsyncIterator[Running]:
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "rstreams.cli", "node", "--config", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    node = Running(process)
+    async with trio.open_nursery() as nursery:
+        try:
+            nursery.start_soon(node.read_err)
+            await node.listens(listeners)
+            yield node
+        finally:
+            if process.returncode is None:
+                process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+            nursery.cancel_scope.cancel()
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        await stream.aclose()
+
+
+def config(folder: Path, text: str) -> Path:
+    file = folder / "node.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def shop(*, permission: str = "orders", users: str = "") -> str:
+    return f"""
+[[listen]]
+place = "127.0.0.1:0"
+[queues.orders]
+capacity = 5
+[queues.bills]
+[users.alice]
+password = "{hash_of("sesame")}"
+{users}
+[[permissions]]
+users = "*"
+addresses = "{permission}"
+allow = ["publish", "subscribe"]
+"""
+
+
+# a life
+
+
+async def test_a_node_of_a_file(tmp_path: Path) -> None:
+    async with running(config(tmp_path, shop())) as node:
+        async with rstreams.connect(node.url_for("alice", "sesame")) as connection:
+            assert (await connection.publish("orders", Stream.of(1, 2))).accepted == 2
+            assert await connection.stream("orders").take(2).to_list() == [1, 2]
+            with pytest.raises(LinkDetached, match="user 'alice' may not publish to 'bills'"):
+                await connection.publish("bills", Stream.of(1))
+        for url in (node.url_for("alice", "wrong"), node.url_for("eve", "sesame"), node.urls[0]):
+            with pytest.raises(AuthenticationFailed):
+                async with rstreams.connect(url):
+                    pass
+        node.process.send_signal(signal.SIGTERM)
+        assert await node.process.wait() == 0
+        assert "sesame" not in node.told
+        assert hash_of("sesame") not in node.told
+
+
+async def test_protons_own_client_as_a_user_of_the_file(tmp_path: Path) -> None:
+    def work(url: str) -> str:
+        place = url.removeprefix("amqp://")
+        connection = BlockingConnection(
+            f"amqp://alice:sesame@{place}", timeout=30, allowed_mechs="PLAIN", allow_insecure_mechs=True
+        )
+        try:
+            connection.create_sender("orders").send(ProtonMessage(body="from proton"))
+            receiver = connection.create_receiver("orders")
+            body = receiver.receive(timeout=30).body
+            receiver.accept()
+            with pytest.raises(Exception, match="amqp:unauthorized-access"):
+                connection.create_sender("bills").send(ProtonMessage(body="no"))
+            return str(body)
+        finally:
+            connection.close()
+
+    async with running(config(tmp_path, shop())) as node:
+        assert await trio.to_thread.run_sync(work, node.urls[0]) == "from proton"
+
+
+async def test_two_listeners_and_a_certificate(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    subject = load_pem_x509_certificate(alice().cert_chain_pems[0].bytes()).subject.rfc4514_string()
+    text = """
+[[listen]]
+place = "127.0.0.1:0"
+tls = { certificate = "node.pem", key = "node.key", client_ca = "ca.pem" }
+[[listen]]
+place = "127.0.0.1:0"
+tls = { certificate = "both.pem", client_ca = "ca.pem" }
+[queues.orders]
+[users.Alice]
+certificates = "SUBJECT"
+[[permissions]]
+users = "Alice"
+addresses = "orders"
+allow = "publish"
+"""
+    async with running(config(tmp_path, text.replace("SUBJECT", subject)), listeners=2) as node:
+        for url in node.urls:
+            async with rstreams.connect(url, tls=files.client, sasl="EXTERNAL") as connection:
+                await connection.publish("orders", Stream.of(1))
+                with pytest.raises(LinkDetached, match="user 'Alice' may not subscribe to 'orders'"):
+                    await connection.stream("orders").to_list()
+
+
+# signals
+
+
+async def test_the_first_sigterm_drains(tmp_path: Path) -> None:
+    async with running(config(tmp_path, shop())) as node:
+        url = node.url_for("alice", "sesame")
+        opened = rstreams.connect(url)
+        async with opened as connection, connection.stream("orders", settlement="manual").open() as orders:
+            await connection.publish("orders", Stream.of("a", "b"))
+            first = await anext(orders)
+            node.process.send_signal(signal.SIGTERM)
+            await node.tells("the node finishes the work under way")
+            first.accept()
+            second = await anext(orders)
+            assert (first.item, second.item) == ("a", "b")
+            second.accept()
+            with pytest.raises(RStreamsError, match="the node is closing"):
+                await anext(orders)
+        assert await node.process.wait() == 0
+        assert "the node ends" not in node.told, "nothing is left"
+
+
+async def test_draining_ends_at_its_time_limit_and_the_log_tells_what_is_left(tmp_path: Path) -> None:
+    file = config(tmp_path, "[node]\ndrain_s = 0.2\n" + shop())
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        await connection.publish("orders", Stream.of("a", "b"))
+        async with connection.stream("orders", settlement="manual").open() as orders:
+            await anext(orders)
+            node.process.send_signal(signal.SIGTERM)
+            assert await node.process.wait() == 0
+    assert "the node ends: 2 messages are left in its queues" in node.told
+
+
+async def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
+    file = config(tmp_path, "[node]\ndrain_s = 3600\n" + shop())
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        await connection.publish("orders", Stream.of("a"))
+        async with connection.stream("orders", settlement="manual").open() as orders:
+            await anext(orders)
+            node.process.send_signal(signal.SIGTERM)
+            await node.tells("the node finishes the work under way")
+            node.process.send_signal(signal.SIGTERM)
+            with pytest.raises(RStreamsError, match="the node is closing"):
+                await anext(orders)
+            assert await node.process.wait() == 0
+
+
+async def test_sighup_reads_users_and_permissions_again(tmp_path: Path) -> None:
+    file = config(tmp_path, shop())
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        config(tmp_path, shop(permission="bills", users=f'[users.bob]\npassword = "{hash_of("b")}"'))
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells(f"{file} has been read again")
+        assert "restart" not in node.told
+        await connection.publish("bills", Stream.of(1))
+        with pytest.raises(LinkDetached, match="may not publish to 'orders'"):
+            await connection.publish("orders", Stream.of(1))
+        async with rstreams.connect(node.url_for("bob", "b")) as bob:
+            assert await bob.stream("bills").take(1).to_list() == [1]
+
+
+async def test_sighup_closes_the_connections_of_users_that_are_gone(tmp_path: Path) -> None:
+    file = config(tmp_path, shop(users=f'[users.bob]\npassword = "{hash_of("b")}"'))
+    async with (
+        running(file) as node,
+        rstreams.connect(node.url_for("bob", "b")) as bob,
+        bob.stream("orders").open() as orders,
+    ):
+        config(tmp_path, shop())
+        node.process.send_signal(signal.SIGHUP)
+        with pytest.raises(ConnectionClosed, match="the node does not let in this user any more"):
+            await anext(orders)
+
+
+async def test_sighup_with_a_broken_file_keeps_what_was_and_says_so(tmp_path: Path) -> None:
+    file = config(tmp_path, shop())
+    async with running(file) as node:
+        config(tmp_path, shop() + "\n[users.bob]\npassword = 'plain'\n[queues.x]\ncapacity = 0\n")
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells(f"{file} is not used: the old users, permissions, limits and certificates stay")
+        assert ":16: the hash of a password must look like" in node.told
+        assert ":18: queue 'x'(capacity=0)" in node.told
+        assert "plain" not in node.told
+        file.unlink()
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells("it cannot be read: No such file or directory")
+        async with rstreams.connect(node.url_for("alice", "sesame")) as connection:
+            await connection.publish("orders", Stream.of(1))
+
+
+async def test_sighup_says_what_needs_a_restart(tmp_path: Path) -> None:
+    file = config(tmp_path, shop())
+    async with running(file) as node:
+        config(tmp_path, shop() + "[queues.more]\n")
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells("has changes that need a restart")
+        await node.tells("has been read again")
+
+
+async def test_sighup_reads_certificates_again(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    text = """
+[[listen]]
+place = "127.0.0.1:0"
+tls = { certificate = "both.pem" }
+[queues.orders]
+"""
+    file = config(tmp_path, text)
+    trusting = rstreams.tls.client_context(ca_file=files.ca)
+    async with running(file) as node:
+        async with rstreams.connect(node.urls[0], tls=trusting) as before:
+            certificate("127.0.0.1", expired=True).private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+            node.process.send_signal(signal.SIGHUP)
+            await node.tells("has been read again")
+            with pytest.raises(RStreamsError, match="expired"):
+                async with rstreams.connect(node.urls[0], tls=trusting):
+                    pass
+            await before.publish("orders", Stream.of(1))
+        (tmp_path / "both.pem").write_text("nothing")
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells("is not used")
+
+
+# commands
+
+
+def test_check_prints_what_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--config", str(config(tmp_path, shop())), "--check"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "node",
+        "listener 127.0.0.1",
+        "queue 'orders'",
+        "queue 'bills'",
+        "user 'alice'",
+        "permission",
+    ]
+    assert lines[-1] == "permission: * may publish, subscribe at orders"
+    assert "scrypt" not in out
+
+
+def test_check_prints_all_that_is_wrong_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tmp_path, "[node]\nmax_links = 0\n[queues.a]\ncapacity = 0\n")
+    assert main(["node", "--config", str(file), "--check"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.rpartition(f"{file}:")[2].partition(":")[0] for line in err.splitlines()] == ["2", "4"]
+
+
+def test_a_broken_file_is_one_line_and_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tmp_path, "[node]\nmax_links = 0\n[queues.a]\ncapacity = 0\n")
+    assert main(["node", "--config", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"rstreams node: {file}:2: max_links=0: max_links must be 1 to 2147483647 links (and 1 more")
+
+
+def test_check_of_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--queue", "orders:7", "--check"]) == 0
+    assert "queue 'orders': capacity=7" in capsys.readouterr().out
+    assert main(["node", "--queue", "orders:0", "--check"]) == 2
+    assert "capacity must be 1 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--queue", "x"], ["--listen", "127.0.0.1:0"], ["--max-unsettled", "5"]])
+def test_a_file_and_options_do_not_describe_a_node_together(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["node", "--config", str(config(tmp_path, "")), *option]) == 2
+    assert capsys.readouterr().err == f"rstreams node: {option[0]} with --config: give it in the file\n"
+
+
+def test_a_time_for_draining_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--drain-s", "-1"]) == 2
+    assert "--drain-s=-1.0" in capsys.readouterr().err
+
+
+def test_the_hash_of_a_password_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("open sesame\r\nmore\n"))
+    assert main(["node", "hash-password"]) == 0
+    assert PasswordHash(capsys.readouterr().out.strip()).matches(b"open sesame")
+
+
+class Terminal(io.StringIO):
+    """Standard input at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [(["a", "b"], "the two passwords are not the same"), ([""], "the password is empty")],
+)
+def test_passwords_that_cannot_be(
+    typed: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    answers = iter(typed)
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: next(answers))
+    assert main(["node", "hash-password"]) == 2
+    assert capsys.readouterr().err == f"rstreams node: {told}\n"
+
+
+def test_a_password_typed_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: "sesame")
+    assert main(["node", "hash-password"]) == 0
+    assert PasswordHash(capsys.readouterr().out.strip()).matches(b"sesame")
+
+
+def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "hash-password", "hunter2"]) == 2
+    capsys.readouterr()
+
+
+async def test_a_hash_in_the_file_of_a_user(tmp_path: Path) -> None:
+    file = tmp_path / "alice"
+    file.write_text(hash_of("sesame") + "\n")
+    users = ["--user", f"alice:{file}", "--queue", "orders", "--listen", "127.0.0.1:0"]
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "rstreams.cli", "node", *users], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        url = (await process.stdout.receive_some()).decode().removeprefix("listening on ").strip()
+        async with rstreams.connect(url.replace("//", "//alice:sesame@")) as connection:
+            await connection.publish("orders", Stream.of(1))
+    finally:
+        process.terminate()
+        await process.wait()
+        await process.stdout.aclose()

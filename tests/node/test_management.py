@@ -1,0 +1,414 @@
+"""Management over AMQP: this library's client, RabbitMQ's requests, and python-qpid-proton's own client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from proton import Message as ProtonMessage
+from proton.utils import BlockingConnection, SyncRequestResponse
+
+import rstreams
+import rstreams.blocking
+from rstreams import Connection, Message, Node, Stream
+from rstreams.errors import Condition, ConfigError, LinkDetached
+from rstreams.message import decode_message
+from rstreams.net.management import Management, ManagementRefused, MovedLetters
+from rstreams.net.rabbitmq_management import rabbitmq_management
+from rstreams.node import Permission
+from rstreams.node.queue import Queue
+from rstreams.push import Unicast
+from tests.net.foreign import foreign
+from tests.net.over_tcp import until
+from tests.net.wire import condition_of
+
+FAILED_AT = "x-opt-rstreams-failed-at"
+
+
+@asynccontextmanager
+async def managed(node: Node, url: str = "") -> AsyncIterator[tuple[Connection, Management]]:
+    place = url or (await node.listen("127.0.0.1:0")).url
+    async with rstreams.connect(place) as connection, connection.management() as management:
+        yield connection, management
+
+
+async def status_of(call: Awaitable[object]) -> int:
+    with pytest.raises(ManagementRefused) as caught:
+        await call
+    return caught.value.status
+
+
+# addresses
+
+
+async def test_addresses_are_listed_declared_and_deleted() -> None:
+    async with Node() as node:
+        node.queue("orders", capacity=7)
+        node.multicast("news")
+        node.serve("numbers", Stream.range(3))
+        async with managed(node) as (connection, management):
+            assert {each.name: each.kind for each in await management.addresses()} == {
+                "orders": "queue",
+                "news": "multicast",
+                "numbers": "served stream",
+            }
+            assert [each.name for each in await management.queues()] == ["orders"]
+            made = await management.declare_queue("later", capacity=5, dead_letters="orders", max_deliveries=2)
+            assert made.options == {"capacity": 5, "dead_letters": "orders", "max_deliveries": 2}
+            assert made.statistics["capacity"] == 5
+            assert (await management.declare_multicast("prices", overflow="drop_oldest")).kind == "multicast"
+            await connection.publish("later", Stream.of(1, 2, 3))
+            assert (await management.queue("later")).statistics["ready"] == 3
+            assert await management.delete("later") == 3
+            assert await management.delete("prices", "multicasts") == 0
+            assert {each.name for each in await management.addresses()} == {"orders", "news", "numbers"}
+
+
+async def test_declaring_twice_is_declaring_once_and_another_form_is_a_conflict() -> None:
+    async with Node() as node:
+        node.queue("orders", capacity=7)
+        async with managed(node) as (_, management):
+            await management.declare_queue("orders")
+            await management.declare_queue("orders", capacity=7)
+            await management.declare_queue("later", max_deliveries=2)
+            await management.declare_queue("later", max_deliveries=2)
+            for call in (
+                management.declare_queue("orders", capacity=8),
+                management.declare_queue("orders", max_deliveries=2),
+                management.declare_queue("later", max_deliveries=3),
+                management.declare_multicast("orders"),
+                management.declare_queue("$management"),
+            ):
+                assert await status_of(call) in {403, 409}
+
+
+REFUSED: list[tuple[Callable[[Management], Awaitable[object]], int, str]] = [
+    (lambda m: m.declare_queue("q", capacity=0), 400, "capacity must be 1 or more messages"),
+    (lambda m: m.declare_queue("q", capacity="many"), 400, "capacity = 'many': it must be a whole number"),
+    (lambda m: m.declare_queue("q", size=5), 400, "a queue has no option 'size'"),
+    (lambda m: m.declare_queue("q", dead_letters="none"), 400, "it must be a queue made before this one"),
+    (lambda m: m.declare("served", "s", publisher="os:path"), 405, "it cannot be declared by a client"),
+    (lambda m: m.declare("responders", "r", handler="os:system"), 405, "it cannot be declared by a client"),
+    (lambda m: m.declare("streams", "s"), 404, "there is nothing at PUT /streams/s"),
+    (lambda m: m.queue("none"), 404, "the node has no queue 'none'"),
+    (lambda m: m.queue("news"), 404, "the node has no queue 'news'"),
+    (lambda m: m.purge("none"), 404, "the node has no queue 'none'"),
+    (lambda m: m.delete("none"), 404, "the node has no queue 'none'"),
+    (lambda m: m.delete("dead"), 409, "it takes the dead letters of 'orders'"),
+    (lambda m: m.delete("$statistics", "served"), 404, "the node has no served stream '$statistics'"),
+    (lambda m: m.end_subscription(99), 404, "there is no subscription '99'"),
+    (lambda m: m.move_dead_letters("dead", to="dead"), 400, "to='dead': it must be the name of another address"),
+]
+
+
+async def test_what_cannot_be_says_why_and_the_next_request_goes_on() -> None:
+    async with Node() as node:
+        node.queue("dead")
+        node.queue("orders", dead_letters="dead")
+        node.multicast("news")
+        async with managed(node) as (_, management):
+            for call, status, told in REFUSED:
+                with pytest.raises(ManagementRefused) as caught:
+                    await call(management)
+                assert caught.value.status == status
+                assert told in str(caught.value)
+                assert "the node answered" in str(caught.value)
+                assert len(await management.addresses()) == 3
+
+
+async def test_arguments_that_cannot_be_are_not_sent() -> None:
+    async with Node() as node, managed(node) as (_, management):
+        for call in (
+            management.queue(""),
+            management.end_subscription(0),
+            management.move_dead_letters("d", most=0),
+            management.move_dead_letters("d", to=""),
+        ):
+            with pytest.raises(ConfigError):
+                await call
+
+
+async def test_names_of_any_kind() -> None:
+    async with Node() as node, managed(node) as (_, management):
+        for name in ("a/b", "ünï?&=#%", "/management2", "with space", ".."):
+            await management.declare_queue(name)
+            assert (await management.queue(name)).name == name
+            assert await management.purge(name) == 0
+            assert await management.subscriptions(name) == []
+            await management.delete(name)
+
+
+# messages
+
+
+async def test_a_purge_deletes_what_waits_and_leaves_what_a_consumer_has() -> None:
+    async with Node() as node:
+        queue = node.queue("orders", capacity=2000)
+        async with managed(node) as (connection, management):
+            await connection.publish("orders", Stream.range(1500))
+            async with connection.stream("orders", window=2, settlement="manual").open() as orders:
+                first = await anext(orders)
+                await until(lambda: queue.statistics().unsettled)
+                taken = queue.statistics().unsettled
+                assert await management.purge("orders") == 1500 - taken
+                first.accept()
+            await until(lambda: not queue.statistics().consumers)
+            assert queue.statistics().ready == taken - 1
+            assert await management.purge("orders") == taken - 1
+            assert await management.purge("orders") == 0
+
+
+async def dead_letters_of(node: Node, connection: Connection, **orders: int) -> None:
+    """Have queues with a number of messages each, which all go to the queue "dead"."""
+    node.queue("dead")
+    for name, count in orders.items():
+        queue = node.queue(name, dead_letters="dead", max_deliveries=1)
+        await connection.publish(
+            name, Stream.range(count).map(lambda number: Message(number, properties={"n": number}))
+        )
+        async with connection.stream(name, settlement="manual", window=max(count, 1)).open() as items:
+            for _ in range(count):
+                (await anext(items)).reject("amqp:not-allowed", "no")
+        await until(partial(_has_buried, queue, count))
+
+
+def _has_buried(queue: Queue, count: int) -> bool:
+    return queue.statistics().dead_lettered == count
+
+
+async def test_dead_letters_go_back_where_they_came_from_without_the_marks_of_their_failure() -> None:
+    async with Node() as node, managed(node) as (connection, management):
+        await dead_letters_of(node, connection, orders=3, bills=2)
+        assert await management.move_dead_letters("dead") == MovedLetters(5)
+        statistics = node.statistics().queues
+        assert (statistics["dead"].ready, statistics["orders"].ready, statistics["bills"].ready) == (0, 3, 2)
+        letters = await connection.messages("orders").take(3).to_list()
+        assert [letter.body for letter in letters] == [0, 1, 2]
+        assert [letter.properties for letter in letters] == [{"n": 0}, {"n": 1}, {"n": 2}]
+        assert not [name for letter in letters for name in letter.annotations if str(name).startswith("x-opt-rstreams")]
+
+
+async def test_dead_letters_that_cannot_go_back_stay() -> None:
+    async with Node() as node, managed(node) as (connection, management):
+        await dead_letters_of(node, connection, orders=4, bills=2)
+        node.remove("bills")
+        node.remove("orders")
+        small = node.queue("orders", capacity=2)
+        assert await management.move_dead_letters("dead") == MovedLetters(2, {"orders": 2}, {"bills": 2})
+        assert (small.statistics().ready, node.statistics().queues["dead"].ready) == (2, 4)
+        rest = await connection.messages("dead").take(4).to_list()
+        assert [letter.annotations[FAILED_AT] for letter in rest] == ["orders", "orders", "bills", "bills"]
+        assert [letter.delivery_count for letter in rest] == [0] * 4
+
+
+async def test_dead_letters_go_to_another_address_and_as_many_as_asked_for() -> None:
+    async with Node() as node, managed(node) as (connection, management):
+        await dead_letters_of(node, connection, orders=4)
+        node.queue("again")
+        assert await management.move_dead_letters("dead", to="again", most=3) == MovedLetters(3)
+        assert await management.move_dead_letters("dead", to="none") == MovedLetters(0, {}, {"none": 1})
+        statistics = node.statistics().queues
+        assert (statistics["dead"].ready, statistics["again"].ready, statistics["orders"].ready) == (1, 3, 0)
+
+
+async def test_messages_that_are_no_dead_letters_stay() -> None:
+    async with Node() as node, managed(node) as (connection, management):
+        node.queue("dead")
+        await connection.publish("dead", Stream.of(1))
+        assert await management.move_dead_letters("dead") == MovedLetters(0, {}, {"": 1})
+
+
+# subscriptions
+
+
+async def test_subscriptions_are_listed_and_ended() -> None:
+    async with Node(users={"alice": "sesame"}) as node:
+        queue = node.queue("orders")
+        url = (await node.listen("127.0.0.1:0")).url.replace("//", "//alice:sesame@")
+        source = Unicast[int]()
+        async with managed(node, url) as (connection, management), trio.open_nursery() as nursery:
+            await connection.publish("orders", Stream.of("kept"))
+            async with connection.stream("orders", settlement="manual").open() as items:
+                item = await anext(items)
+                nursery.start_soon(_published, connection, source)
+                await until(lambda: queue.statistics().producers)
+                found = {each.does: each for each in await management.subscriptions("orders")}
+                assert set(found) == {"subscribe", "publish"}
+                mine = found["subscribe"]
+                assert (mine.address, mine.user, mine.unsettled) == ("orders", "alice", 1)
+                assert mine.peer.startswith("127.0.0.1:")
+                assert mine.number in {each.number for each in await management.subscriptions()}
+                await management.end_subscription(mine.number)
+                with pytest.raises(LinkDetached, match="this link was ended by the management") as caught:
+                    await anext(items)
+                assert caught.value.condition == Condition.LINK_DETACH_FORCED
+                assert await status_of(management.end_subscription(mine.number)) == 404
+                assert queue.statistics().ready == 1, "it is there again, although the consumer has settled nothing"
+                assert item.item == "kept"
+            assert await status_of(management.end_subscription(mine.number)) == 404
+            await management.end_subscription(found["publish"].number)
+            await until(lambda: not queue.statistics().producers)
+            assert await management.subscriptions("orders") == []
+
+
+async def _published(connection: Connection, source: Unicast[int]) -> None:
+    with pytest.raises(LinkDetached, match="this link was ended by the management"):
+        await connection.publish("orders", Stream(source))
+
+
+# permissions
+
+
+async def test_a_user_sees_and_changes_what_it_may_manage() -> None:
+    permissions = [
+        Permission("alice", "shop.*", ["publish", "subscribe", "manage"]),
+        Permission("bob", "*", ["publish", "subscribe"]),
+    ]
+    async with Node(users={"alice": "a", "bob": "b"}, permissions=permissions) as node:
+        node.queue("shop.orders")
+        node.queue("bank")
+        url = (await node.listen("127.0.0.1:0")).url
+        async with rstreams.connect(url.replace("//", "//bob:b@")) as bob:
+            with pytest.raises(LinkDetached, match="a permission to manage an address is needed") as caught:
+                async with bob.management() as management:
+                    await management.queues()
+            assert caught.value.condition == Condition.UNAUTHORIZED_ACCESS
+            alice = url.replace("//", "//alice:a@")
+            async with bob.stream("bank").open(), managed(node, alice) as (_, management):
+                assert [each.name for each in await management.addresses()] == ["shop.orders"]
+                assert await management.subscriptions("bank") == []
+                await management.declare_queue("shop.later")
+                for call in (
+                    management.declare_queue("elsewhere"),
+                    management.queue("bank"),
+                    management.purge("bank"),
+                    management.delete("bank"),
+                    management.move_dead_letters("bank"),
+                    management.queue("not even there"),
+                ):
+                    assert await status_of(call) == 403
+                assert await management.move_dead_letters("shop.orders", to="bank") == MovedLetters(0)
+        assert set(node.statistics().queues) == {"shop.orders", "shop.later", "bank"}
+
+
+async def test_dead_letters_go_back_only_to_addresses_that_the_user_may_manage() -> None:
+    async with Node() as node, managed(node) as (connection, _):
+        await dead_letters_of(node, connection, orders=2)
+        await node.renew_access(permissions=[Permission("*", "dead", "manage")])
+        async with connection.management() as management:
+            assert await management.move_dead_letters("dead") == MovedLetters(0, {}, {"orders": 2})
+
+
+# clients of other makes
+
+
+async def test_rabbitmqs_client_manages_the_queues_of_a_node() -> None:
+    async with Node() as node, managed(node) as (connection, _), rabbitmq_management(connection) as management:
+        made = await management.declare_queue("work", arguments={"x-max-length": 7, "x-delivery-limit": 2})
+        assert (made["name"], made["message_count"], made["consumer_count"]) == ("work", 0, 0)
+        assert made["arguments"] == {"capacity": 7, "max_deliveries": 3}
+        await management.declare_queue("work")
+        await connection.publish("work", Stream.of(1, 2))
+        assert (await management.queue("work"))["message_count"] == 2
+        assert await management.purge_queue("work") == 2
+        assert await management.delete_queue("work") == 0
+        assert await status_of(management.queue("work")) == 404
+        assert await status_of(management.declare_queue("w", type="stream")) == 400
+        assert await status_of(management.declare_queue("w", auto_delete=True)) == 400
+        assert await status_of(management.declare_queue("w", arguments={"x-overflow": "reject"})) == 400
+        assert await status_of(management.bind("work", "exchange")) == 404
+
+
+async def test_protons_own_client_asks_by_a_link_for_replies() -> None:
+    def ask(url: str) -> list[Any]:
+        connection = BlockingConnection(url, timeout=30, allowed_mechs="ANONYMOUS")
+        try:
+            client = SyncRequestResponse(connection, "$management")
+            found = []
+            for method, path, body in (
+                ("PUT", "/queues/work", {"arguments": {"capacity": 9}}),
+                ("GET", "/queues", None),
+                ("GET", "/queues/none", None),
+                ("BREW", "/coffee", None),
+            ):
+                reply = client.call(ProtonMessage(subject=method, address=path, body=body))
+                found.append((reply.subject, reply.body))
+            return found
+        finally:
+            connection.close()
+
+    async with Node() as node:
+        url = (await node.listen("127.0.0.1:0")).url
+        made, listed, missing, unknown = await trio.to_thread.run_sync(ask, url)
+        assert (made[0], made[1]["statistics"]["capacity"]) == ("201", 9)
+        assert [each["name"] for each in listed[1]] == ["work"]
+        assert missing == ("404", "the node has no queue 'none'")
+        assert unknown == ("404", "there is nothing at BREW /coffee")
+
+
+async def test_requests_that_are_no_requests_are_answered() -> None:
+    async with (
+        Node() as node,
+        managed(node) as (connection, _),
+        connection.requester("$management", decode=decode_message) as requester,
+    ):
+        reply = await requester.request(Message("nonsense"))
+        assert (reply.subject, reply.body) == ("400", "a request needs a method (subject) and a path (to)")
+        bodies: list[Any] = ["text", 5, {"arguments": "x"}, {1: 2}, {"arguments": {"capacity": [1]}}]
+        for body in bodies:
+            reply = await requester.request(Message(body, subject="PUT", address="/queues/q"))
+            assert reply.subject in {"200", "201", "400"}
+        for path in (
+            "",
+            "/",
+            "queues",
+            "//",
+            "/queues/",
+            "/queues/%ff",
+            "/queues/q/messages/x",
+            "http://[",
+            "x" * 5000,
+        ):
+            reply = await requester.request(Message(None, subject="DELETE", address=path))
+            assert reply.subject in {"400", "404"}, path
+
+
+async def test_a_stranger_from_another_machine_may_not_manage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rstreams.net.transport.listener._is_local", lambda _stream: False)
+    async with Node() as node:
+        node.queue("work")
+        async with foreign(await node.listen("127.0.0.1:0")) as client:
+            await client.attach("w", "sender", address="work")
+            assert await client.credit()
+            await client.attach("m", "sender", address="$management", handle=1)
+            assert condition_of((await client.due("detach"))["error"])[0] == "amqp:unauthorized-access"
+
+
+# threads and asyncio
+
+
+async def test_management_for_threads() -> None:
+    def work(url: str) -> None:
+        with rstreams.blocking.connect(url) as connection, connection.management() as management:
+            assert management.declare_queue("work", capacity=5).options == {"capacity": 5}
+            assert management.declare("multicasts", "news").kind == "multicast"
+            assert management.declare_multicast("news").kind == "multicast"
+            connection.publish("work", Stream.of(1, 2))
+            assert management.queue("work").statistics["ready"] == 2
+            assert [each.name for each in management.queues()] == ["work"]
+            assert len(management.addresses()) == 2
+            assert management.purge("work") == 2
+            assert management.move_dead_letters("work") == MovedLetters(0)
+            (mine, *_) = management.subscriptions("$management")
+            assert mine.does == "publish"
+            with pytest.raises(ManagementRefused):
+                management.end_subscription(10_000)
+            assert management.delete("work") == 0
+
+    async with Node() as node:
+        url = (await node.listen("127.0.0.1:0")).url
+        await trio.to_thread.run_sync(work, url)
