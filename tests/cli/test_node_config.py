@@ -424,3 +424,25 @@ async def test_a_hash_in_the_file_of_a_user(tmp_path: Path) -> None:
         process.terminate()
         await process.wait()
         await process.stdout.aclose()
+
+
+async def test_durable_queues_of_a_file_come_back_and_check_opens_no_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = config(tmp_path, '[node]\nstore = "data"\n' + shop().replace("capacity = 5", "durable = true"))
+    assert main(["node", "--config", str(file), "--check"]) == 0, capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        await connection.publish("orders", Stream.range(3))
+        assert main(["node", "--config", str(file), "--check"]) == 0, "also while it runs"
+    assert (tmp_path / "data").exists()
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        assert await connection.stream("orders").take(3).to_list() == [0, 1, 2]
+
+
+def test_a_durable_queue_without_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tmp_path, "[queues.orders]\ncapacity = 5\ndurable = true\nfsync = 'never'\n")
+    assert main(["node", "--config", str(file), "--check"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "node.toml:3: queue 'orders': durable=True: the node has no store: use Node(store=PATH)\n"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -412,3 +413,20 @@ async def test_management_for_threads() -> None:
     async with Node() as node:
         url = (await node.listen("127.0.0.1:0")).url
         await trio.to_thread.run_sync(work, url)
+
+
+async def test_durable_queues_and_logs_are_managed_too(tmp_path: Path) -> None:
+    async with Node(store=tmp_path) as node, managed(node) as (connection, management):
+        await management.declare_queue("dead", durable=True)
+        await management.declare_queue("orders", durable=True, capacity="none", dead_letters="dead")
+        await connection.publish("orders", Stream.range(500))
+        async with connection.stream("orders", settlement="manual", window=1).open() as orders:
+            (await anext(orders)).reject()
+        await until(lambda: node.statistics().queues["dead"].ready == 1)
+        assert await management.move_dead_letters("dead") == MovedLetters(1)
+        assert await management.purge("orders") == 500
+        assert (await management.declare("logs", "events", partitions=2)).kind == "log"
+        assert (await management.declare("latest", "rooms")).kind == "log"
+        await management.delete("events", "logs")
+        await management.delete("rooms", "latest")
+        assert {each.name for each in await management.addresses()} == {"dead", "orders"}
