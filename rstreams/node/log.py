@@ -145,11 +145,12 @@ class LogAddress(Address):
         used = {name: filters[name] for name in (GROUP, START_AT) if name in filters}
         if group is not None:
             return Supply(Subscribing(partial(self._join_group, group, start)), encoded=True, filters=used)
+        first = self.partitions[0]
         if len(self.partitions) > 1:
-            names = f"{self.partitions[0].name!r} to {self.partitions[-1].name!r}"
+            names = f"{first.name!r} to {self.partitions[-1].name!r}"
             text = f"log {self.name!r:.80} has {len(self.partitions)} partitions: read {names}, or join a group"
             raise ProtocolError(Condition.NOT_ALLOWED.value, text)
-        return self.supply_of(self.partitions[0], link)
+        return self.supply_of(first, link)
 
     def supply_of(self, partition: LogPartition, link: LinkRequest) -> Supply:
         """Return the messages of one partition for a reader."""

@@ -58,3 +58,14 @@ async def test_it_is_a_block_without_pytest() -> None:
         running.node.serve("numbers", Stream.range(3))
         async with rstreams.connect(running.url) as connection:
             assert await connection.stream("numbers").to_list() == [0, 1, 2]
+
+
+async def test_a_node_with_a_store_in_a_temporary_folder(running_node: Run, tmp_path: Path) -> None:
+    async with run_node(store=tmp_path) as running:
+        running.node.queue("orders", durable=True)
+        async with rstreams.connect(running.url) as connection:
+            await connection.publish("orders", Stream.of(1))
+    again = await running_node(store=tmp_path, faulty=True)
+    again.node.queue("orders", durable=True)
+    async with rstreams.connect(again.url) as connection:
+        assert await connection.stream("orders").take(1).to_list() == [1]
