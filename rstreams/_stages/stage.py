@@ -34,7 +34,7 @@ from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.fast_paths import OnNext, runs_of
+from rstreams._core.fast_paths import OnNext, runs_of, signals_later
 from rstreams._core.gathering import Gathering, Holds, gather
 from rstreams._core.holds import SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
@@ -255,6 +255,11 @@ class PassingStage(Stage[T, T]):
     def on_run(self) -> Callable[[Iterator[T]], None] | None:
         """What takes a run of items, see `TakesRuns`: the next stage's own."""
         return runs_of(self._downstream)
+
+    @property
+    def signals_later(self) -> bool:
+        """Whether items never come inside `request`, see `SignalsLater`; the source decides."""
+        return signals_later(self._upstream)
 
     @property
     def most(self) -> int:

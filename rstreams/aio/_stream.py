@@ -554,14 +554,25 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.map(self._source, function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.map_async`."""
-        return Stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
-    def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
+    def map_blocking(
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
+    ) -> Stream[R]:
         """See `Stream.map_blocking`."""
-        return Stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
     def materialize(self) -> Stream[Notification[T_co]]:
         """See `Stream.materialize`."""

@@ -398,16 +398,21 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.map(function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> BlockingStream[R]:
         """See `Stream.map_async`."""
-        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered))
+        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered, window=window))
 
     def map_blocking(
-        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
     ) -> BlockingStream[R]:
         """See `Stream.map_blocking`."""
-        return self._with(self._stream.map_blocking(function, concurrency=concurrency, ordered=ordered))
+        return self._with(self._stream.map_blocking(function, concurrency=concurrency, ordered=ordered, window=window))
 
     def materialize(self) -> BlockingStream[Notification[T_co]]:
         """See `Stream.materialize`."""

@@ -1062,32 +1062,46 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.map(self._source, function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> Stream[R]:
         """Emit `await function(item)` for each item of this stream.
 
         Args:
             function: Called once for each item, in a task of its own.
-            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1.
+            concurrency: The most items in progress, or with a result that waits for its turn; at least 1.
             ordered: True emits the results in the order of the items, False as they become ready.
+            window: The most items kept here and asked for, directly over a link; not less than `concurrency`. None:
+                256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.map_async`.
         """
-        return Stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
-    def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
+    def map_blocking(
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
+    ) -> Stream[R]:
         """Emit `function(item)` for each item of this stream, called in a worker thread.
 
         Args:
             function: Called once for each item, in a worker thread; it may block.
-            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1. With
-                more than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole
-                program.
+            concurrency: The most items in progress, or with a result that waits for its turn; at least 1. With more
+                than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole program.
             ordered: True emits the results in the order of the items, False as they become ready.
+            window: The most items kept here and asked for, directly over a link; not less than `concurrency`. None:
+                256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.map_blocking`.
         """
-        return Stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
     def materialize(self) -> Stream[Notification[T_co]]:
         """Emit every signal of this stream as an item: `Next(item)`, and at the end `Completed()` or `Failed(error)`.
