@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
-from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.asking_ahead import AHEAD_S, AskingAhead
@@ -33,7 +32,6 @@ from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,10 +42,6 @@ _MOST_CALLED: Final = 2
 
 _LOOK_EACH: Final = 16
 """The most items between two looks at the clock."""
-
-
-_WINDOW: Final = 256
-"""The most items kept and asked for, by default."""
 
 
 class _Job(SharedHold, Generic[R]):
@@ -78,7 +72,7 @@ class Jobs(KeepingStage[T, R]):
         concurrency: The most items in progress, or waiting for the results before their own.
         scheduler: Runs the workers.
         ordered: Whether the results come in the order of the items.
-        window: The most items kept here and asked for, over a link; None: 256, or `concurrency` if that is more.
+        window: The most items kept here and asked for, over a link; None: `concurrency`.
     """
 
     __slots__ = (
@@ -117,7 +111,7 @@ class Jobs(KeepingStage[T, R]):
         self._concurrency = concurrency
         self._scheduler = scheduler
         self._ordered = ordered
-        self._window = max(_WINDOW, concurrency) if window is None else window
+        self._window = concurrency if window is None else window
         self._ahead = AskingAhead(scheduler.now, concurrency, concurrency)
         self._unasked = 0  # requested here, not yet from the source
         self._busy = 0  # requested from the source, not yet emitted here
@@ -327,16 +321,3 @@ def _awaitable(made: Awaitable[R]) -> Awaitable[R]:
     if not isinstance(made, Awaitable):
         refuse_result("map_async", "function", made, "an awaitable", "; define it with `async def`")
     return made
-
-
-def require_job_options(call: str, concurrency: int, window: int | None) -> None:
-    """Check the options of an operator that is a `Jobs`.
-
-    Errors: `ConfigError`.
-    """
-    require_count(call, "concurrency", concurrency, 1, unit="")
-    if window is not None:
-        require_count(call, "window", window, 1)
-        if window < concurrency:
-            msg = f"{call}(concurrency={concurrency!r}): window={window!r} allows only {window} items in progress"
-            raise ConfigError(msg)

@@ -411,10 +411,17 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.concat(self._source, *others, delay_errors=delay_errors))
 
     def concat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        prefetch: int = 1,
+        delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.concat_map`."""
-        return Stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
+        return Stream(
+            operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors, window=window)
+        )
 
     def contains(self, value: object) -> Stream[bool]:
         """See `Stream.contains`."""
@@ -517,11 +524,17 @@ class Stream(NotIterable, Generic[T_co]):
         concurrency: int = 16,
         prefetch: int = 32,
         delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.flat_map`."""
         return Stream(
             operators.flat_map(
-                self._source, function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors
+                self._source,
+                function,
+                concurrency=concurrency,
+                prefetch=prefetch,
+                delay_errors=delay_errors,
+                window=window,
             )
         )
 

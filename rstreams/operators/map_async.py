@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rstreams._checks.functions import refuse_generator, require_function
+from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._stages.jobs import Jobs, require_job_options
+from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 
@@ -60,11 +61,11 @@ def map_async(
     """
     require_function("map_async", "function", function)
     refuse_generator("map_async", "function", function)
-    require_job_options("map_async", concurrency, window)
+    most = require_ahead("map_async", "concurrency", concurrency, window)
     return Lifted(
         source,
         lambda downstream: _MapAsync(
-            downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered, window=window
+            downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered, window=most
         ),
     )
 

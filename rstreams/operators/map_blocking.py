@@ -7,8 +7,9 @@ from functools import partial
 from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
+from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._stages.jobs import Jobs, require_job_options
+from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 
@@ -56,7 +57,7 @@ def map_blocking(
         [True]
     """
     require_plain("map_blocking", "function", function, "use map_async")
-    require_job_options("map_blocking", concurrency, window)
+    most = require_ahead("map_blocking", "concurrency", concurrency, window)
 
     def make_stage(downstream: Subscriber[R]) -> Jobs[T, R]:
         scheduler = bound_scheduler("map_blocking")
@@ -64,7 +65,7 @@ def map_blocking(
         def in_thread(item: T) -> Awaitable[R]:
             return scheduler.in_thread(partial(function, item))
 
-        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered, window=window)
+        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered, window=most)
 
     return Lifted(source, make_stage)
 

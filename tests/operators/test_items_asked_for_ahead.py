@@ -1,4 +1,4 @@
-"""How many items `map_async` asks a link for, beyond those that it works on."""
+"""How many items `map_async`, `flat_map` and `concat_map` ask a link for, beyond those that they work on."""
 
 from __future__ import annotations
 
@@ -47,6 +47,26 @@ def behind_others(stream: Stream[int], function: Callable[[int], Awaitable[int]]
     return stream.do_on_next(str).map(int).name("work").map_async(function, window=window)
 
 
+def flat(stream: Stream[int], function: Callable[[int], Awaitable[int]], window: int | None) -> Publisher[int]:
+    return stream.flat_map(_one_of(function), concurrency=1, window=window)
+
+
+def concat(stream: Stream[int], function: Callable[[int], Awaitable[int]], window: int | None) -> Publisher[int]:
+    return stream.concat_map(_one_of(function), window=window)
+
+
+def _one_of(function: Callable[[int], Awaitable[int]]) -> Callable[[int], Stream[int]]:
+    def stream(item: int) -> Stream[int]:
+        if function is quick:
+            return Stream.of(item)
+        return Stream.of(item).map_async(function)
+
+    return stream
+
+
+ALL: list[Build] = [ordered, unordered, behind_others, flat, concat]
+
+
 @asynccontextmanager
 async def worked(
     function: Callable[[int], Awaitable[int]],
@@ -66,7 +86,7 @@ async def quick(item: int) -> int:
 
 
 @pytest.mark.usefixtures("mock_clock")
-@pytest.mark.parametrize("build", [ordered, unordered, behind_others])
+@pytest.mark.parametrize("build", ALL)
 async def test_a_quick_function_gets_more_each_time_up_to_the_window_of_the_link(build: Build) -> None:
     async with worked(quick, build=build) as (source, probe):
         assert source.requested == 1
@@ -78,14 +98,16 @@ async def test_a_quick_function_gets_more_each_time_up_to_the_window_of_the_link
 
 
 @pytest.mark.usefixtures("mock_clock")
-async def test_a_window_bounds_what_is_asked_for() -> None:
-    async with worked(quick, window=8) as (source, _):
+@pytest.mark.parametrize("build", ALL)
+async def test_a_window_bounds_what_is_asked_for(build: Build) -> None:
+    async with worked(quick, window=8, build=build) as (source, _):
         assert 4 < max([await source.send() for _ in range(10)]) <= 8
 
 
 @pytest.mark.usefixtures("mock_clock")
-async def test_a_window_of_the_concurrency_asks_for_none_ahead() -> None:
-    async with worked(quick, window=1) as (source, _):
+@pytest.mark.parametrize("build", ALL)
+async def test_a_window_of_the_concurrency_asks_for_none_ahead(build: Build) -> None:
+    async with worked(quick, window=1, build=build) as (source, _):
         assert [await source.send() for _ in range(5)] == [1] * 5
 
 
@@ -98,12 +120,13 @@ async def test_no_more_is_asked_for_than_results_are_wanted() -> None:
         assert probe.items == [*range(11)]
 
 
-async def test_a_slow_function_gets_none_ahead(mock_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("build", ALL)
+async def test_a_slow_function_gets_none_ahead(mock_clock: trio.testing.MockClock, build: Build) -> None:
     async def slow(item: int) -> int:
         mock_clock.jump(1.0)
         return item
 
-    async with worked(slow) as (source, _):
+    async with worked(slow, build=build) as (source, _):
         assert [await source.send() for _ in range(4)] == [1, 1, 1, 1]
 
 
@@ -151,7 +174,8 @@ async def test_never_more_than_the_concurrency_are_in_progress(concurrency: int,
 
 
 @pytest.mark.usefixtures("mock_clock")
-async def test_a_cancel_releases_items_that_nobody_has_begun_with_and_keeps_those_done() -> None:
+@pytest.mark.parametrize("build", ALL)
+async def test_a_cancel_releases_items_that_nobody_has_begun_with_and_keeps_those_done(build: Build) -> None:
     stuck_at = 6
 
     async def work(item: int) -> int:
@@ -159,7 +183,7 @@ async def test_a_cancel_releases_items_that_nobody_has_begun_with_and_keeps_thos
             await trio.sleep_forever()
         return item
 
-    async with worked(work) as (source, probe):
+    async with worked(work, build=build) as (source, probe):
         while len(source.outcomes) <= stuck_at + 1:
             await source.send()
         probe.cancel()
@@ -182,13 +206,15 @@ async def test_an_item_is_settled_after_5_ms_while_others_wait(mock_clock: trio.
         assert source.outcomes == ["done"] * 30 + [None] * (len(source.outcomes) - 30)
 
 
-@pytest.mark.parametrize("operator", ["map_async", "map_blocking"])
+@pytest.mark.parametrize("operator", ["map_async", "map_blocking", "flat_map", "concat_map"])
 def test_a_window_below_the_concurrency_is_refused(operator: str) -> None:
-    stream = Stream.range(3)
-    with pytest.raises(ConfigError, match=rf"{operator}\(concurrency=4\): window=3 allows only 3 items in progress"):
-        getattr(stream, operator)(quick if operator == "map_async" else int, concurrency=4, window=3)
+    least = "prefetch" if operator == "concat_map" else "concurrency"
+    function = quick if operator == "map_async" else Stream.of
+    operate = getattr(Stream.range(3), operator)
+    with pytest.raises(ConfigError, match=rf"{operator}\({least}=4\): window=3 allows only 3 items in progress"):
+        operate(function, **{least: 4}, window=3)
     with pytest.raises(ConfigError, match=rf"{operator}\(window=0\): window must be 1 or more"):
-        getattr(stream, operator)(quick if operator == "map_async" else int, window=0)
+        operate(function, window=0)
 
 
 @pytest.mark.parametrize(("window", "most"), [(1, 101), (None, 1000)])
