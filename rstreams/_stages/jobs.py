@@ -201,7 +201,8 @@ class Jobs(KeepingStage[T, R]):
 
     async def _work_off(self) -> None:
         """Take items until none may be begun with."""
-        scheduler, waiting, jobs, concurrency = self._scheduler, self._waiting, self._jobs, self._concurrency
+        scheduler, waiting, function = self._scheduler, self._waiting, self._function
+        jobs, concurrency = self._jobs, self._concurrency
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         while True:
             if not waiting:
@@ -216,7 +217,15 @@ class Jobs(KeepingStage[T, R]):
                 if not waiting:
                     self._settle_late()
                     self._ask_from_worker()
-                await self._run(job, item)
+                if waiting and not self._called:
+                    self._call_workers()
+                try:  # in this coroutine, because another one for each item would cost as much as its task
+                    made = function(item)
+                    result = await (made if type(made) is CoroutineType else _awaitable(made))
+                except Exception as error:
+                    self._failed(job, error)
+                else:
+                    self._emit_results(job, result)
             elif taken < SLICE and scheduler.now() <= until:
                 look_at += min(taken, _LOOK_EACH)
             else:
@@ -236,36 +245,37 @@ class Jobs(KeepingStage[T, R]):
             finally:
                 self._takes = False
 
-    async def _run(self, job: _Job[R], item: T) -> None:
-        if self._waiting and not self._called:
-            self._call_workers()
-        try:
-            made = self._function(item)
-            result = await (made if type(made) is CoroutineType else _awaitable(made))
-        except Exception as error:
-            if not self._ended:
-                del self._jobs[job]
-                job.fail(error)
-                self._fail(error)
-            return
+    def _failed(self, job: _Job[R], error: Exception) -> None:
+        """End the stream because the function has failed."""
         if not self._ended:
-            job.result, job.is_done = result, True
-            self._emit_results(job)
+            del self._jobs[job]
+            job.fail(error)
+            self._fail(error)
 
-    def _emit_results(self, job: _Job[R]) -> None:
-        ordered, ahead = self._ordered, self._ahead
-        due: _Job[R] | None = next(iter(self._jobs)) if ordered else job
+    def _emit_results(self, job: _Job[R], result: R) -> None:
+        """Emit the result of `job`, and the results behind it that waited for it."""
+        if self._ended:
+            return
+        job.result, job.is_done = result, True
+        jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.claims is not None
+        due = job
+        if ordered:
+            due = next(iter(jobs))
+            if due is not job:
+                return
         self._takes = self._emits = True
         try:
-            while due is not None and due.is_done:
-                del self._jobs[due]
-                self._emit(due.result, NO_HOLD if self._line.claims is None else due)
+            while due.is_done:
+                del jobs[due]
+                self._emit(due.result, due if claimed else NO_HOLD)
                 self._busy -= 1
                 ahead.handled += 1
                 if self._busy * 2 <= ahead.limit and not self._ended:
                     ahead.set_limit()
                     self._ask()
-                due = next(iter(self._jobs), None) if ordered else None  # there are none behind a cancel
+                if not (ordered and jobs):  # behind a cancel there are none
+                    break
+                due = next(iter(jobs))
         finally:
             self._takes = self._emits = False
         if self._upstream is ENDED:
