@@ -1,6 +1,6 @@
 """Items a second through stages in one process, and their memory, against reactivex, aiostream and a plain loop.
 
-    python -m benchmarks.core [--json FILE]
+    python -m benchmarks.core [--json FILE] [--only PATTERN]
 
 All candidates of a case call the very same functions for the same numbers and hand what comes out to the same sink,
 which keeps the last item and is C code, so that it costs next to nothing. Before anything is measured, each candidate
@@ -16,7 +16,8 @@ import asyncio
 import gc
 import tracemalloc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ import reactivex
 from reactivex import Observable
 from reactivex import operators as rx
 
-from benchmarks._report import Row, bigger_is_better, interleaved, report, smaller_is_better
+from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
 from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
@@ -307,10 +308,12 @@ def _bytes_an_item(run: Candidate) -> float:
     return (peak - before) / TRACED
 
 
-def measure() -> list[Row]:
-    """Measure every case; two rows for each peer."""
+def measure(only: str = "*") -> list[Row]:
+    """Measure the cases that match the pattern `only`; two rows for each peer."""
     rows = []
     for case, candidates in CASES.items():
+        if not fnmatchcase(case, only):
+            continue
         _check(case, candidates)
         rates = interleaved(RUNS, {name: _rate(run) for name, run in candidates.items()})
         sizes = {name: _bytes_an_item(run) for name, run in candidates.items()}
@@ -325,5 +328,17 @@ def measure() -> list[Row]:
     return rows
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table, write what is asked for."""
+    title = "Stages inside one process, items a second (median of interleaved runs)"
+    parser = options(title)
+    parser.add_argument("--only", default="*", metavar="PATTERN", help='some of the cases: "map_*", "zip"')
+    given = parser.parse_args(arguments)
+    rows = measure(given.only)
+    if not rows:
+        parser.error(f"--only {given.only}: no such case; there are {', '.join(CASES)}")
+    publish(title, rows, given.json)
+
+
 if __name__ == "__main__":
-    report("Stages inside one process, items a second (median of interleaved runs)", measure)
+    main()

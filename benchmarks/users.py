@@ -69,10 +69,10 @@ CONSUMING: Final = {
     "async_for": Way(80_000, 40_000),
     "messages": Way(60_000, 40_000, ("bytes", "dict")),  # full messages come as such in every way
     "manual": Way(60_000, 40_000, SOME),
-    "consume": Way(80_000, 40_000, SOME),
+    "consume": Way(80_000, 40_000),
     "consume_async": Way(80_000, 40_000, SOME),
-    "map_async": Way(25_000, 20_000, SOME),
-    "blocking_for": Way(70_000, 40_000, SOME),
+    "map_async": Way(45_000, 35_000),
+    "blocking_for": Way(70_000, 40_000),
 }
 PUBLISHING: Final = {"publish": Way(0, 80_000), "submit": Way(0, 30_000, SOME), "send": Way(0, 30_000, SOME)}
 _PRODUCING: Final = {"served": "serve", "queue": "feed"}

@@ -12,7 +12,6 @@ under way. From them a sink that takes all items requests all at once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import repeat, starmap
 from operator import length_hint
@@ -20,6 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams._core.fast_paths import draws_of, signals_later
 from rstreams._core.gathering import ClaimsInOrder, Gathering, gather
@@ -117,6 +117,17 @@ class Sink(Scannable, ABC, Generic[T]):
         self.outstanding -= items
         if before > self._top_up_at >= self.outstanding:
             self._on_change()
+
+    def _keep_run(self, line: ClaimedItems[T], items: Iterator[T]) -> None:
+        """Keep the items of a run in `line`, and say so if it was empty."""
+        kept = line.items
+        before = len(kept)
+        try:
+            line.put_run(items)
+        finally:
+            self.outstanding -= len(kept) - before
+            if not before and kept:
+                self._on_change()
 
     def _fail_item(self, error: BaseException) -> None:
         """End the subscription because the item in `on_next` could not be processed: it is given back as failed."""
@@ -295,6 +306,7 @@ class BufferSink(Sink[T]):
         "_claims",
         "_draw",
         "_kept",
+        "_line",
         "_settled",
         "_size",
         "_to_give",
@@ -308,7 +320,8 @@ class BufferSink(Sink[T]):
     def __init__(self, on_change: Callable[[], None], window: int) -> None:
         super().__init__(on_change)
         self._window = window
-        self._kept: deque[T] = deque()  # the batch is the first of them
+        self._line = ClaimedItems[T]()
+        self._kept = self._line.items  # the batch is the first of them
         self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
         self._size = 0  # of the batch
         self._settled = 0  # items of the batch whose claims have ended
@@ -330,11 +343,11 @@ class BufferSink(Sink[T]):
             self._draw = draws_of(subscription)
             if self._draw is not None:
                 self.draws, self.outstanding = True, 0
-            gathering = gather(subscription, loose=False)
-            if gathering is not None:
-                self._claims = gathering.in_order()
+            self._line.come_from(subscription)
+            claims = self._claims = self._line.claims
+            if claims is not None:
                 self.untold = True
-                if self._claims.asks:
+                if claims.asks:
                     self.tell = self._announce
         super().on_subscribe(subscription)
 
@@ -346,29 +359,14 @@ class BufferSink(Sink[T]):
             self._fail_item(SpecViolation("1.1", "the publisher sent more items than were requested"))
             return
         self.outstanding -= 1
-        self._kept.append(item)
-        if self._claims is not None:
-            self._claims.keep()
+        self._line.put(item)
         if len(self._kept) == 1:
             self._on_change()
 
     def on_run(self, items: Iterator[T]) -> None:
         """Receive many items and keep them; the consumer is told once."""
-        if self.ended:
-            return
-        kept, claims = self._kept, self._claims
-        before = len(kept)
-        try:
-            if claims is None or claims.whole_runs:
-                kept.extend(items)
-            else:
-                for item in items:
-                    kept.append(item)
-                    claims.keep()
-        finally:
-            self.outstanding -= len(kept) - before
-            if not before and kept:
-                self._on_change()
+        if not self.ended:
+            self._keep_run(self._line, items)
 
     # the consumer calls these
 
@@ -401,7 +399,7 @@ class BufferSink(Sink[T]):
     def take_hold(self) -> Hold:
         """Return the claim on the item given out last, which the caller ends; only behind a batch of one item."""
         self._settled = self._size
-        return NO_HOLD if self._claims is None else self._claims.take()
+        return self._line.take_hold()
 
     def close(self, error: BaseException | None) -> None:
         """End it all: the item given out last is done, or failed with `error`; those never given out are released."""
@@ -414,9 +412,7 @@ class BufferSink(Sink[T]):
             if self._claims is not None and self._settled < given:
                 self._claims.fail(error)
         self.cancel()  # first: what is given back must not come again
-        self._kept.clear()
-        if self._claims is not None:
-            self._claims.release()
+        self._line.release()
 
     def _announce(self) -> None:
         assert self._claims is not None, "otherwise nothing is to be told"

@@ -62,10 +62,11 @@ def _sendable(part: Any) -> Any:  # noqa: ANN401 - a report is any of these
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let `usefixtures("autojump_clock")` set the clock; pytest-trio itself looks for one among the arguments only."""
+    """Let `usefixtures` with a virtual clock set it; pytest-trio itself looks for one among the arguments only."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker("trio") is None:
         return
-    if "autojump_clock" in item.fixturenames:
+    virtual = next((name for name in ("autojump_clock", "mock_clock") if name in item.fixturenames), None)
+    if virtual is not None:
 
         def run(
             test: Callable[[], Awaitable[None]],
@@ -73,7 +74,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             clock: trio.abc.Clock | None,
             instruments: Sequence[trio.abc.Instrument],
         ) -> None:
-            clock_asked_for = item.funcargs["autojump_clock"]
+            clock_asked_for = item.funcargs[virtual]
             assert isinstance(clock_asked_for, trio.abc.Clock)
             trio.run(test, clock=clock or clock_asked_for, instruments=instruments)
 

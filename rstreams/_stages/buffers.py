@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams._stages.cuts import Boundary, Span
 from rstreams._stages.stage import KeepingStage, window_of
-from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -33,7 +33,6 @@ class Buffering(KeepingStage[T, list[T]]):
         "_demand",
         "_due",
         "_error",
-        "_holds",
         "_items",
         "_source_over",
         "_started",
@@ -44,7 +43,6 @@ class Buffering(KeepingStage[T, list[T]]):
         self._bound = most
         self._complete_at = complete_at  # this number of items ends a list
         self._items: list[T] = []
-        self._holds: list[Hold] = []
         self._coming = 0  # requested, not received yet
         self._demand = 0
         self._due = False
@@ -105,9 +103,7 @@ class Buffering(KeepingStage[T, list[T]]):
             return
         self._coming -= 1
         self._items.append(item)
-        hold = self._upstream.hold()
-        if hold is not NO_HOLD:
-            self._holds.append(self._held(hold))
+        self._gather()
         if len(self._items) == self._complete_at:
             self._due = True
             self._work()
@@ -162,19 +158,16 @@ class Buffering(KeepingStage[T, list[T]]):
 
     def _emit_list(self) -> None:
         items, self._items = self._items, []
-        holds, self._holds = self._holds, []
         self._demand = take_demand(self._demand, 1)
         self._due = False
         if not self._source_over:
             self._begin()
-        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+        self._emit(items, self._take_gathered())
 
     def _let_go(self) -> None:
         self._stop()
         self._items = []
-        holds, self._holds = self._holds, []
-        for hold in holds:
-            hold.release()
+        self._take_gathered().release()
 
 
 class TimedBuffering(Buffering[T]):

@@ -7,7 +7,10 @@ next one without either. Workers stay until the stream has ended.
 Items that wait get up to two workers, idle ones or new ones. Each of these calls two others, as long as items wait. A
 worker whose function does not wait has handled the items before the others have their turn, and few of them are woken.
 
-The stage asks for items when half of the concurrency is free, and when a worker leaves no item that waits.
+The stage asks for items when half of its limit is free, and when a worker leaves no item that waits. The limit is the
+concurrency. Over a link it grows with the speed of the workers (`_core.asking_ahead`), because a round trip for each
+few items would cost more than the items. The items that come ahead of a worker wait here, unbegun. As long as some
+wait, items are settled together: with the next request, when no item waits, or after 5 ms.
 
 A function that never waits would keep other tasks out. A worker therefore pauses after 1,024 items or 5 ms. It looks at
 the clock after 1, 2, 4, 8 items, and then after each 16.
@@ -15,17 +18,20 @@ the clock after 1, 2, 4, 8 items, and then after each 16.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscription
 from rstreams._checks.refusals import refuse_result
+from rstreams._core.asking_ahead import AHEAD_S, AskingAhead
+from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
-from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.fast_paths import signals_later
+from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import KeepingStage
-from rstreams.abc import Cancellable, Event, Scheduler, Subscriber
+from rstreams._stages.stage import KeepingStage, window_of
+from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,23 +44,39 @@ _LOOK_EACH: Final = 16
 """The most items between two looks at the clock."""
 
 
-class _Job(Generic[T, R]):
-    """An item that is kept: the claim on it, and its result when it is ready."""
+class _Job(SharedHold, Generic[R]):
+    """An item in progress: the claim on it, and its result when it is ready."""
 
-    __slots__ = ("is_done", "item", "kept", "result")
+    __slots__ = ("_done", "is_done", "result")
 
     result: R
 
-    def __init__(self, item: T, kept: SharedHold) -> None:
-        self.item = item
-        self.kept = kept
+    def __init__(self, hold: Hold, done: Callable[[Hold], None]) -> None:
+        super().__init__((hold,))
+        self._done = done
         self.is_done = False
+
+    def _settle(self) -> None:
+        if self._error is None and not self._released:
+            self._done(self._holds[0])
+        else:
+            super()._settle()
 
 
 class Jobs(KeepingStage[T, R]):
-    """A stage that gives each item to a task and emits the results."""
+    """A stage that gives each item to a task and emits the results.
+
+    Args:
+        downstream: Gets the results.
+        function: Makes a result.
+        concurrency: The most items in progress, or waiting for the results before their own.
+        scheduler: Runs the workers.
+        ordered: Whether the results come in the order of the items.
+        window: The most items kept here and asked for, over a link; None: `concurrency`.
+    """
 
     __slots__ = (
+        "_ahead",
         "_busy",
         "_called",
         "_concurrency",
@@ -62,11 +84,15 @@ class Jobs(KeepingStage[T, R]):
         "_function",
         "_idle",
         "_jobs",
+        "_late",
+        "_line",
         "_ordered",
         "_scheduler",
+        "_settles_soon",
         "_takes",
         "_unasked",
         "_waiting",
+        "_window",
         "_workers",
     )
 
@@ -78,32 +104,56 @@ class Jobs(KeepingStage[T, R]):
         scheduler: Scheduler,
         *,
         ordered: bool,
+        window: int | None = None,
     ) -> None:
         super().__init__(downstream)
         self._function = function
         self._concurrency = concurrency
         self._scheduler = scheduler
         self._ordered = ordered
+        self._window = concurrency if window is None else window
+        self._ahead = AskingAhead(scheduler.now, concurrency, concurrency)
         self._unasked = 0  # requested here, not yet from the source
         self._busy = 0  # requested from the source, not yet emitted here
-        self._jobs: dict[_Job[T, R], None] = {}  # in the order of the items
+        self._line = ClaimedItems[T]()
+        self._waiting = self._line.items  # items that no worker has taken yet
+        self._jobs: dict[_Job[R], None] = {}  # the items taken by workers, in the order of the items
+        self._late: list[Hold] = []  # claims on items that are done, of which that is not said yet
+        self._settles_soon = False  # a timer is set to say so
         self._emits = False
         self._takes = False  # a worker is about to take what comes now
-        self._waiting: deque[_Job[T, R]] = deque()  # those of `_jobs` that no worker has taken yet
         self._workers: list[Cancellable] = []
         self._idle: list[Event] = []  # one for each worker that waits for an item
         self._called = 0  # workers on their way to an item
 
     only_reacts = True  # while no task works
 
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is ENDED and not self._ended:
+            self._line.come_from(subscription)
+            if signals_later(subscription):
+                self._ahead.most = max(self._concurrency, min(self._window, window_of(subscription)))
+        super().on_subscribe(subscription)
+
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        job: _Job[T, R] = _Job(item, share_hold(self._upstream.hold()))
-        self._jobs[job] = None
-        self._waiting.append(job)
+        self._line.put(item)
         if not self._takes:
             self._call_workers()
+
+    def on_run(self, items: Iterator[T]) -> None:
+        """Keep many items; see `rstreams._core.fast_paths.TakesRuns`."""
+        if self._ended:
+            return
+        try:
+            self._line.put_run(items)
+        finally:
+            if self._ended:  # a function on the way here has cancelled
+                self._waiting.clear()
+            elif not self._takes:
+                self._call_workers()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -115,15 +165,17 @@ class Jobs(KeepingStage[T, R]):
             self._ask()
 
     def _ask(self) -> None:
-        n = min(self._unasked, self._concurrency - self._busy)
+        n = min(self._unasked, self._ahead.limit - self._busy)
         if n > 0:
             self._unasked = take_demand(self._unasked, n)
             self._busy += n
+            self._settle_late()
             self._upstream.request(n)
 
     def _call_workers(self) -> None:
-        """See that workers are on their way to items that wait."""
-        while self._called < min(len(self._waiting), _MOST_CALLED):
+        """See that workers are on their way to items that may be begun with."""
+        most = min(len(self._waiting), self._concurrency - len(self._jobs), _MOST_CALLED)
+        while self._called < most:
             if self._idle:
                 self._idle.pop().set()
             elif len(self._workers) < self._concurrency:
@@ -133,73 +185,79 @@ class Jobs(KeepingStage[T, R]):
             self._called += 1
 
     async def _work(self) -> None:
+        try:
+            while not self._ended:
+                self._called -= 1
+                self._ahead.count_workers(1)
+                await self._work_off()
+                self._ahead.count_workers(-1)
+                if not self._ended:
+                    bell = self._scheduler.event()
+                    self._idle.append(bell)
+                    await bell.wait()
+        except BaseException:  # the scope ends, and the subscription with it: the holds must end
+            self.cancel()
+            raise
+
+    async def _work_off(self) -> None:
+        """Take items until none may be begun with."""
         scheduler, waiting, function = self._scheduler, self._waiting, self._function
+        jobs, concurrency = self._jobs, self._concurrency
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
-        self._called -= 1
-        while not self._ended:
-            if waiting:
-                if taken < look_at:
-                    taken += 1
-                    job = waiting.popleft()
-                    if not waiting:
-                        self._ask_from_worker()
-                    if waiting and not self._called:
-                        self._call_workers()
-                    try:  # in this coroutine, because another one for each item would cost as much as its task
-                        made = function(job.item)
-                        result = await (made if type(made) is CoroutineType else _awaitable(made))
-                    except BaseException as error:
-                        self._failed(job, error)
-                    else:
-                        self._emit_results(job, result)
-                    continue
-                if taken < SLICE and scheduler.now() <= until:
-                    look_at += min(taken, _LOOK_EACH)
-                    continue
+        while True:
+            if not waiting:
+                self._ask_from_worker()
+            if not waiting or len(jobs) >= concurrency or self._ended:
+                return
+            if taken < look_at:
+                taken += 1
+                job: _Job[R] = _Job(self._line.take_hold(), self._settle)
+                jobs[job] = None
+                item = waiting.popleft()
+                if not waiting:
+                    self._settle_late()
+                    self._ask_from_worker()
+                if waiting and not self._called:
+                    self._call_workers()
+                try:  # in this coroutine, because another one for each item would cost as much as its task
+                    made = function(item)
+                    result = await (made if type(made) is CoroutineType else _awaitable(made))
+                except Exception as error:
+                    self._failed(job, error)
+                else:
+                    self._emit_results(job, result)
+            elif taken < SLICE and scheduler.now() <= until:
+                look_at += min(taken, _LOOK_EACH)
+            else:
                 pause = scheduler.event()
                 scheduler.call_later(0, pause.set)
                 await pause.wait()
-            else:
-                self._ask_from_worker()
-                if waiting or self._ended:
-                    continue
-                await self._called_again()
-            taken, look_at, until = 0, 1, scheduler.now() + TURN_S
+                taken, look_at, until = 0, 1, scheduler.now() + TURN_S
 
     def _ask_from_worker(self) -> None:
         """Ask for items, if there may be more; the worker takes those that come at once."""
-        if self._unasked and self._busy < self._concurrency:
+        ahead = self._ahead
+        if self._unasked and (self._busy < self._concurrency or 2 * self._busy <= ahead.limit) and not self._ended:
+            ahead.set_limit()
             self._takes = True
             try:
                 self._ask()
             finally:
                 self._takes = False
 
-    async def _called_again(self) -> None:
-        bell = self._scheduler.event()
-        self._idle.append(bell)
-        await bell.wait()
-        self._called -= 1
-
-    def _failed(self, job: _Job[T, R], error: BaseException) -> None:
-        """End the stream because the function has failed, or because the scope of its task ends."""
-        if not isinstance(error, Exception):
-            self.cancel()  # the subscription ends with the scope: the holds must end
-            try:
-                raise error
-            finally:
-                del error  # its traceback has this frame
+    def _failed(self, job: _Job[R], error: Exception) -> None:
+        """End the stream because the function has failed."""
         if not self._ended:
             del self._jobs[job]
-            job.kept.fail(error)
+            job.fail(error)
             self._fail(error)
 
-    def _emit_results(self, job: _Job[T, R], result: R) -> None:
+    def _emit_results(self, job: _Job[R], result: R) -> None:
         """Emit the result of `job`, and the results behind it that waited for it."""
         if self._ended:
             return
         job.result, job.is_done = result, True
-        jobs, ordered = self._jobs, self._ordered
+        jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.claims is not None
         due = job
         if ordered:
             due = next(iter(jobs))
@@ -209,9 +267,11 @@ class Jobs(KeepingStage[T, R]):
         try:
             while due.is_done:
                 del jobs[due]
-                self._emit(due.result, due.kept)
+                self._emit(due.result, due if claimed else NO_HOLD)
                 self._busy -= 1
-                if self._busy * 2 <= self._concurrency and not self._ended:
+                ahead.handled += 1
+                if self._busy * 2 <= ahead.limit and not self._ended:
+                    ahead.set_limit()
                     self._ask()
                 if not (ordered and jobs):  # behind a cancel there are none
                     break
@@ -222,7 +282,7 @@ class Jobs(KeepingStage[T, R]):
             self._complete_if_through()
 
     def _complete_if_through(self) -> None:
-        if self._upstream is ENDED and not self._jobs and not self._emits:
+        if self._upstream is ENDED and not (self._jobs or self._waiting or self._emits):
             super().on_complete()
             self._dismiss_workers()
 
@@ -232,16 +292,38 @@ class Jobs(KeepingStage[T, R]):
             worker.cancel()
 
     def _kept_items(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs) + len(self._waiting)
 
     def _moves(self) -> bool:
-        return bool(self._jobs)
+        return bool(self._jobs or self._waiting)
+
+    def _settle(self, hold: Hold) -> None:
+        """Say that an item is done: at once, or with those that follow within a few milliseconds."""
+        if not self._waiting or self._ahead.most == self._concurrency or self._ended:
+            hold.done()
+            return
+        self._late.append(hold)
+        if not self._settles_soon:
+            self._settles_soon = True
+            self._scheduler.call_later(AHEAD_S, self._settle_in_time)
+
+    def _settle_in_time(self) -> None:
+        self._settles_soon = False
+        self._settle_late()
+
+    def _settle_late(self) -> None:
+        """Say that items are done of which that was not said at once."""
+        if self._late:
+            late, self._late = self._late, []
+            for hold in late:
+                hold.done()
 
     def _let_go(self) -> None:
-        jobs = list(self._jobs)
+        self._settle_late()
+        for job in self._jobs:
+            job.release()
         self._jobs.clear()
-        for job in jobs:
-            job.kept.release()
+        self._line.release()
         self._dismiss_workers()
 
 

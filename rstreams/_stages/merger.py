@@ -134,14 +134,21 @@ class Merging(TurningStage[T, R]):
             if not self._pushed and most >= len(self._ready):
                 return self._emit_rounds(most)
             self._emit_next()
+        elif self._fill():
+            pass
         elif self._outer_complete and not self._active:
             self._finish()
-        elif self._slots and self.started and not self._outer_complete:
-            slots, self._slots = self._slots, 0
-            self._upstream.request(slots)
         else:
             return 0
         return 1
+
+    def _fill(self) -> bool:
+        """Ask for outer items in the place of those whose streams have ended; return whether that was necessary."""
+        if not self._slots or not self.started or self._outer_complete:
+            return False
+        slots, self._slots = self._slots, 0
+        self._upstream.request(slots)
+        return True
 
     def _emit_rounds(self, most: int) -> int:  # noqa: C901, PLR0912 - this loop must be quick
         """Draw one item of each iterator, and repeat this while only iterators are in line."""

@@ -34,9 +34,9 @@ from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.fast_paths import OnNext, runs_of
+from rstreams._core.fast_paths import OnNext, runs_of, signals_later
 from rstreams._core.gathering import Gathering, Holds, gather
-from rstreams._core.holds import SharedHold, loosen
+from rstreams._core.holds import NO_HOLD, SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
@@ -257,6 +257,11 @@ class PassingStage(Stage[T, T]):
         return runs_of(self._downstream)
 
     @property
+    def signals_later(self) -> bool:
+        """Whether items never come inside `request`, see `SignalsLater`; the source decides."""
+        return signals_later(self._upstream)
+
+    @property
     def most(self) -> int:
         """The most items that come."""
         return most_of(self._upstream)
@@ -272,13 +277,14 @@ def _drop(item: object) -> None:
 class KeepingStage(Stage[T, R]):
     """A stage that emits results of items it has kept; the holds go with the results."""
 
-    __slots__ = ("_emissions", "_emitting", "_room_known")
+    __slots__ = ("_emissions", "_emitting", "_gathered", "_room_known")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
         self._room_known: bool | None = None  # whether the number of items that can be held at once is known
         self._emissions = 0
         self._emitting: SharedHold | None = None
+        self._gathered: Gathering | None = None  # the claims on the items of a list
 
     def hold(self) -> Hold:
         emitting = self._emitting
@@ -307,11 +313,29 @@ class KeepingStage(Stage[T, R]):
         Behind lists of any size it is unknown whether a window has room for the next item: the stream must not stop
         there.
         """
-        if self._room_known is None:
-            self._room_known = window_of(self._upstream) < UNBOUNDED
-        if not self._room_known:
+        if not self._knows_room():
             loosen(hold)
         return hold
+
+    def _knows_room(self) -> bool:
+        if self._room_known is None:
+            self._room_known = window_of(self._upstream) < UNBOUNDED
+        return self._room_known
+
+    def _gather(self) -> None:
+        """Claim the item in `on_next` for the list that it goes into; loosely, as `_held` says."""
+        gathered = self._gathered
+        if gathered is None:
+            gathered = gather(self._upstream, loose=not self._knows_room())
+            if gathered is None:
+                return
+            self._gathered = gathered
+        gathered.keep()
+
+    def _take_gathered(self) -> SharedHold:
+        """Return the claim on all items of a list; the next item begins another one."""
+        gathered, self._gathered = self._gathered, None
+        return NO_HOLD if gathered is None else SharedHold((gathered,))
 
     def _emit(self, item: R, kept: SharedHold) -> None:
         """Send `item` downstream; `kept`, the claim on its parts, ends when all holders have released it."""

@@ -1,14 +1,12 @@
 """The scheduler of a scope under asyncio: time and tasks by the event loop, for stages that know no event loop.
 
-Timers stand in a heap by due time, and then by the order in which they were set. One timer of the loop works them off.
-The loop's own timers would lose the order of those that are due at one moment, and a stage that delays items must not
-shuffle them.
+One timer of the loop works the timers off. The loop's own timers would lose the order of those that are due at one
+moment, and a stage that delays items must not change their order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import random
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,6 +15,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, TypeVar
 
+from rstreams._core.timers import Timers
 from rstreams.abc import Cancellable, Event
 
 R = TypeVar("R")
@@ -108,9 +107,7 @@ class AsyncioScheduler:
         self._loop = loop
         self._owner = owner
         self._context = Context()
-        self._timers: list[_Timer] = []
-        self._timers_set = 0
-        self._timers_cancelled = 0
+        self._timers = Timers(self._arm_for_first)
         self._armed: asyncio.Handle | None = None
         self._armed_for = 0.0
         self._firing = False
@@ -154,12 +151,11 @@ class AsyncioScheduler:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` after `delay_s` seconds; timers due at one moment are called in the order they were set."""
-        timer = _Timer(self._loop.time() + delay_s, self._timers_set, function, self._drop_cancelled)
-        self._timers_set += 1
-        if not self._closed:
-            heapq.heappush(self._timers, timer)
-            if self._timers[0] is timer and not self._firing:
-                self._arm()
+        timer = self._timers.set(self._loop.time() + delay_s, function)
+        if self._closed:
+            self._timers.clear()
+        else:
+            self._arm_for_first()
         return timer
 
     def post(self, function: Callable[[], None]) -> None:
@@ -196,10 +192,15 @@ class AsyncioScheduler:
         if not self._closed:
             self.call_later(0, function)
 
-    def _arm(self) -> None:
-        """Have the loop wake the first timer."""
+    def _arm_for_first(self) -> None:
+        """Have the loop wake the first timer, and nobody if there is none; not while timers are called."""
+        due = self._timers.first_due
+        if self._firing or (self._armed is not None and due == self._armed_for):
+            return
         self._disarm()
-        due = self._armed_for = self._timers[0].due
+        if due is None:
+            return
+        self._armed_for = due
         if due <= self._loop.time():
             self._armed = self._loop.call_soon(self._fire, context=self._context)
         else:
@@ -214,12 +215,9 @@ class AsyncioScheduler:
         """Call the functions that are due now, not those set meanwhile: other tasks run in between."""
         self._armed = None
         now = max(self._loop.time(), self._armed_for)  # a loop may wake a little early, by its clock's resolution
-        due = list[_Timer]()
-        while self._timers and self._timers[0].due <= now:
-            due.append(heapq.heappop(self._timers))
         self._firing = True
         try:
-            for timer in due:
+            for timer in self._timers.take_due(now):
                 timer.fire()
         except (KeyboardInterrupt, SystemExit) as error:
             self._owner.fail(error)
@@ -228,53 +226,8 @@ class AsyncioScheduler:
             self._owner.fail(error)
         finally:
             self._firing = False
-        if self._timers and self._armed is None:
-            self._arm()
-
-    def _drop_cancelled(self) -> None:
-        """Drop cancelled timers: from the top, because nobody is to wake for them; all, once they may be most."""
-        self._timers_cancelled += 1
-        if self._timers_cancelled * 2 > len(self._timers):
-            self._timers = [timer for timer in self._timers if not timer.cancelled]
-            heapq.heapify(self._timers)
-            self._timers_cancelled = 0
-        while self._timers and self._timers[0].cancelled:
-            heapq.heappop(self._timers)
-        if self._firing:
-            return
-        if self._timers:
-            if self._timers[0].due != self._armed_for:
-                self._arm()
-        else:
-            self._disarm()
+        self._arm_for_first()
 
 
 async def _run(function: Callable[[], Awaitable[None]]) -> None:
     await function()
-
-
-class _Timer:
-    __slots__ = ("_function", "_number", "_on_cancel", "due")
-
-    def __init__(self, due: float, number: int, function: Callable[[], None], on_cancel: Callable[[], None]) -> None:
-        self.due = due
-        self._number = number
-        self._function: Callable[[], None] | None = function
-        self._on_cancel = on_cancel
-
-    def __lt__(self, other: _Timer) -> bool:
-        return (self.due, self._number) < (other.due, other._number)
-
-    @property
-    def cancelled(self) -> bool:
-        return self._function is None
-
-    def fire(self) -> None:
-        function, self._function = self._function, None
-        if function is not None:
-            function()
-
-    def cancel(self) -> None:
-        function, self._function = self._function, None
-        if function is not None:
-            self._on_cancel()

@@ -411,10 +411,17 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.concat(self._source, *others, delay_errors=delay_errors))
 
     def concat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        prefetch: int = 1,
+        delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.concat_map`."""
-        return Stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
+        return Stream(
+            operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors, window=window)
+        )
 
     def contains(self, value: object) -> Stream[bool]:
         """See `Stream.contains`."""
@@ -517,11 +524,17 @@ class Stream(NotIterable, Generic[T_co]):
         concurrency: int = 16,
         prefetch: int = 32,
         delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.flat_map`."""
         return Stream(
             operators.flat_map(
-                self._source, function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors
+                self._source,
+                function,
+                concurrency=concurrency,
+                prefetch=prefetch,
+                delay_errors=delay_errors,
+                window=window,
             )
         )
 
@@ -554,14 +567,25 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.map(self._source, function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> Stream[R]:
         """See `Stream.map_async`."""
-        return Stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
-    def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
+    def map_blocking(
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
+    ) -> Stream[R]:
         """See `Stream.map_blocking`."""
-        return Stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
     def materialize(self) -> Stream[Notification[T_co]]:
         """See `Stream.materialize`."""

@@ -253,10 +253,17 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.concat(*others, delay_errors=delay_errors))
 
     def concat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        prefetch: int = 1,
+        delay_errors: bool = False,
+        window: int | None = None,
     ) -> BlockingStream[R]:
         """See `Stream.concat_map`."""
-        return self._with(self._stream.concat_map(function, prefetch=prefetch, delay_errors=delay_errors))
+        return self._with(
+            self._stream.concat_map(function, prefetch=prefetch, delay_errors=delay_errors, window=window)
+        )
 
     def contains(self, value: object) -> BlockingStream[bool]:
         """See `Stream.contains`."""
@@ -363,10 +370,13 @@ class BlockingStream(Generic[T_co]):
         concurrency: int = 16,
         prefetch: int = 32,
         delay_errors: bool = False,
+        window: int | None = None,
     ) -> BlockingStream[R]:
         """See `Stream.flat_map`."""
         return self._with(
-            self._stream.flat_map(function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors)
+            self._stream.flat_map(
+                function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors, window=window
+            )
         )
 
     def flatten(self: BlockingStream[Iterable[R]]) -> BlockingStream[R]:
@@ -398,16 +408,21 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.map(function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> BlockingStream[R]:
         """See `Stream.map_async`."""
-        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered))
+        return self._with(self._stream.map_async(function, concurrency=concurrency, ordered=ordered, window=window))
 
     def map_blocking(
-        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
     ) -> BlockingStream[R]:
         """See `Stream.map_blocking`."""
-        return self._with(self._stream.map_blocking(function, concurrency=concurrency, ordered=ordered))
+        return self._with(self._stream.map_blocking(function, concurrency=concurrency, ordered=ordered, window=window))
 
     def materialize(self) -> BlockingStream[Notification[T_co]]:
         """See `Stream.materialize`."""

@@ -20,6 +20,7 @@ from rstreams.net.request_reply.answers import Answering
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.runtime.places import take_place
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
@@ -82,8 +83,11 @@ class RequestAddress(Address):
 
     async def _answer(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None], find: Find) -> None:
         try:
-            async with self._free:
+            await take_place(self._free)
+            try:
                 await self._answering.answer(encoded, LocalReplies(find))
+            finally:
+                self._free.release()
         except Exception as error:
             logger.warning("a request to %r could not be answered", self.name, exc_info=error)
             hold.fail(error)

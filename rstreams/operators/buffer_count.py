@@ -6,11 +6,10 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.counted_lists import Lists, Overlapping
 from rstreams._stages.stage import Lifted
-from rstreams.abc import Hold, Publisher, Subscriber
+from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
 
@@ -53,20 +52,17 @@ def buffer_count(source: Publisher[T], count: int, *, skip: int | None = None) -
 
 
 class _BufferCount(Lists[T]):
-    __slots__ = ("_holds", "_items")
+    __slots__ = ("_items",)
 
     def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
         super().__init__(downstream, count)
         self._items: list[T] = []
-        self._holds: list[Hold] = []
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
         self._items.append(item)
-        hold = self._upstream.hold()
-        if hold is not NO_HOLD:
-            self._holds.append(self._held(hold))
+        self._gather()
         if len(self._items) == self._count:
             self._emit_items()
 
@@ -91,11 +87,8 @@ class _BufferCount(Lists[T]):
 
     def _emit_items(self) -> None:
         items, self._items = self._items, []
-        holds, self._holds = self._holds, []
-        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+        self._emit(items, self._take_gathered())
 
     def _let_go(self) -> None:
         self._items = []
-        holds, self._holds = self._holds, []
-        for hold in holds:
-            hold.release()
+        self._take_gathered().release()

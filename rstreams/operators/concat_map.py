@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscription
+from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
@@ -15,14 +16,19 @@ from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.merger import all_of
 from rstreams._stages.stage import Lifted
-from rstreams.abc import Publisher, Subscriber
+from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def concat_map(
-    source: Publisher[T], function: Callable[[T], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+    source: Publisher[T],
+    function: Callable[[T], Publisher[R]],
+    *,
+    prefetch: int = 1,
+    delay_errors: bool = False,
+    window: int | None = None,
 ) -> Publisher[R]:
     """Emit all items of the stream `function(item)` for each item of `source`, one stream after the other.
 
@@ -36,9 +42,12 @@ def concat_map(
         prefetch: The most outer items kept, including the one whose stream is running; at least 1.
         delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
+        window: The most outer items kept here and asked for, directly over a link; not less than `prefetch`. None: 256,
+            or `prefetch` if that is more. With `window=prefetch` no more items are asked for ahead.
 
-    Demand: The first request asks the source for `prefetch` items, and each end of an inner stream for one more. The
-        inner stream is asked for exactly the items requested and not yet received.
+    Demand: The first request asks the source for `prefetch` items, and each end of an inner stream for one more.
+        Directly over a link, more items are asked for if inner streams end quickly: as many as end in 5 ms, up to
+        `window`. The inner stream is asked for exactly the items requested and not yet received.
     Holds: An outer item is held until its stream is complete and all holders of its items have handled them. On cancel,
         and when the stream fails, the outer items that are not done are given back (released).
     Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends if `function` raises, if its result
@@ -51,17 +60,26 @@ def concat_map(
         [0, 1, 0, 1, 2]
     """
     require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    require_count("concat_map", "prefetch", prefetch, 1)
-    return Lifted(source, lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors))
+    most = require_ahead("concat_map", "prefetch", prefetch, window)
+    return Lifted(
+        source,
+        lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors, window=most),
+    )
 
 
 class _ConcatMap(OneInner[T, R]):
-    __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_prefetch", "_waiting")
+    __slots__ = ("_advancing", "_ahead", "_delay_errors", "_due", "_errors", "_prefetch", "_waiting", "_window")
 
     operator = "concat_map"
 
     def __init__(
-        self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], prefetch: int, *, delay_errors: bool
+        self,
+        downstream: Subscriber[R],
+        function: Callable[[T], Publisher[R]],
+        prefetch: int,
+        *,
+        delay_errors: bool,
+        window: int,
     ) -> None:
         super().__init__(downstream, function)
         self._prefetch = prefetch
@@ -70,6 +88,14 @@ class _ConcatMap(OneInner[T, R]):
         self._waiting: deque[tuple[T, SharedHold]] = deque()
         self._advancing = False
         self._due = 0  # ended streams whose places have not been requested again yet
+        self._window = window
+        self._ahead: AskingAhead | None = None
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is ENDED and not self._ended:
+            self._ahead = ahead_of(subscription, self._prefetch, self._window)
+        super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if not self._ended:
@@ -113,7 +139,7 @@ class _ConcatMap(OneInner[T, R]):
     # inside
 
     def _begin(self) -> None:
-        self._upstream.request(self._prefetch)
+        self._upstream.request(self._prefetch if self._ahead is None else self._ahead.more())
 
     def _inner_is_through(self) -> None:
         self._due += 1
@@ -133,7 +159,11 @@ class _ConcatMap(OneInner[T, R]):
         self._advancing = True
         try:
             while not self._ended and self._current is None:
+                if self._ahead is not None and self._ask_ahead(self._ahead):
+                    continue
                 if self._waiting:
+                    if self._ahead is not None:
+                        self._ahead.note_work(goes_on=True)
                     self._subscribe(*self._waiting.popleft())
                 elif self._outer_complete:
                     self._finish()
@@ -144,6 +174,18 @@ class _ConcatMap(OneInner[T, R]):
                     return
         finally:
             self._advancing = False
+
+    def _ask_ahead(self, ahead: AskingAhead) -> bool:
+        """Ask a link for more items, if it is time; return whether that was so."""
+        if not self._due or self._outer_complete:
+            return False
+        ahead.note_work(goes_on=False)
+        ahead.end(self._due)
+        self._due = 0
+        n = ahead.more()
+        if n:
+            self._upstream.request(n)
+        return n > 0
 
     def _finish(self) -> None:
         if self._errors:

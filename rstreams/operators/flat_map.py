@@ -7,11 +7,15 @@ from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
-from rstreams._checks.publishers import require_returned_publisher
+from rstreams._checks.publishers import require_returned_publisher, require_subscription
+from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
+from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.holds import share_hold
+from rstreams._core.subscription import ENDED
+from rstreams._stages.emission import log_dropped
 from rstreams._stages.merger import Merging
 from rstreams._stages.stage import Lifted
-from rstreams.abc import Publisher, Subscriber
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,6 +28,7 @@ def flat_map(
     concurrency: int = 16,
     prefetch: int = 32,
     delay_errors: bool = False,
+    window: int | None = None,
 ) -> Publisher[R]:
     """Emit the items of the streams `function(item)`, at most `concurrency` of which run at the same time.
 
@@ -40,10 +45,14 @@ def flat_map(
             iterator are not requested ahead: they are drawn as they are emitted.
         delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
+        window: The most outer items kept here and asked for, directly over a link; not less than `concurrency`. None:
+            256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
     Demand: The first request asks the source for `concurrency` items, and each end of an inner stream for one more.
-        Each inner stream is asked for `prefetch` items, and for more as its items leave. Items are emitted only on
-        demand. If several inner streams have items waiting, they take turns.
+        Directly over a link, more items are asked for if inner streams end quickly: as many as end in 5 ms, up to
+        `window`. They wait here until other inner streams have ended. Each inner stream is asked for `prefetch` items,
+        and for more as its items leave. Items are emitted only on demand. If several inner streams have items waiting,
+        they take turns.
     Holds: An outer item is done when its inner stream is complete and all holders of its items have handled them. An
         inner item that must wait is held, and shares the outcome of its emission. On cancel, and when the stream fails,
         all outer and inner items that are not done are given back (released).
@@ -58,15 +67,18 @@ def flat_map(
         [1, 10, 2, 20]
     """
     require_plain("flat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    require_count("flat_map", "concurrency", concurrency, 1, unit="")
+    most = require_ahead("flat_map", "concurrency", concurrency, window)
     require_count("flat_map", "prefetch", prefetch, 1)
     return Lifted(
-        source, lambda downstream: _FlatMap(downstream, function, concurrency, prefetch, delay_errors=delay_errors)
+        source,
+        lambda downstream: _FlatMap(
+            downstream, function, concurrency, prefetch, delay_errors=delay_errors, window=most
+        ),
     )
 
 
 class _FlatMap(Merging[T, R]):
-    __slots__ = ("_function",)
+    __slots__ = ("_ahead", "_concurrency", "_function", "_line", "_window")
 
     operator = "flat_map"
 
@@ -78,23 +90,72 @@ class _FlatMap(Merging[T, R]):
         prefetch: int,
         *,
         delay_errors: bool,
+        window: int,
     ) -> None:
         super().__init__(downstream, prefetch, concurrency, delay_errors=delay_errors)
         self._function = function
+        self._concurrency = concurrency
+        self._window = window
+        self._ahead: AskingAhead | None = None
+        self._line = ClaimedItems[T]()  # outer items that came ahead
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self._upstream is ENDED and not self._ended:
+            self._ahead = ahead_of(subscription, self._concurrency, self._window)
+            if self._ahead is not None:
+                self._slots = 0
+                self._line.come_from(subscription)
+        super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
+        if self._ahead is not None and (self._line.items or len(self._active) >= self._concurrency):
+            self._line.put(item)
+        else:
+            self._begin_inner(item, self._upstream.hold)
+
+    def _begin_inner(self, item: T, hold: Callable[[], Hold]) -> None:
+        if self._ahead is not None:
+            self._ahead.note_work(goes_on=True)
         try:
             inner = require_returned_publisher("flat_map", "function", self._function(item))
         except Exception as error:
-            if self._delay_errors and not self._ended:
-                self._upstream.hold().fail(error)
+            if self._ended:
+                log_dropped(error, "a function failed")
+                return
+            hold().fail(error)
+            if self._delay_errors:
                 self._errors.append(error)
                 self._slots += 1
                 self._drain()
             else:
-                self._fail_item(error)
+                self._fail(error)
             return
-        if not self._ended:  # the function may have cancelled
-            self._subscribe(inner, share_hold(self._upstream.hold()))
+        if self._ended:  # the function has cancelled
+            return
+        self._subscribe(inner, share_hold(hold()))
+
+    def _fill(self) -> bool:
+        ahead, slots = self._ahead, self._slots
+        if ahead is None:
+            return super()._fill()
+        if slots:
+            self._slots = 0
+            ahead.end(slots)
+            ahead.note_work(goes_on=bool(self._active))
+        if self._line.items and len(self._active) < self._concurrency:
+            self._begin_inner(self._line.items.popleft(), self._line.take_hold)
+            return True
+        n = ahead.more() if self.started and not self._outer_complete else 0
+        if n:
+            self._upstream.request(n)
+        return n > 0
+
+    def _kept_items(self) -> int:
+        return super()._kept_items() + len(self._line.items)
+
+    def _let_go(self) -> None:
+        super()._let_go()
+        self._line.release()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.numbers import require_count
+from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
@@ -18,7 +18,12 @@ R = TypeVar("R")
 
 
 def map_blocking(
-    source: Publisher[T], function: Callable[[T], R], *, concurrency: int = 1, ordered: bool = True
+    source: Publisher[T],
+    function: Callable[[T], R],
+    *,
+    concurrency: int = 1,
+    ordered: bool = True,
+    window: int | None = None,
 ) -> Publisher[R]:
     """Emit `function(item)` for each item of `source`, called in a worker thread.
 
@@ -29,15 +34,17 @@ def map_blocking(
     Args:
         source: The publisher of the items.
         function: Called once for each item, in a worker thread; it may block.
-        concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1. With more
-            than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole program.
+        concurrency: The most items in progress, or with a result that waits for its turn; at least 1. With more than 1,
+            `function` runs in several threads at once. trio has 40 worker threads for the whole program.
         ordered: True emits the results in the order of the items, False as they become ready.
+        window: The most items kept here and asked for, directly over a link; not less than `concurrency`. None: 256, or
+            `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
-    Demand: Passed up in pieces. The items drawn never exceed the results requested, and at most `concurrency` of them
-        are not yet emitted.
+    Demand: As for `map_async`.
     Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items that are kept
-        when the stream fails or is cancelled are given back (released).
-    Errors: `ConfigError` at the call if `concurrency` is less than 1, and as `on_error` if there is no scheduler. An
+        when the stream fails or is cancelled are given back (released). Over a link, while other items wait here, an
+        item is settled up to 5 ms later.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An
         exception that `function` raises ends the stream at once, unchanged; its item counts as failed.
     Cancels: The source, when `function` raises. A thread cannot be cancelled: it runs to its end, and its result is
         dropped.
@@ -50,7 +57,7 @@ def map_blocking(
         [True]
     """
     require_plain("map_blocking", "function", function, "use map_async")
-    require_count("map_blocking", "concurrency", concurrency, 1, unit="")
+    most = require_ahead("map_blocking", "concurrency", concurrency, window)
 
     def make_stage(downstream: Subscriber[R]) -> Jobs[T, R]:
         scheduler = bound_scheduler("map_blocking")
@@ -58,7 +65,7 @@ def map_blocking(
         def in_thread(item: T) -> Awaitable[R]:
             return scheduler.in_thread(partial(function, item))
 
-        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered)
+        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered, window=most)
 
     return Lifted(source, make_stage)
 

@@ -1,13 +1,11 @@
 """The scheduler of a scope: time and tasks by trio, for stages that may not know trio.
 
-Timers stand in a heap, ordered by due time and then by the order in which they were set. One task works them off. One
-task for each timer would be shorter code. But trio runs the tasks that wake at one moment in random order, and a stage
-that delays items must not change their order.
+One task works the timers off. One task for each timer would be shorter code. But trio runs the tasks that wake at one
+moment in random order, and a stage that delays items must not change their order.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
 from collections.abc import Awaitable, Callable
@@ -17,6 +15,7 @@ from typing import TypeVar
 import trio
 
 from rstreams._core.scheduler import current_scheduler
+from rstreams._core.timers import Timers
 from rstreams.abc import Cancellable, Event
 
 R = TypeVar("R")
@@ -28,6 +27,9 @@ class TrioScheduler:
     Args:
         nursery: The nursery of the tasks; its owner ends them.
 
+    Attributes:
+        now: Returns the time of trio's clock, in seconds.
+
     Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one; thus
         its subscriptions belong to the same scope. Under `trio.testing.MockClock` all times are virtual.
     """
@@ -35,15 +37,10 @@ class TrioScheduler:
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._token = trio.lowlevel.current_trio_token()
-        self._timers: list[_TrioTimer] = []
-        self._timers_set = 0
-        self._timers_cancelled = 0
+        self.now = trio.lowlevel.current_clock().current_time  # not a method: that would cost three calls more
+        self._timers = Timers(self._wake_for_first)
         self._timing = False
         self._sleep = trio.CancelScope()
-
-    def now(self) -> float:
-        """Return trio's clock, in seconds."""
-        return trio.current_time()
 
     def event(self) -> Event:
         """Return a `trio.Event`."""
@@ -57,11 +54,9 @@ class TrioScheduler:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
         """Call `function` after `delay_s` seconds; timers due at one moment are called in the order they were set."""
-        timer = _TrioTimer(trio.current_time() + delay_s, self._timers_set, function, self._drop_cancelled)
-        self._timers_set += 1
-        heapq.heappush(self._timers, timer)
+        timer = self._timers.set(self.now() + delay_s, function)
         if self._timing:
-            self._sleep.deadline = self._timers[0].due
+            self._wake_for_first()
         else:
             self._timing = True
             self._nursery.start_soon(self._run_timers)
@@ -93,52 +88,15 @@ class TrioScheduler:
 
     async def _run_timers(self) -> None:
         current_scheduler.set(self)
-        while self._timers:
-            self._sleep = trio.CancelScope(deadline=self._timers[0].due)
+        while (due := self._timers.first_due) is not None:
+            self._sleep = trio.CancelScope(deadline=due)
             with self._sleep:
                 await trio.sleep_forever()
             # Only those due now: a timer that sets itself again without a delay must not stop the other tasks.
-            now, due = trio.current_time(), list[_TrioTimer]()
-            while self._timers and self._timers[0].due <= now:
-                due.append(heapq.heappop(self._timers))
-            for timer in due:
+            for timer in self._timers.take_due(self.now()):
                 timer.fire()
         self._timing = False
 
-    def _drop_cancelled(self) -> None:
-        """Drop the cancelled timers at the top, so that no task wakes for them; drop all if they may be most."""
-        self._timers_cancelled += 1
-        if self._timers_cancelled * 2 > len(self._timers):
-            self._timers = [timer for timer in self._timers if not timer.cancelled]
-            heapq.heapify(self._timers)
-            self._timers_cancelled = 0
-        while self._timers and self._timers[0].cancelled:
-            heapq.heappop(self._timers)
-        self._sleep.deadline = self._timers[0].due if self._timers else -math.inf
-
-
-class _TrioTimer:
-    __slots__ = ("_function", "_number", "_on_cancel", "due")
-
-    def __init__(self, due: float, number: int, function: Callable[[], None], on_cancel: Callable[[], None]) -> None:
-        self.due = due
-        self._number = number
-        self._function: Callable[[], None] | None = function
-        self._on_cancel = on_cancel
-
-    def __lt__(self, other: _TrioTimer) -> bool:
-        return (self.due, self._number) < (other.due, other._number)
-
-    @property
-    def cancelled(self) -> bool:
-        return self._function is None
-
-    def fire(self) -> None:
-        function, self._function = self._function, None
-        if function is not None:
-            function()
-
-    def cancel(self) -> None:
-        function, self._function = self._function, None
-        if function is not None:
-            self._on_cancel()
+    def _wake_for_first(self) -> None:
+        due = self._timers.first_due
+        self._sleep.deadline = -math.inf if due is None else due

@@ -709,7 +709,12 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.concat(self._source, *others, delay_errors=delay_errors))
 
     def concat_map(
-        self, function: Callable[[T_co], Publisher[R]], *, prefetch: int = 1, delay_errors: bool = False
+        self,
+        function: Callable[[T_co], Publisher[R]],
+        *,
+        prefetch: int = 1,
+        delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """Emit all items of the stream `function(item)` for each item of this stream, one stream after the other.
 
@@ -718,10 +723,14 @@ class Stream(NotIterable, Generic[T_co]):
             prefetch: The most outer items kept, including the one whose stream is running; at least 1.
             delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
+            window: The most outer items kept here and asked for, directly over a link; not less than `prefetch`. None:
+                256, or `prefetch` if that is more. With `window=prefetch` no more items are asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.concat_map`.
         """
-        return Stream(operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors))
+        return Stream(
+            operators.concat_map(self._source, function, prefetch=prefetch, delay_errors=delay_errors, window=window)
+        )
 
     def contains(self, value: object) -> Stream[bool]:
         """Emit true as soon as an item of this stream equals `value`, false if none does.
@@ -973,6 +982,7 @@ class Stream(NotIterable, Generic[T_co]):
         concurrency: int = 16,
         prefetch: int = 32,
         delay_errors: bool = False,
+        window: int | None = None,
     ) -> Stream[R]:
         """Emit the items of the streams `function(item)`, at most `concurrency` of which run at the same time.
 
@@ -984,12 +994,19 @@ class Stream(NotIterable, Generic[T_co]):
                 iterator are not requested ahead: they are drawn as they are emitted.
             delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
+            window: The most outer items kept here and asked for, directly over a link; not less than `concurrency`.
+                None: 256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.flat_map`.
         """
         return Stream(
             operators.flat_map(
-                self._source, function, concurrency=concurrency, prefetch=prefetch, delay_errors=delay_errors
+                self._source,
+                function,
+                concurrency=concurrency,
+                prefetch=prefetch,
+                delay_errors=delay_errors,
+                window=window,
             )
         )
 
@@ -1062,32 +1079,46 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.map(self._source, function))
 
     def map_async(
-        self, function: Callable[[T_co], Awaitable[R]], *, concurrency: int = 1, ordered: bool = True
+        self,
+        function: Callable[[T_co], Awaitable[R]],
+        *,
+        concurrency: int = 1,
+        ordered: bool = True,
+        window: int | None = None,
     ) -> Stream[R]:
         """Emit `await function(item)` for each item of this stream.
 
         Args:
             function: Called once for each item, in a task of its own.
-            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1.
+            concurrency: The most items in progress, or with a result that waits for its turn; at least 1.
             ordered: True emits the results in the order of the items, False as they become ready.
+            window: The most items kept here and asked for, directly over a link; not less than `concurrency`. None:
+                256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.map_async`.
         """
-        return Stream(operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_async(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
-    def map_blocking(self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True) -> Stream[R]:
+    def map_blocking(
+        self, function: Callable[[T_co], R], *, concurrency: int = 1, ordered: bool = True, window: int | None = None
+    ) -> Stream[R]:
         """Emit `function(item)` for each item of this stream, called in a worker thread.
 
         Args:
             function: Called once for each item, in a worker thread; it may block.
-            concurrency: The most items kept at the same time, in progress or waiting for their turn; at least 1. With
-                more than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole
-                program.
+            concurrency: The most items in progress, or with a result that waits for its turn; at least 1. With more
+                than 1, `function` runs in several threads at once. trio has 40 worker threads for the whole program.
             ordered: True emits the results in the order of the items, False as they become ready.
+            window: The most items kept here and asked for, directly over a link; not less than `concurrency`. None:
+                256, or `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
         Demand, holds, errors: `rstreams.operators.map_blocking`.
         """
-        return Stream(operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered))
+        return Stream(
+            operators.map_blocking(self._source, function, concurrency=concurrency, ordered=ordered, window=window)
+        )
 
     def materialize(self) -> Stream[Notification[T_co]]:
         """Emit every signal of this stream as an item: `Next(item)`, and at the end `Completed()` or `Failed(error)`.

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import trio
 
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.asking_ahead import AskingAhead
+from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, TURN_S
-from rstreams._core.gathering import ClaimsInOrder, gather
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
@@ -33,9 +32,6 @@ from rstreams.runtime.ground import TRIO, Ground
 from rstreams.sinks import Sink
 
 logger = logging.getLogger("rstreams.net")
-
-AHEAD_S: Final = 0.005
-"""How long handlers are to be busy with the items that are asked for ahead, in seconds."""
 
 
 class Handling:
@@ -105,9 +101,9 @@ class Handling:
         inbox = self._inbox
         while True:
             self._called = False
-            inbox.count_workers(1)
+            inbox.ahead.count_workers(1)
             await self._handle_waiting()
-            inbox.count_workers(-1)
+            inbox.ahead.count_workers(-1)
             bell = self._ground.event()
             self._idle.append(bell)
             await bell.wait()
@@ -160,36 +156,18 @@ class _Inbox(Sink[Any]):
     Attributes:
         waiting: The items.
         in_hand: The items in `handler`, and since when; by their numbers, in the order in which they were taken.
+        ahead: How many items may be asked for.
     """
 
-    __slots__ = (
-        "_began",
-        "_claims",
-        "_concurrency",
-        "_handled",
-        "_limit",
-        "_taken",
-        "_window",
-        "_worked_s",
-        "_workers",
-        "in_hand",
-        "waiting",
-    )
+    __slots__ = ("_line", "_taken", "ahead", "in_hand", "waiting")
 
     def __init__(self, on_change: Callable[[], None], concurrency: int, window: int) -> None:
         super().__init__(on_change)
-        self.waiting: deque[Any] = deque()
+        self._line = ClaimedItems[Any]()
+        self.waiting = self._line.items
         self.in_hand: dict[int, tuple[object, float]] = {}
-        self._claims: ClaimsInOrder | None = None
-        self._concurrency = concurrency
-        self._window = window
-        self._limit = concurrency  # the most items in hand, waiting and asked for
+        self.ahead = AskingAhead(trio.current_time, concurrency, window)
         self._taken = 0
-        # since the last request
-        self._handled = 0  # items
-        self._workers = 0  # that are not idle
-        self._worked_s = 0.0  # how long there were workers, up to the time when there were none
-        self._began = 0.0  # since when there are workers, or the time of that request
         self.request(concurrency)
 
     # the publisher calls these
@@ -198,9 +176,7 @@ class _Inbox(Sink[Any]):
         """Receive the subscription."""
         require_subscription(subscription)
         if self._subscription is ENDED and not self.ended:
-            gathering = gather(subscription, loose=False)
-            if gathering is not None:
-                self._claims = gathering.in_order()
+            self._line.come_from(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
@@ -209,65 +185,35 @@ class _Inbox(Sink[Any]):
 
     def on_run(self, items: Iterator[Any]) -> None:
         """Receive many items."""
-        if self.ended:
-            return
-        waiting, claims = self.waiting, self._claims
-        before = len(waiting)
-        try:
-            if claims is None or claims.whole_runs:
-                waiting.extend(items)
-            else:
-                for item in items:
-                    waiting.append(item)
-                    claims.keep()
-        finally:
-            self.outstanding -= len(waiting) - before
-            if not before and waiting:
-                self._on_change()
+        if not self.ended:
+            self._keep_run(self._line, items)
 
     # the workers call these
-
-    def count_workers(self, more: int) -> None:
-        """Count a worker that begins, or with -1 one that has become idle."""
-        if not self._workers:
-            self._began = trio.current_time()
-        self._workers += more
-        if not self._workers:
-            self._worked_s += trio.current_time() - self._began
 
     def take(self) -> tuple[int, Any, Hold]:
         """Take the item that has waited longest: its number, the item, and the claim on it."""
         number = self._taken = self._taken + 1
         item = self.waiting.popleft()
         self.in_hand[number] = item, trio.current_time()
-        return number, item, NO_HOLD if self._claims is None else self._claims.take()
+        return number, item, self._line.take_hold()
 
     def on_handled(self, number: int) -> None:
         """Hear that an item has been handled; ask for more."""
         del self.in_hand[number]
-        self._handled += 1
-        ahead = self.outstanding + len(self.waiting)
-        missing = self._limit - ahead - len(self.in_hand)
-        if not self.ended and (not ahead or 2 * missing >= self._limit):
-            self._set_limit()
-            missing = self._limit - ahead - len(self.in_hand)
+        ahead = self.ahead
+        ahead.handled += 1
+        to_come = self.outstanding + len(self.waiting)
+        missing = ahead.limit - to_come - len(self.in_hand)
+        if not self.ended and (not to_come or 2 * missing >= ahead.limit):
+            ahead.set_limit()
+            missing = ahead.limit - to_come - len(self.in_hand)
             if missing > 0:
                 self.request(missing)
-
-    def _set_limit(self) -> None:
-        """Set the limit by how quick the handlers have been since the last request."""
-        now = trio.current_time()
-        worked_s = self._worked_s + now - self._began
-        quick = self._window if worked_s <= 0 else int(self._handled * AHEAD_S / worked_s)
-        self._limit = max(self._concurrency, min(quick, 2 * self._limit, self._window))
-        self._handled, self._worked_s, self._began = 0, 0.0, now
 
     def close(self) -> None:
         """End the subscription, and release the items that wait."""
         self.cancel()  # first: what is given back must not come again
-        self.waiting.clear()
-        if self._claims is not None:
-            self._claims.release()
+        self._line.release()
 
     # the link calls this
 

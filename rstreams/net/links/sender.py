@@ -170,7 +170,8 @@ class Sender:
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         receipt = await self.submit(item)
-        await receipt.wait()
+        if not receipt.settled or receipt.error is not None:  # `submit` lets other tasks run
+            await receipt.wait()
 
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """Send one message as soon as there is credit for it; do not wait for its outcome.

@@ -26,8 +26,9 @@ from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._codec.message_fields import check_properties
+from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
-from rstreams.abc import Subscription
+from rstreams.abc import Hold, Subscription
 from rstreams.errors import (
     Condition,
     ConfigError,
@@ -48,6 +49,7 @@ from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, Request
 from rstreams.protocol.credit import require_window
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.runtime.context_managers import async_entered
+from rstreams.runtime.places import take_place
 from rstreams.runtime.scope import open_nursery
 from rstreams.stream import Stream
 
@@ -135,8 +137,11 @@ class Requester(Generic[T]):
         message, key = self._prepared(item, {REPLIES: ONE})
         deadline = trio.current_time() + timeout_s
         with trio.move_on_at(deadline):
-            async with self._free:
+            await take_place(self._free)
+            try:
                 return await self._ask(message, key, deadline, retry_lost=retry_lost)
+            finally:
+                self._free.release()
         msg = f"the request to {self.address!r} has had no reply within {timeout_s:g} s"
         raise StreamTimeout(msg)
 
@@ -228,7 +233,8 @@ class Requester(Generic[T]):
     async def _open_route(self) -> _Route[T]:
         while self._over is None:
             route = self._route
-            await route.settled.wait()
+            if not route.settled.is_set():
+                await route.settled.wait()
             if route.ended is None:
                 return route
         raise self._over
@@ -241,7 +247,7 @@ class Requester(Generic[T]):
                 expiry = _expiry(message, deadline - trio.current_time())
                 request = replace(message, reply_to=route.reply_to, **expiry)  # in one step, which checks all fields
                 try:
-                    receipt = await route.sender.submit(request)
+                    receipt = route.sender.submit_now(request) or await route.sender.submit(request)
                 except RStreamsError:
                     if route.ended is None:
                         raise
@@ -250,6 +256,7 @@ class Requester(Generic[T]):
                 await pending.came.wait()
             finally:
                 route.forget(key)
+                pending.hold.done()
             if not pending.lost or not retry_lost:
                 return pending.result()
 
@@ -270,12 +277,16 @@ name_arguments("Requester", Requester)
 
 
 class _Pending(Generic[T]):
-    """A request that waits for its reply."""
+    """A request that waits for its reply.
 
-    __slots__ = ("_error", "_item", "came", "lost")
+    The task that waits accepts the reply. What it sends next may then leave together with the disposition.
+    """
+
+    __slots__ = ("_error", "_item", "came", "hold", "lost")
 
     def __init__(self) -> None:
         self.came = trio.Event()
+        self.hold: Hold = NO_HOLD  # on the reply
         self.lost = False
         self._item: Any = None
         self._error: BaseException | None = None
@@ -378,6 +389,7 @@ class _Route(Generic[T]):
                 failed = RequestFailed(NO_REPLY, "the responder had nothing to reply")
             elif failed is None:
                 result, failed = decoded(payload, self._decode)
+            pending.hold = self._subscription.hold()
             pending.finish(result, failed)
         self._ask_for_replies()
 
