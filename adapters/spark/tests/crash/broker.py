@@ -1,0 +1,116 @@
+"""A node whose queue survives kill -9, in a process of its own: `python broker.py PORT FOLDER ADDRESSES MESSAGES`.
+
+It serves the addresses `in-0`, `in-1`, and so on, with numbered messages that have ids. A message that was accepted is
+a line in the file of its address; after a restart the node serves those that have none. `in-0/most` is the most
+messages that were ever granted or unsettled at one time, over all links. Its first line of output is its port.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from pathlib import Path
+
+import trio
+
+from rstreams import Message, Node, Stream
+from rstreams.abc import Hold, Subscriber
+
+
+class Journaled:
+    """A queue of numbered messages, of which accepted ones are written down.
+
+    Attributes:
+        most: The most that was granted, or sent and not settled, over all subscriptions.
+    """
+
+    def __init__(self, journal: Path, messages: int) -> None:
+        self.most = 0
+        self.outstanding = 0
+        self.subscriptions: list[Subscription] = []
+        accepted = set(journal.read_text().split()) if journal.exists() else set()
+        self.ready = [n for n in range(messages) if str(n) not in accepted]  # a heap
+        self._journal = journal.open("a", buffering=1)
+
+    def subscribe(self, subscriber: Subscriber[Message]) -> None:
+        subscription = Subscription(self, subscriber)
+        self.subscriptions.append(subscription)
+        subscriber.on_subscribe(subscription)
+
+    def count(self, change: int) -> None:
+        self.outstanding += change
+        self.most = max(self.most, self.outstanding)
+
+    def accept(self, number: int) -> None:
+        self._journal.write(f"{number}\n")
+
+    def give_back(self, number: int) -> None:
+        heapq.heappush(self.ready, number)
+        for subscription in list(self.subscriptions):
+            subscription.emit()
+
+
+class Subscription:
+    def __init__(self, queue: Journaled, subscriber: Subscriber[Message]) -> None:
+        self._queue = queue
+        self._subscriber = subscriber
+        self._demand = 0
+        self._emitting = False
+        self._number = -1
+
+    def request(self, n: int) -> None:
+        self._queue.count(n)
+        self._demand += n
+        self.emit()
+
+    def cancel(self) -> None:
+        self._queue.count(-self._demand)
+        self._demand = 0
+        if self in self._queue.subscriptions:
+            self._queue.subscriptions.remove(self)
+
+    def hold(self) -> Hold:
+        return _Held(self._queue, self._number)
+
+    def emit(self) -> None:
+        if self._emitting:
+            return
+        self._emitting = True
+        while self._demand and self._queue.ready:
+            self._demand -= 1
+            self._number = heapq.heappop(self._queue.ready)
+            self._subscriber.on_next(Message(body=b"%d" % self._number, id=f"m-{self._number}"))
+        self._emitting = False
+
+
+class _Held:
+    def __init__(self, queue: Journaled, number: int) -> None:
+        self._queue = queue
+        self._number = number
+
+    def done(self) -> None:
+        self._queue.count(-1)
+        self._queue.accept(self._number)
+
+    def fail(self, _error: BaseException) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self._queue.count(-1)
+        self._queue.give_back(self._number)
+
+
+async def main(port: str, folder: str, addresses: str, messages: str) -> None:
+    async with Node() as node:
+        for number in range(int(addresses)):
+            queue = Journaled(Path(folder) / f"in-{number}.accepted", int(messages))
+            node.serve(f"in-{number}", queue)
+            node.serve(f"in-{number}/most", Stream.defer(lambda queue=queue: Stream.of(queue.most)))
+        listener = await node.listen(f"127.0.0.1:{port}")
+        sys.stdout.write(f"{listener.port}\n")
+        sys.stdout.flush()
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+
+
+if __name__ == "__main__":
+    trio.run(main, *sys.argv[1:])
