@@ -22,6 +22,7 @@ from rstreams.errors import (
     LinkDetached,
     ProtocolError,
     RStreamsError,
+    SessionEnded,
     SpecViolation,
     condition_of,
 )
@@ -31,7 +32,7 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
-from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderPhase
+from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_items import OutgoingItems
@@ -127,7 +128,7 @@ class LinkSubscriber(End, Generic[T]):
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
         self._told_starved = (0, 0)  # deliveries begun and items unsettled at the last such message to the receiver
-        self._life = Life(SENDING, SenderPhase.ATTACHING)
+        self._life: SenderLife = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
@@ -278,16 +279,19 @@ class LinkSubscriber(End, Generic[T]):
             error.place = self.place()
         if self.state is State.DETACH_RECEIVED:
             self._send(Detach())
-        if error is not None and frame.announces_close and self.attach_later is not None:
+        announced = error is not None and frame.announces_close and self.attach_later is not None
+        if error is not None and (announced or self._survives(error)):
             self._lose(error, returns=True)
-            if self.wants_link:
-                self.attach_later(error)
+            self._return_after(error)
             return
         self._finish(error, left=error is None and not self._awaits_outcomes)
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""
-        self._lose(frame.error, returns=frame.returns)
+        ended = not frame.returns and isinstance(frame.error, SessionEnded) and self._survives(frame.error)
+        self._lose(frame.error, returns=frame.returns or ended)
+        if ended:
+            self._return_after(frame.error)
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""

@@ -125,7 +125,9 @@ class Driver(Child):
 
     def runner(self) -> int | None:
         """Return the process id of the runner of its query."""
-        return next((pid for pid in descendants(self.jvm) if b"python_streaming_source_runner" in command_of(pid)), None)
+        return next(
+            (pid for pid in descendants(self.jvm) if b"python_streaming_source_runner" in command_of(pid)), None
+        )
 
     def workers(self) -> list[int]:
         """Return the process ids of its Python workers, but the runner; their daemon, if it has none."""
