@@ -10,7 +10,7 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,15 +35,14 @@ def cells(runs: int, seed: int) -> list[Cell]:
     return found[:runs]
 
 
-async def run_cells(todo: Sequence[Cell], seed: int, folder: Path) -> list[Outcome]:
-    """Do these runs, and print a line for each."""
+async def run_cells(todo: Sequence[Cell], seed: int, folder: Path, done: Callable[[Outcome], None]) -> None:
+    """Do these runs, print a line for each, and call `done` with its outcome."""
     matrix = Matrix(folder, len(todo), seed)
-    outcomes = []
     try:
         await matrix.start()
         for number, cell in enumerate(todo):
             outcome = await matrix.run(cell)
-            outcomes.append(outcome)
+            done(outcome)
             told = "good" if outcome.good else "BAD"
             sys.stdout.write(
                 f"{number:3} {cell.mode:6} {cell.fault:7} {cell.step:15} {told:5} missing {outcome.missing} doubled "
@@ -54,7 +53,6 @@ async def run_cells(todo: Sequence[Cell], seed: int, folder: Path) -> list[Outco
     finally:
         with trio.CancelScope(shield=True):
             await matrix.stop()
-    return outcomes
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -82,15 +80,19 @@ def main() -> int:
     parser.add_argument("--add", action="store_true", help="add to what is there")
     given = parser.parse_args()
     todo = cells(given.first + given.runs, given.seed)[given.first :]
-    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
-        outcomes = trio.run(run_cells, todo, given.seed + given.first, Path(folder))
-    rows = [asdict(outcome) | asdict(outcome.cell) | {"good": outcome.good} for outcome in outcomes]
-    for row in rows:
-        del row["cell"]
+    rows: list[dict[str, Any]] = []
     if given.add and given.json.exists():
-        rows = json.loads(given.json.read_text())["runs"] + rows
+        rows += json.loads(given.json.read_text())["runs"]
     given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps({"messages": MESSAGES, "limit": LIMIT, "runs": rows}, indent=1))
+
+    def done(outcome: Outcome) -> None:
+        row = asdict(outcome) | asdict(outcome.cell) | {"good": outcome.good}
+        del row["cell"]
+        rows.append(row)
+        given.json.write_text(json.dumps({"messages": MESSAGES, "limit": LIMIT, "runs": rows}, indent=1))
+
+    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
+        trio.run(run_cells, todo, given.seed + given.first, Path(folder), done)
     bad = [row for row in rows if not row["good"]]
     exact = sum(row["doubled"] for row in rows if row["mode"] != "queue")
     sys.stdout.write(
