@@ -249,6 +249,7 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     )
     links.attach(sending, Attach(name, Role.SENDER, name, _ADDRESS, once, properties=_PAIRED))
     links.attach(receiving, Attach(name, Role.RECEIVER, _ADDRESS, name, once, properties=_PAIRED))
+    sending.outlives_detach = receiving.outlives_detach = False  # a reply that was on its way would never come
     try:
         await replies.started()
         yield RabbitMQManagement(sender, replies)
