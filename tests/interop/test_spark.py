@@ -22,7 +22,7 @@ from tests.small_spark import set_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import DataStreamReader
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 pytestmark = [
     pytest.mark.broker,
@@ -98,8 +98,8 @@ def spark() -> Iterator[SparkSession]:
     set_environment()
     from pyspark.sql import SparkSession
 
-    settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
-    session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.log.level", "OFF").getOrCreate()
     yield session
     session.stop()
 
@@ -113,7 +113,7 @@ def ids(last: int) -> Counter[str]:
 
 
 def reading(spark: SparkSession, broker: Broker, folder: Path, **options: str | int) -> DataStreamReader:
-    given = {
+    given: dict[str, str | int] = {
         "url": broker.url,
         "tlsCaFile": str(broker.ca_file),
         "address": QUEUE,

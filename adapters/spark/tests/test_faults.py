@@ -122,6 +122,40 @@ def test_without_reconnect_a_loss_fails_at_once(node: NodeProcess) -> None:
                 receiver.collect(0, 10)
 
 
+def test_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
+    node: NodeProcess, capfd: pytest.CaptureFixture[str], eventually: Eventually
+) -> None:
+    with receiving(node.url, address="detached", maxmessagespertrigger="10", maxtriggerdelay="1h") as receiver:
+        got = bodies(receiver.collect(0, 10))
+        assert got == [b"%d" % n for n in range(10)], "a batch that is out"
+        got += eventually(lambda: bodies(receiver.collect(10, 10)), "the other ten have come")
+    assert got == [b"%d" % n for n in range(20)]
+    assert node.first("detached/most") == 10
+    assert "the peer has detached the link, and it is attached again for up to 600 s" in capfd.readouterr().err
+
+
+def test_without_reconnect_a_detached_link_ends_the_source(node: NodeProcess) -> None:
+    with (
+        receiving(node.url, address="detached", maxmessagespertrigger="10", reconnect="false") as receiver,
+        pytest.raises(SourceFailed, match=r"LinkDetached: .*the queue was deleted"),
+    ):
+        while True:
+            receiver.collect(0, 10)
+
+
+def test_the_bound_holds_through_losses(node: NodeProcess, eventually: Eventually) -> None:
+    with (
+        proxy_to(node.port) as proxy,
+        receiving(f"amqp://127.0.0.1:{proxy.port}", address="bounded", maxmessagespertrigger="20") as receiver,
+    ):
+        committed = 0
+        for resets in range(1, 5):
+            committed += len(receiver.collect(committed, 20))
+            proxy.reset()
+            eventually(lambda resets=resets: proxy.accepted == resets + 1, "it is there again")
+            assert node.first("bounded/most") == 20
+
+
 class Checkpoint:
     """A checkpoint as Spark writes it."""
 

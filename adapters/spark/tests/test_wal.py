@@ -225,7 +225,7 @@ def test_a_folder_that_executors_do_not_see_is_told_of_and_nothing_is_settled(qu
     end = reader.latestOffset(start, LIMIT)
     [part] = reader.partitions(start, end)
     (tmp_path / "wal").rename(tmp_path / "elsewhere")  # as an executor sees it
-    with pytest.raises(SourceFailed, match="Option walDir must name a folder that the driver and all executors see$"):
+    with pytest.raises(SourceFailed, match=r"Option walDir must name a folder that the driver and all executors see$"):
         list(reader.read(part))
     (tmp_path / "elsewhere").rename(tmp_path / "wal")
     reader.stop()

@@ -44,6 +44,10 @@ class Journaled:
     def accept(self, number: int) -> None:
         self._journal.write(f"{number}\n")
 
+    def sent(self, _subscription: Subscription) -> bool:
+        """Return whether the subscription has ended with the message that was sent just now."""
+        return False
+
     def give_back(self, number: int) -> None:
         heapq.heappush(self.ready, number)
         for subscription in list(self.subscriptions):
@@ -80,7 +84,13 @@ class Subscription:
             self._demand -= 1
             self._number = heapq.heappop(self._queue.ready)
             self._subscriber.on_next(Message(body=b"%d" % self._number, id=f"m-{self._number}"))
+            if self._queue.sent(self):
+                return
         self._emitting = False
+
+    def end(self, error: BaseException) -> None:
+        self.cancel()
+        self._subscriber.on_error(error)
 
 
 class _Held:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,7 +208,7 @@ class _Run:
 
     async def go(self) -> None:
         await self._start()
-        await self._until(lambda: (self._folder / "checkpoint" / "commits" / "0").exists())
+        await self._until((self._folder / "checkpoint" / "commits" / "0").exists)
         pid = await self._reach()
         self._outcome.reached = pid is not None
         if pid is not None:
@@ -240,12 +240,10 @@ class _Run:
             if step in FRAMES:
                 kind, direction, nth, place = FRAMES[step]
                 trigger = self.network.when(kind, direction=direction, nth=nth, at=place)  # type: ignore[arg-type]
-                if self._cell.fault not in ("cut", "stall"):
-                    trigger.stall()  # what comes behind the place does not pass before the process has died
-                elif self._cell.fault == "cut":
+                if self._cell.fault == "cut":
                     trigger.reset()
                 else:
-                    trigger.stall()
+                    trigger.stall()  # what comes behind the place does not pass before the process has died
                 await trigger.done()
                 return 0
             (self._folder / "arming").write_text(step)
@@ -256,38 +254,41 @@ class _Run:
         return None
 
     async def _fault(self, pid: int) -> None:
+        """Do the fault; `pid` is the process that has stopped at the step, 0 if none has."""
         fault, driver = self._cell.fault, self._driver
-        if fault == "jvm":
-            await driver.kill()
-        elif fault == "runner":
-            kill(driver.runner() or 0) if driver.runner() else None
-        elif fault == "worker":
-            for worker in [pid] if pid and pid != driver.runner() else driver.workers():
-                kill(worker)
-        elif fault == "broker":
-            await self._matrix.restart_broker()
-        else:
-            networks = (self.network, self.sink_network) if self._cell.mode == "sink" else (self.network,)
-            for network in networks:
-                if fault == "stall":
-                    network.stall()
-            if fault == "stall":
-                if pid:
-                    go_on(pid)
-                await trio.sleep(0.3 + self._matrix.random())
-            for network in networks:
-                for connection in list(network.live):
-                    connection.reset()
-                network.heal()
-            return
-        if self._cell.step in FRAMES:
-            for connection in list(self.network.live):
-                connection.reset()  # what was held back is lost with the process
-            self.network.heal()
+        match fault:
+            case "jvm":
+                await driver.kill()
+            case "runner":
+                kill(driver.runner())
+            case "worker":
+                for worker in [pid] if pid and pid != driver.runner() else driver.workers():
+                    kill(worker)
+            case "broker":
+                await self._matrix.restart_broker()
+            case "stall":
+                await self._stall(pid)
+        if fault in ("cut", "stall") or self._cell.step in FRAMES:
+            self._cut()  # what was held back is lost with the process that was killed
+
+    def _networks(self) -> Sequence[FaultyNetwork]:
+        return (self.network, self.sink_network) if self._cell.mode == "sink" else (self.network,)
+
+    async def _stall(self, pid: int) -> None:
+        for network in self._networks():
+            network.stall()
+        if pid:
+            go_on(pid)
+        await trio.sleep(0.3 + self._matrix.random())
+
+    def _cut(self) -> None:
+        for network in self._networks():
+            for connection in list(network.live):
+                connection.reset()
+            network.heal()
 
     async def _finish(self) -> None:
         """Start the query again as often as it fails, until all is copied."""
-        table = self._folder
         while True:
             state: dict[str, Any] = {"active": False, "error": ""}
             if self._driver.process is not None:
@@ -300,12 +301,12 @@ class _Run:
             if state["error"]:
                 self._outcome.errors.append(str(state["error"]).partition("\n")[0][:300])
             if not state["active"]:
-                (table / "armed").unlink(missing_ok=True)
+                (self._folder / "armed").unlink(missing_ok=True)
                 await self._start()
             await trio.sleep(0.05)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what another process does
             await trio.sleep(0.01)
 
 

@@ -46,7 +46,7 @@ class PausingSource(RStreamsDataSource):
     def name(cls) -> str:
         return "rstreams_pausing"
 
-    def streamReader(self, schema: Any) -> PausingReader:  # noqa: ANN401, N802 - Spark's
+    def streamReader(self, schema: Any) -> PausingReader:  # noqa: ANN401, ARG002, N802 - Spark's
         return PausingReader(SourceOptions.parse(self.options), self.places)
 
 

@@ -136,10 +136,11 @@ class Driver(Child):
         return workers or daemons
 
 
-def kill(pid: int) -> None:
-    """Kill a process that this program has started, or that a child of it has."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def kill(pid: int | None) -> None:
+    """Kill a process that this program has started, or that a child of it has; None: there is none."""
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def go_on(pid: int) -> None:
