@@ -1,4 +1,4 @@
-"""What a query is refused: at its start or at its first batch, in one line that stands first, before anything is settled."""
+"""Queries that are refused at their start or first batch: in one line, which stands first, and nothing is settled."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 It serves the addresses `in-0`, `in-1`, and so on, with numbered messages that have ids. A message that was accepted is
 a line in the file of its address; after a restart the node serves those that have none. `in-0/most` is the most
-messages that were ever granted or unsettled at one time, over all links. Its first line of output is its port.
+messages that were ever granted or unsettled at one time, over all links. Its first line of output is its port. At
+SIGTERM it drains and ends.
 """
 
 from __future__ import annotations
 
 import heapq
+import signal
 import sys
 from pathlib import Path
 
@@ -119,7 +121,18 @@ async def main(port: str, folder: str, addresses: str, messages: str) -> None:
         listener = await node.listen(f"127.0.0.1:{port}")
         sys.stdout.write(f"{listener.port}\n")
         sys.stdout.flush()
-        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end_with_parent, nursery.cancel_scope)
+            with trio.open_signal_receiver(signal.SIGTERM) as signals:
+                await anext(signals)
+                await node.drain_and_close(timeout_s=1)
+            nursery.cancel_scope.cancel()
+
+
+async def end_with_parent(scope: trio.CancelScope) -> None:
+    """End when standard input closes."""
+    await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+    scope.cancel()
 
 
 if __name__ == "__main__":

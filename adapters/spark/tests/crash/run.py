@@ -11,6 +11,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def main() -> int:
         rows.append(row)
         given.json.write_text(json.dumps({"messages": MESSAGES, "limit": LIMIT, "runs": rows}, indent=1))
 
-    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder, suppress(KeyboardInterrupt):
         trio.run(run_cells, todo, given.seed + given.first, Path(folder), done)
     bad = [row for row in rows if not row["good"]]
     exact = sum(row["doubled"] for row in rows if row["mode"] != "queue")
