@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 from rstreams_spark._losses import LASTING_S, Losses
 
 from rstreams.errors import ConnectionLost, LinkDetached
 from rstreams.net.transport.carrier import ConnectionStatus
-
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 LIMIT_S = 10.0
 CONNECTED = ConnectionStatus("connected", "h:1")
@@ -52,7 +51,7 @@ class Query:
         policy.on_status(status)
 
 
-async def test_a_peer_that_drops_each_connection_at_once_is_given_up() -> None:
+async def test_a_peer_that_drops_each_connection_at_once_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
     query = Query()
     began = trio.current_time()
     await query.play(LASTING_S / 2, 100)
@@ -62,14 +61,14 @@ async def test_a_peer_that_drops_each_connection_at_once_is_given_up() -> None:
     assert query.losses.scope.cancel_called
 
 
-async def test_connections_that_last_are_not_counted_together() -> None:
+async def test_connections_that_last_are_not_counted_together(autojump_clock: trio.testing.MockClock) -> None:
     query = Query()
     await query.play(LASTING_S * 2, 100)
     assert set(query.told) == {"away", "back"}
     assert not query.losses.scope.cancel_called
 
 
-async def test_a_connection_that_stays_away_is_given_up() -> None:
+async def test_a_connection_that_stays_away_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
     query = Query()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(query.losses.watch)
@@ -91,6 +90,6 @@ async def test_a_detached_link_is_told_of(capfd: pytest.CaptureFixture[str]) -> 
     assert "the peer has detached the link, and it is attached again for up to 10 s" in capfd.readouterr().err
 
 
-async def test_without_a_limit_nothing_is_opened_again() -> None:
+async def test_without_a_limit_nothing_is_opened_again(autojump_clock: trio.testing.MockClock) -> None:
     losses = Losses(0.0, "rstreams source", on_given_up=lambda _: None)
     assert losses.policy is None
