@@ -78,7 +78,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """From now on read only queued messages, and end when a drain has found the queue empty."""
-        self._in_runner().queued_only = True
+        with reason_first():
+            self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
