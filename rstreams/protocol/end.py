@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from rstreams.errors import Condition, PeerClosed
+from rstreams.errors import Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Frame
+from rstreams.protocol.frames import Attach, Frame, Lost
 from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import offer
@@ -64,6 +64,13 @@ class End:
         """Return whether it is attached again after the peer has ended its link: it was attached, and is wanted."""
         lasts = self._life.phase in _LASTS and error.condition not in _FINAL
         return lasts and self.outlives_detach and self.attach_later is not None
+
+    def _survived_end_of_session(self, frame: Lost) -> PeerClosed | None:
+        """Return the reason if only the session has ended, and the end is attached again after that."""
+        error = frame.error
+        if isinstance(error, SessionEnded) and not frame.returns and self._survives(error):
+            return error
+        return None
 
     def _return_after(self, error: BaseException | None) -> None:
         """Have the end attached again later, if it still wants a link, and the peer has ended the last one."""

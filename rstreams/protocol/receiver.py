@@ -402,8 +402,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         reason, self._reason = self._reason, None
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
             reason = None  # otherwise the connection lives: the session has ended, which is the announced loss
-        if not frame.returns and isinstance(frame.error, SessionEnded) and self._survives(frame.error):
-            reason = frame.error
+        reason = self._survived_end_of_session(frame) or reason
         if frame.returns or reason is not None:
             self._life.on(ReceiverEvent.LOSE)
         else:

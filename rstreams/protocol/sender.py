@@ -22,7 +22,6 @@ from rstreams.errors import (
     LinkDetached,
     ProtocolError,
     RStreamsError,
-    SessionEnded,
     SpecViolation,
     condition_of,
 )
@@ -288,10 +287,9 @@ class LinkSubscriber(End, Generic[T]):
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""
-        ended = not frame.returns and isinstance(frame.error, SessionEnded) and self._survives(frame.error)
-        self._lose(frame.error, returns=frame.returns or ended)
-        if ended:
-            self._return_after(frame.error)
+        reason = self._survived_end_of_session(frame)
+        self._lose(frame.error, returns=frame.returns or reason is not None)
+        self._return_after(reason)
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""
