@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -78,9 +79,10 @@ class End:
             self.attach_later(error)
 
     @property
+    @abstractmethod
     def wants_link(self) -> bool:
         """Whether a lost link should be replaced."""
-        raise NotImplementedError
+        ...
 
     def properties(self) -> dict[str, Any]:
         """Return the properties about packs in this side's attach."""
