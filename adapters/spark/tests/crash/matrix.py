@@ -28,7 +28,8 @@ from rstreams.testing import FaultyNetwork
 
 MESSAGES: Final = 48
 LIMIT: Final = 12
-WAIT_S: Final = 90.0
+WAIT_S: Final = 240.0
+REACH_WAIT_S: Final = 60.0
 
 MODES: Final = ("wal", "sink", "queue")
 FAULTS: Final = ("jvm", "runner", "worker", "broker", "cut", "stall")
@@ -236,7 +237,7 @@ class _Run:
         if step == RANDOM:
             await trio.sleep(self._matrix.random() * 1.5)
             return 0
-        with trio.move_on_after(20):
+        with trio.move_on_after(REACH_WAIT_S):
             if step in FRAMES:
                 kind, direction, nth, place = FRAMES[step]
                 trigger = self.network.when(kind, direction=direction, nth=nth, at=place)  # type: ignore[arg-type]

@@ -38,15 +38,15 @@ class Child:
 
     async def start(self, *more: str) -> str:
         """Start it, with `more` arguments; return its first line."""
-        stderr: Any = subprocess.DEVNULL if self._log is None else self._log.open("ab")
-        self.process = await trio.lowlevel.open_process(
-            [*self._command, *more],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=os.environ | SETTINGS | {"PYTHONPATH": str(ROOT)},
-            cwd=ROOT,
-        )
+        with Path(os.devnull).open("wb") if self._log is None else self._log.open("ab") as stderr:
+            self.process = await trio.lowlevel.open_process(
+                [*self._command, *more],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=os.environ | SETTINGS | {"PYTHONPATH": str(ROOT)},
+                cwd=ROOT,
+            )
         self._came = b""
         return await self.line()
 
