@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 import trio
 
@@ -38,7 +38,7 @@ class Child:
 
     async def start(self, *more: str) -> str:
         """Start it, with `more` arguments; return its first line."""
-        with Path(os.devnull).open("wb") if self._log is None else self._log.open("ab") as stderr:
+        with self._open_log() as stderr:
             self.process = await trio.lowlevel.open_process(
                 [*self._command, *more],
                 stdin=subprocess.PIPE,
@@ -49,6 +49,9 @@ class Child:
             )
         self._came = b""
         return await self.line()
+
+    def _open_log(self) -> IO[bytes]:
+        return Path(os.devnull).open("wb") if self._log is None else self._log.open("ab")
 
     async def line(self) -> str:
         """Return its next line.
