@@ -245,13 +245,17 @@ class _Run:
                     trigger.reset()
                 else:
                     trigger.stall()  # what comes behind the place does not pass before the process has died
-                await trigger.done()
+                try:
+                    await trigger.done()
+                finally:
+                    trigger.cancel()  # if it is not reached in time, it must not stall the rest
                 return 0
             (self._folder / "arming").write_text(step)
             (self._folder / "arming").rename(self._folder / "armed")
             reached = self._folder / "reached"
             await self._until(reached.exists)
             return int(reached.read_text())
+        (self._folder / "armed").unlink(missing_ok=True)
         return None
 
     async def _fault(self, pid: int) -> None:
